@@ -1,0 +1,78 @@
+# Everything happens in .venv, which is made from the lock files; nothing is installed elsewhere.
+PYTHON ?= python3
+ARGS ?=
+
+BIN := .venv/bin
+UV := build/lock/bin/uv
+COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
+	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
+
+.DEFAULT_GOAL := help
+.PHONY: help setup setup-dev run demo test check format bench lock clean
+
+help:  ## show this list
+	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
+		printf '  make %-10s %s\n' "$$target" "$$text"; done
+
+setup: .venv/.runtime  ## make .venv with what the emulator needs to run
+
+setup-dev: .venv/.dev  ## add what tests and checks need
+
+run: setup  ## start the emulator (ARGS="--port 0")
+	@$(BIN)/mocketmq serve $(ARGS)
+
+demo: setup  ## a day of delayed messages in under two minutes
+	@$(BIN)/mocketmq demo $(ARGS)
+
+test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
+	@$(BIN)/python -m pytest $(ARGS)
+
+check: setup-dev  ## formatting, lint and types, changing nothing
+	@$(BIN)/ruff format --check .
+	@$(BIN)/ruff check .
+	@$(BIN)/mypy
+
+format: setup-dev  ## format the code and repair what lint can repair
+	@$(BIN)/ruff format .
+	@$(BIN)/ruff check --fix .
+
+bench: setup-dev  ## measure throughput, lateness, memory; never fails
+	@$(BIN)/python -m tests.bench $(ARGS)
+
+lock: $(UV)  ## resolve pyproject.toml into both lock files (ARGS=--upgrade for the newest versions)
+	@echo "Resolving pyproject.toml into requirements.lock and requirements-dev.lock …"
+	@$(COMPILE) --group build --output-file requirements.lock
+	@$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+
+clean:  ## remove .venv, caches and builds; data directories stay
+	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
+	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+# A stamp is younger than its lock exactly when the environment holds what the lock says.
+.venv/.runtime: requirements.lock pyproject.toml
+	$(call install,requirements.lock)
+	@touch $@
+
+# The development lock contains the runtime lock, so it renews both stamps.
+.venv/.dev: requirements-dev.lock pyproject.toml
+	$(call install,requirements-dev.lock)
+	@touch .venv/.runtime $@
+
+# pip appears last in a new environment: without it, an earlier attempt was interrupted.
+define install
+	@$(require-python)
+	@test -x $(BIN)/pip || { echo "Making .venv …"; $(PYTHON) -m venv --clear .venv; }
+	@echo "Installing $(1) into .venv …"
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
+	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+endef
+
+require-python = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \
+	"mocketmq needs Python 3.11 or newer, but $(PYTHON) is %d.%d; name another one: make PYTHON=python3.13 …" \
+	% sys.version_info[:2])'
+
+$(UV):
+	@$(require-python)
+	@echo "Installing uv into build/lock …"
+	@$(PYTHON) -m venv build/lock
+	@build/lock/bin/python -m pip install --quiet --disable-pip-version-check uv

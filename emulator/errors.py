@@ -1,0 +1,178 @@
+"""Every error of the emulator, in one tree, and one table to each protocol's codes.
+
+::
+
+    EmulatorError
+    ├── RefusedError               the caller asked for something that cannot be; nothing was changed
+    │   ├── InvalidArgumentError       a value is out of its range: field, value and what is allowed
+    │   ├── IllegalMessageError        body or properties over their limits, malformed property
+    │   ├── UnauthorizedError          token missing or wrong
+    │   ├── NoPermissionError          the topic may not be read or written in this way
+    │   ├── TopicNotFoundError         unknown topic and automatic creation is off
+    │   ├── GroupNotFoundError         unknown group and automatic creation is off
+    │   ├── MessageNotFoundError       no message has this id or key
+    │   ├── NotPendingError            the message is no longer waiting for its due time
+    │   ├── ReceiptError               the receipt handle expired, was used, or never existed
+    │   └── ClockError                 time only moves forward, and within its range
+    ├── StoreError                 the disk or the database; what was not acknowledged was not stored
+    │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
+    │   ├── StoreBusyError             more is waiting to be written than the writer takes
+    │   ├── StoreLockedError           another broker owns the data directory
+    │   └── StoreUnreadableError       the database cannot be opened; it is left as it is
+    ├── SettingError               a setting has a value that is not allowed; the broker does not start
+    ├── ListenError                a port cannot be opened; the broker does not start
+    ├── StoppingError              the broker is on its way down
+    └── InternalError              a defect of the emulator itself; please report it
+
+A front door never invents a code: it looks the error's type up with :func:`wire_codes`.
+"""
+
+from typing import NamedTuple
+
+
+class EmulatorError(Exception):
+    """Root of all errors that the emulator raises on purpose."""
+
+
+class RefusedError(EmulatorError):
+    """The request cannot be served as asked; nothing was changed."""
+
+
+class InvalidArgumentError(RefusedError):
+    """``field`` had ``value``; ``allowed`` says in words what it may be."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"{field} is {shorten(value)}; allowed: {allowed}")
+        self.field = field
+        self.allowed = allowed
+
+
+class IllegalMessageError(RefusedError):
+    """The message breaks a limit of the protocol; ``field`` says which part."""
+
+    def __init__(self, field: str, reason: str) -> None:
+        super().__init__(reason)
+        self.field = field
+
+
+class UnauthorizedError(RefusedError):
+    """The token is missing or wrong."""
+
+
+class NoPermissionError(RefusedError):
+    """The topic or group may not be used in this way."""
+
+
+class TopicNotFoundError(RefusedError):
+    """The topic does not exist and is not created on first use."""
+
+
+class GroupNotFoundError(RefusedError):
+    """The consumer group does not exist and is not created on first use."""
+
+
+class MessageNotFoundError(RefusedError):
+    """No stored message has this id or key."""
+
+
+class NotPendingError(RefusedError):
+    """The message has been delivered or cancelled already, or was never delayed."""
+
+
+class ReceiptError(RefusedError):
+    """The receipt handle has expired, was settled before, or was never given out."""
+
+
+class ClockError(RefusedError):
+    """The clock was asked to go back, or further than it can."""
+
+
+class StoreError(EmulatorError):
+    """The disk or the database failed."""
+
+
+class StoreUnavailableError(StoreError):
+    """A write or a read failed; nothing of it was kept. It may be tried again."""
+
+
+class StoreBusyError(StoreError):
+    """The writer has more waiting than it takes; try again in a moment."""
+
+
+class StoreLockedError(StoreError):
+    """Another process, ``pid``, has the data directory open."""
+
+    def __init__(self, directory: str, pid: int | None) -> None:
+        owner = "another process" if pid is None else f"the process with pid {pid}"
+        super().__init__(
+            f"{directory} is in use by {owner}; stop it, or give this broker another --data directory"
+        )
+        self.pid = pid
+
+
+class StoreUnreadableError(StoreError):
+    """The database cannot be read or is newer than this program; it has been left as it is."""
+
+
+class SettingError(EmulatorError):
+    """``field`` had ``value``; ``allowed`` says in words what it may be."""
+
+    def __init__(self, field: str, value: object, allowed: str) -> None:
+        super().__init__(f"setting {field} is {shorten(value)}; allowed: {allowed}")
+        self.field = field
+        self.allowed = allowed
+
+
+class ListenError(EmulatorError):
+    """A listener could not open its port."""
+
+
+class StoppingError(EmulatorError):
+    """The broker is stopping and takes no more requests."""
+
+
+class InternalError(EmulatorError):
+    """A defect of the emulator itself; please report it with the log."""
+
+
+class WireCodes(NamedTuple):
+    """What one kind of error is called in each protocol."""
+
+    http: int  # HTTP status
+    remoting: int  # RocketMQ ResponseCode, reference sheet 7.1
+
+
+_WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
+    EmulatorError: WireCodes(500, 1),
+    RefusedError: WireCodes(400, 1),
+    InvalidArgumentError: WireCodes(400, 1),
+    IllegalMessageError: WireCodes(400, 13),
+    UnauthorizedError: WireCodes(401, 16),
+    NoPermissionError: WireCodes(403, 16),
+    TopicNotFoundError: WireCodes(404, 17),
+    GroupNotFoundError: WireCodes(404, 26),
+    MessageNotFoundError: WireCodes(404, 22),
+    NotPendingError: WireCodes(409, 604),
+    ReceiptError: WireCodes(409, 604),
+    ClockError: WireCodes(409, 604),
+    StoreError: WireCodes(503, 14),
+    StoreUnavailableError: WireCodes(503, 14),
+    StoreBusyError: WireCodes(503, 2),
+    StoreLockedError: WireCodes(503, 14),
+    StoreUnreadableError: WireCodes(503, 14),
+    SettingError: WireCodes(500, 1),
+    ListenError: WireCodes(500, 1),
+    StoppingError: WireCodes(503, 14),
+    InternalError: WireCodes(500, 1),
+}
+
+
+def wire_codes(error: EmulatorError) -> WireCodes:
+    """The codes by which each protocol knows this error."""
+    return _WIRE_CODES[type(error)]
+
+
+def shorten(value: object, limit: int = 80) -> str:
+    """``repr(value)``, cut to ``limit`` characters so that an error never repeats a whole body."""
+    text = repr(value)
+    return text if len(text) <= limit else f"{text[: limit - 1]}…"

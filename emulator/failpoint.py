@@ -1,0 +1,35 @@
+"""Named points of the write and delivery path at which a crash test can kill the process.
+
+``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time it gets to that point.
+Without the variable a point costs one comparison.
+"""
+
+import os
+import signal
+
+ENVIRONMENT = "MOCKETMQ_FAILPOINT"
+POINTS = (
+    "migrate.upgraded",  # schema changed, not committed
+    "writer.formed",  # offsets given out, nothing written
+    "writer.written",  # rows written, not committed
+    "writer.committed",  # committed, nobody told
+    "delivery.picked",  # due messages chosen, not handed to the writer
+    "delivery.delivered",  # delivery committed, memory not yet updated
+    "offsets.saved",  # profile rocketmq4: offset table saved
+    "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
+    "receive.taken",  # take recorded, consumer not told
+    "receive.settled",  # acknowledgement recorded, consumer not told
+)
+
+_name, _, _count = os.environ.get(ENVIRONMENT, "").partition(":")
+_remaining = int(_count or 1)
+
+
+def pass_point(name: str) -> None:
+    """Die here if this is the point, and the time, that the environment names."""
+    global _remaining  # noqa: PLW0603 - one countdown per process is the point
+    if name != _name:
+        return
+    _remaining -= 1
+    if _remaining == 0:
+        os.kill(os.getpid(), signal.SIGKILL)

@@ -1,0 +1,272 @@
+"""Every setting, declared once: its type, its default, the rule that says what it may be, and its help.
+
+The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
+``max_wait`` of the TOML file. The first of these that is given wins, but every one that is given must be
+right. All are read from text by the same rule; topics and groups can be declared in the file only.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from emulator.duration import parse_duration_us
+from emulator.errors import InvalidArgumentError, SettingError
+from emulator.failpoint import ENVIRONMENT as FAILPOINT
+
+Profile = Literal["exact", "rocketmq4"]
+Durability = Literal["full", "normal"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Permission = Literal["rw", "r", "w"]
+
+_PREFIX: Final = "MOCKETMQ_"
+_CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
+_URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
+_NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
+
+
+class Rule(NamedTuple):
+    """What a setting may be: ``allowed`` says so in words, ``parse`` reads it from text or refuses it."""
+
+    allowed: str
+    parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
+
+
+def _pattern(expression: str, allowed: str) -> Rule:
+    def parse(text: str) -> str:
+        if not re.fullmatch(expression, text):
+            raise ValueError(text)
+        return text
+
+    return Rule(allowed, parse)
+
+
+def _choice(literal: object) -> Rule:
+    names = get_args(literal)
+    return _pattern("|".join(names), " or ".join(names))
+
+
+def _within(low: int, number: int, high: int) -> int:
+    if not low <= number <= high:
+        raise ValueError(number)
+    return number
+
+
+def _whole(low: int, high: int) -> Rule:
+    return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
+
+
+def _parse_bytes(text: str) -> int:
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:])
+    return int(text[:-1]) * factor if factor else int(text)
+
+
+def _bytes(low: str, high: str) -> Rule:
+    return Rule(
+        f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
+        lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
+    )
+
+
+def _duration(longest: str) -> Rule:
+    return Rule(
+        f"a duration such as 200ms, 30s or 1h30m, from 0 to {longest}",
+        lambda text: _within(0, parse_duration_us(text), parse_duration_us(longest)),
+    )
+
+
+def _parse_clock(text: str) -> str:
+    speed = re.fullmatch(r"x([0-9]+(?:\.[0-9]+)?)", text)
+    if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
+        raise ValueError(text)
+    return text
+
+
+_TEXT: Final = _pattern("(?s).+", "any text that is not empty")
+_BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
+_PORT: Final = _whole(0, 65_535)
+_ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(text), 0))
+_QUEUES: Final = _whole(1, 1024)
+_CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
+_TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
+
+
+def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", secret: bool = False) -> Any:
+    """A field whose default is written as a user would write it; empty stands for None.
+
+    ``name`` is what users call the field, where that is not its own name. A secret is never shown.
+    """
+    return field(
+        default=rule.parse(default) if default else None,
+        repr=not secret,
+        metadata={"rule": rule, "default": default, "help": help_text, "name": name, "secret": secret},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeclaration:
+    """A topic that exists from the start. In the file, its queue counts default to ``topic_queues``."""
+
+    name: str = field(metadata={"rule": _TEXT})
+    read_queues: int = _setting("4", _QUEUES)
+    write_queues: int = _setting("4", _QUEUES)
+    perm: Permission = _setting("rw", _choice(Permission))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDeclaration:
+    """A consumer group that exists from the start."""
+
+    name: str = field(metadata={"rule": _TEXT})
+    max_retries: int = _setting("16", _whole(0, 1000))
+    retry_queues: int = _setting("1", _QUEUES)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a broker is started with. Fields in ``_us`` are in microseconds, fields in ``_bytes`` in bytes."""
+
+    data: str = _setting("mocketmq-data", _TEXT, "directory of the store, or :memory:")
+    host: str = _setting("127.0.0.1", _TEXT, "address to listen on")
+    http_port: int = _setting("9877", _PORT, "port of the JSON API; 0 picks a free one")
+    port: int | None = _setting("", _ZERO, "0 picks a free port for every listener that is given none")
+    clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
+    profile: Profile = _setting("exact", _choice(Profile), "timing of delays: exact, or that of rocketmq4")
+    levels: str = _setting(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", _TEXT, "delays of the levels, from 1 on"
+    )
+    durability: Durability = _setting(
+        "full", _choice(Durability), "acknowledged messages survive a power cut (full) or a kill (normal)"
+    )
+    token: str | None = _setting("", _TOKEN, "secret that every request but health must carry", secret=True)
+    auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
+    auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
+    topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
+    max_message_bytes: int = _setting("4M", _bytes("1", "16M"), "largest body of a message")
+    max_wait_us: int = _setting("30s", _duration("5m"), "longest wait of a receiver", name="max_wait")
+    retain_age_us: int = _setting(
+        "72h", _duration("36500d"), "remove messages older than this; 0 keeps all", name="retain_age"
+    )
+    retain_bytes: int = _setting(
+        "0", _bytes("0", "1000000G"), "remove the oldest messages above it; 0 keeps all", name="retain_size"
+    )
+    log_level: LogLevel = _setting("info", _choice(LogLevel), "least important log lines to show")
+    topics: tuple[TopicDeclaration, ...] = ()
+    groups: tuple[GroupDeclaration, ...] = ()
+
+
+class Option(NamedTuple):
+    """A setting as the command line offers it."""
+
+    name: str  # its key in the flags of :func:`load_settings`
+    help: str
+    default: str  # as a user would write it; empty if there is none
+    is_bool: bool
+
+    @property
+    def flag(self) -> str:
+        """The long option: ``--max-wait``."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def options() -> tuple[Option, ...]:
+    """Every setting that has a flag, in the order of declaration."""
+    return tuple(
+        Option(name, each.metadata["help"], each.metadata["default"], each.metadata["rule"] is _BOOLEAN)
+        for name, each in _by_name(Settings).items()
+    )
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
+) -> Settings:
+    """Merge all sources. A flag that is None and a variable that is empty count as not given.
+
+    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Raises SettingError.
+    """
+    path = config_file or environ.get(_CONFIG)
+    table = _load_toml(Path(path)) if path else {}
+    declared = {kind: table.pop(kind, []) for kind in ("topics", "groups")}
+    variables = {
+        key.removeprefix(_PREFIX).lower(): text
+        for key, text in environ.items()
+        if text and key.startswith(_PREFIX) and key not in _NOT_SETTINGS
+    }
+    given = (
+        _read(Settings, table, str(path))
+        | _read(Settings, variables, f"a {_PREFIX} variable")
+        | _read(Settings, {name: raw for name, raw in flags.items() if raw is not None}, "a flag")
+    )
+    if "port" in given:
+        given.setdefault("http_port", 0)
+    settings = Settings(**given)
+    queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
+    return replace(
+        settings,
+        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, path),
+        groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, path),
+    )
+
+
+class _Word(str):
+    """Shown by an error without quotes, since it stands in the place of a value and is none."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        raise SettingError("config", str(path), f"a readable TOML file ({error})") from None
+
+
+def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
+    """The fields that can be read from text, by the names that users know them by."""
+    return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
+
+
+def _read(kind: type[Any], raw: Mapping[str, object], source: str) -> dict[str, Any]:
+    """The values of one source by their fields, each checked."""
+    known = _by_name(kind)
+    values = {}
+    for name, value in raw.items():
+        if name not in known:
+            raise SettingError(name, _Word("unknown"), f"{', '.join(known)} (given by {source})")
+        rule = known[name].metadata["rule"]
+        try:
+            values[known[name].name] = rule.parse(_as_text(value))
+        except (ValueError, InvalidArgumentError):
+            shown = _Word("hidden") if known[name].metadata.get("secret") else value
+            raise SettingError(name, shown, f"{rule.allowed} (given by {source})") from None
+    return values
+
+
+def _as_text(value: object) -> str:
+    """What a user would have typed for a value that its source has understood already."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | str):
+        return str(value)
+    raise ValueError(value)
+
+
+def _declarations(
+    kind: type[Any], name: str, tables: object, defaults: dict[str, Any], path: object
+) -> tuple[Any, ...]:
+    """The tables ``[[name]]`` of the file at ``path``."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
+    found: dict[str, object] = {}
+    for number, table in enumerate(tables, start=1):
+        source = f"[[{name}]] number {number} in {path}"
+        if "name" not in table:
+            raise SettingError("name", _Word("missing"), f"{_TEXT.allowed} (to be given by {source})")
+        declaration = kind(**_read(kind, {**defaults, **table}, source))
+        if declaration.name in found:
+            raise SettingError("name", declaration.name, f"a name that is declared once (given by {source})")
+        found[declaration.name] = declaration
+    return tuple(found.values())

@@ -1,0 +1,29 @@
+"""Fixtures and rules shared by all tests."""
+
+import os
+from collections.abc import Generator
+
+import pytest
+
+
+def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
+    """In CI everything that a test needs is there, so a skipped test is one that nobody would miss."""
+    if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
+        report.outcome = "failed"
+        report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Judge a test that was skipped by a mark or from inside."""
+    report = yield
+    _fail_if_skipped(report)
+    return report
+
+
+@pytest.hookimpl(wrapper=True, tryfirst=True)
+def pytest_make_collect_report() -> Generator[None, pytest.CollectReport, pytest.CollectReport]:
+    """Judge a module that was skipped as a whole."""
+    report = yield
+    _fail_if_skipped(report)
+    return report

@@ -1,0 +1,54 @@
+"""The error tree: nothing missing from its picture or its code table, and no error repeats a whole body."""
+
+import re
+from collections.abc import Iterator
+
+import pytest
+
+from emulator import errors
+from emulator.errors import (
+    EmulatorError,
+    InvalidArgumentError,
+    RefusedError,
+    SettingError,
+    StoreLockedError,
+    wire_codes,
+)
+
+
+def walk(kind: type[EmulatorError], depth: int = 0) -> Iterator[tuple[int, type[EmulatorError]]]:
+    """The error and all below it, each with its depth, in order of definition."""
+    yield depth, kind
+    for child in kind.__subclasses__():
+        yield from walk(child, depth + 1)
+
+
+TREE = [(depth, kind) for depth, kind in walk(EmulatorError) if kind.__module__ == errors.__name__]
+
+
+def test_the_picture_in_the_docstring_is_the_tree() -> None:
+    picture = re.findall(r"^    ([│ ├└─]*)(\w+Error)\b", errors.__doc__ or "", re.MULTILINE)
+    assert [(len(branch) // 4, name) for branch, name in picture] == [
+        (depth, kind.__name__) for depth, kind in TREE
+    ]
+
+
+@pytest.mark.parametrize("kind", [kind for _, kind in TREE])
+def test_every_error_has_codes_and_a_sentence(kind: type[EmulatorError]) -> None:
+    codes = wire_codes(kind.__new__(kind))
+    assert codes.http // 100 == (4 if issubclass(kind, RefusedError) else 5)
+    assert codes.remoting > 0
+    assert kind.__dict__["__doc__"].endswith(".")
+
+
+@pytest.mark.parametrize("kind", [InvalidArgumentError, SettingError])
+def test_a_long_value_is_shortened(kind: type[InvalidArgumentError] | type[SettingError]) -> None:
+    error = kind("body", "x" * 10_000_000, "at most 4M")
+    assert str(error).endswith("xxx…; allowed: at most 4M")
+    assert len(str(error)) < 150
+    assert (error.field, error.allowed) == ("body", "at most 4M")
+
+
+def test_the_owner_of_a_locked_directory_is_named_if_known() -> None:
+    assert "the process with pid 42" in str(StoreLockedError("data", 42))
+    assert "another process" in str(StoreLockedError("data", None))

@@ -1,0 +1,46 @@
+"""What is easily forgotten when a dependency or a package is added."""
+
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
+
+ROOT = Path(__file__).parents[2]
+PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
+RUNTIME = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["dependency-groups"]["build"]]
+DEVELOPMENT = [line for line in PYPROJECT["dependency-groups"]["dev"] if isinstance(line, str)]
+
+
+def pins(lock: str) -> dict[str, str]:
+    """The version of every distribution in a lock file."""
+    return dict(re.findall(r"^([a-z0-9.-]+)==(\S+)", (ROOT / lock).read_text(), re.MULTILINE))
+
+
+@pytest.mark.parametrize(
+    ("lock", "wanted"),
+    [("requirements.lock", RUNTIME), ("requirements-dev.lock", RUNTIME + DEVELOPMENT)],
+)
+def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) -> None:
+    pinned = pins(lock)
+    for requirement in map(Requirement, wanted):
+        assert pinned[canonicalize_name(requirement.name)] in requirement.specifier, requirement
+
+
+def test_development_runs_on_the_versions_that_are_shipped() -> None:
+    assert pins("requirements.lock").items() <= pins("requirements-dev.lock").items()
+
+
+@pytest.mark.parametrize("lock", ["requirements.lock", "requirements-dev.lock"])
+def test_the_locks_name_no_place(lock: str) -> None:
+    assert not re.search(r"://|^-|file:|@ ", (ROOT / lock).read_text(), re.MULTILINE)
+
+
+def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
+    packages = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests"}
+    assert packages == set(PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
+    assert packages == set(PYPROJECT["tool"]["mypy"]["packages"]) - {"tests"}
+    assert packages <= set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))

@@ -1,0 +1,236 @@
+"""Settings: four sources in order, one rule for all, and errors that say what to do."""
+
+from dataclasses import FrozenInstanceError, fields
+from pathlib import Path
+
+import pytest
+
+from emulator.errors import SettingError
+from emulator.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
+
+MINUTE_US = 60_000_000
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """Where a test may write its TOML file."""
+    return tmp_path / "mocketmq.toml"
+
+
+def test_without_any_source_the_defaults_hold() -> None:
+    settings = load_settings({}, {})
+    assert settings == Settings()
+    assert settings.data == "mocketmq-data"
+    assert settings.http_port == 9877
+    assert settings.max_message_bytes == 4_194_304
+    assert settings.max_wait_us == 30_000_000
+    assert settings.retain_age_us == 72 * 60 * MINUTE_US
+    assert settings.retain_bytes == 0
+    assert (settings.port, settings.token) == (None, None)
+
+
+def test_settings_are_frozen() -> None:
+    with pytest.raises(FrozenInstanceError):
+        Settings().http_port = 1  # type: ignore[misc]
+
+
+def test_flags_win_over_variables_over_the_file_over_defaults(config: Path) -> None:
+    config.write_text('max_wait = "1m"\nhost = "::1"\ntopic_queues = 2\n')
+    variables = {"MOCKETMQ_MAX_WAIT": "2m", "MOCKETMQ_HOST": "::2", "PATH": "/bin"}
+    settings = load_settings({"max_wait": "3m", "host": None}, variables, config)
+    assert settings.max_wait_us == 3 * MINUTE_US
+    assert settings.host == "::2"
+    assert settings.topic_queues == 2
+    assert settings.profile == "exact"
+
+
+def test_the_file_can_be_named_by_a_variable_and_the_argument_wins(config: Path) -> None:
+    config.write_text("topic_queues = 2")
+    assert load_settings({}, {"MOCKETMQ_CONFIG": str(config)}).topic_queues == 2
+    assert load_settings({}, {"MOCKETMQ_CONFIG": "/nowhere"}, config).topic_queues == 2
+
+
+def test_variables_that_are_no_settings_are_let_be() -> None:
+    variables = {"MOCKETMQ_URL": "http://broker:9877", "MOCKETMQ_FAILPOINT": "x", "MOCKETMQ_TOKEN": ""}
+    assert load_settings({}, variables) == Settings()
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "field", "value"),
+    [
+        ("data", ":memory:", "data", ":memory:"),
+        ("http_port", "0", "http_port", 0),
+        ("clock", "manual", "clock", "manual"),
+        ("clock", "x0.5", "clock", "x0.5"),
+        ("clock", "x1000000", "clock", "x1000000"),
+        ("profile", "rocketmq4", "profile", "rocketmq4"),
+        ("levels", "1s 2h", "levels", "1s 2h"),
+        ("durability", "normal", "durability", "normal"),
+        ("auto_create_topics", "false", "auto_create_topics", False),
+        ("max_message_bytes", "64K", "max_message_bytes", 65_536),
+        ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
+        ("retain_age", "0", "retain_age_us", 0),
+        ("retain_size", "2G", "retain_bytes", 2 << 30),
+        ("log_level", "debug", "log_level", "debug"),
+    ],
+)
+def test_every_source_is_read_by_the_same_rule(
+    name: str, text: str, field: str, value: object, config: Path
+) -> None:
+    config.write_text(f'{name} = "{text}"')
+    for settings in (
+        load_settings({name: text}, {}),
+        load_settings({}, {f"MOCKETMQ_{name.upper()}": text}),
+        load_settings({}, {}, config),
+    ):
+        assert getattr(settings, field) == value
+
+
+def test_native_values_of_file_and_flags_are_understood(config: Path) -> None:
+    config.write_text("http_port = 0\nauto_create_groups = false\nretain_size = 1048576")
+    settings = load_settings({"auto_create_topics": False}, {}, config)
+    assert settings.http_port == 0
+    assert not settings.auto_create_groups
+    assert not settings.auto_create_topics
+    assert settings.retain_bytes == 1 << 20
+
+
+def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
+    assert load_settings({"port": 0}, {}).http_port == 0
+    assert load_settings({"port": "0"}, {"MOCKETMQ_HTTP_PORT": "1234"}).http_port == 1234
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "allowed"),
+    [
+        ("data", "", "not empty"),
+        ("http_port", "65536", "0 to 65535"),
+        ("http_port", "-1", "0 to 65535"),
+        ("http_port", "http", "0 to 65535"),
+        ("http_port", True, "0 to 65535"),
+        ("http_port", 1.5, "0 to 65535"),
+        ("port", "9877", "0, which picks free ports"),
+        ("clock", "x0", "above 0 and up to 1000000"),
+        ("clock", "x1000001", "above 0 and up to 1000000"),
+        ("clock", "xnan", "above 0 and up to 1000000"),
+        ("clock", "fast", "real, manual, or xN"),
+        ("profile", "dongwo", "exact or rocketmq4"),
+        ("durability", "none", "full or normal"),
+        ("auto_create_topics", "maybe", "true or false"),
+        ("topic_queues", "0", "1 to 1024"),
+        ("max_message_bytes", "0", "from 1 to 16M"),
+        ("max_message_bytes", "17M", "from 1 to 16M"),
+        ("max_message_bytes", "M", "from 1 to 16M"),
+        ("max_wait", "5m1us", "from 0 to 5m"),
+        ("max_wait", "30", "from 0 to 5m"),
+        ("retain_age", ["1d"], "from 0 to 36500d"),
+        ("retain_size", "-1", "from 0 to 1000000G"),
+        ("log_level", "INFO", "debug or info or warning or error"),
+    ],
+)
+def test_a_wrong_value_is_refused_with_field_value_allowed_and_source(
+    name: str, text: object, allowed: str
+) -> None:
+    with pytest.raises(SettingError) as refused:
+        load_settings({name: text}, {})
+    assert refused.value.field == name
+    assert str(refused.value).startswith(f"setting {name} is {text!r}; allowed: ")
+    assert allowed in refused.value.allowed
+    assert str(refused.value).endswith("(given by a flag)")
+
+
+def test_the_error_names_the_variable_or_the_file(config: Path) -> None:
+    with pytest.raises(SettingError, match=r"\(given by a MOCKETMQ_ variable\)"):
+        load_settings({"host": "::1"}, {"MOCKETMQ_PROFILE": "x"})
+    config.write_text('profile = "x"')
+    with pytest.raises(SettingError, match=r"\(given by .*mocketmq\.toml\)"):
+        load_settings({"profile": "exact"}, {}, config)
+
+
+def test_unknown_names_are_refused_without_their_value(config: Path) -> None:
+    config.write_text('tokn = "hush"')
+    with pytest.raises(SettingError, match=r"setting tokn is unknown; allowed: .*\btoken\b") as refused:
+        load_settings({}, {}, config)
+    assert "hush" not in str(refused.value)
+    with pytest.raises(SettingError, match=r"setting tokn is unknown; .* variable") as refused:
+        load_settings({}, {"MOCKETMQ_TOKN": "hush"})
+    assert "hush" not in str(refused.value)
+
+
+@pytest.mark.parametrize("text", ["", "two words", "café", "x" * 257])
+def test_a_bad_token_is_refused_and_never_shown(text: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        load_settings({"token": text}, {})
+    assert str(refused.value).startswith("setting token is hidden; allowed: 1 to 256 visible")
+    assert refused.value.__suppress_context__
+
+
+def test_the_token_is_not_in_the_repr() -> None:
+    settings = load_settings({}, {"MOCKETMQ_TOKEN": "hush"})
+    assert settings.token == "hush"  # noqa: S105
+    assert "hush" not in repr(settings)
+
+
+@pytest.mark.parametrize("content", [b"host = ", b"\xff", None])
+def test_a_bad_file_is_refused_with_its_path(content: bytes | None, config: Path) -> None:
+    if content is not None:
+        config.write_bytes(content)
+    with pytest.raises(SettingError, match=r"mocketmq\.toml'; allowed: a readable TOML file"):
+        load_settings({}, {}, config)
+
+
+def test_the_file_declares_topics_and_groups(config: Path) -> None:
+    config.write_text(
+        """
+        topic_queues = 2
+        [[topics]]
+        name = "orders"
+        [[topics]]
+        name = "audit"
+        write_queues = 1
+        perm = "r"
+        [[groups]]
+        name = "billing"
+        max_retries = 3
+        """
+    )
+    settings = load_settings({"topic_queues": 8}, {}, config)
+    assert settings.topics == (
+        TopicDeclaration(name="orders", read_queues=8, write_queues=8),
+        TopicDeclaration(name="audit", read_queues=8, write_queues=1, perm="r"),
+    )
+    assert settings.groups == (GroupDeclaration(name="billing", max_retries=3),)
+
+
+@pytest.mark.parametrize(
+    ("content", "text"),
+    [
+        ("topics = 1", r"setting topics is 1; allowed: \[\[topics\]\] tables"),
+        ("topics = ['orders']", r"setting topics is .*; allowed: \[\[topics\]\] tables"),
+        ("[[groups]]", r"setting name is missing; .* \[\[groups\]\] number 1 in .*mocketmq\.toml"),
+        ("[[topics]]\nname = 'a'\nperm = 'x'", r"setting perm is 'x'; allowed: rw or r or w .* number 1 in"),
+        ("[[topics]]\nname = 'a'\ncolour = 1", "setting colour is unknown; allowed: name, read_queues, "),
+        (
+            "[[topics]]\nname = 'a'\n[[topics]]\nname = 'a'",
+            "setting name is 'a'; .* declared once .* number 2",
+        ),
+    ],
+)
+def test_a_wrong_declaration_is_refused_with_its_place(content: str, text: str, config: Path) -> None:
+    config.write_text(content)
+    with pytest.raises(SettingError, match=text):
+        load_settings({}, {}, config)
+
+
+def test_options_offer_every_setting_but_the_declarations() -> None:
+    offered = options()
+    assert len(offered) == len(fields(Settings)) - len(("topics", "groups"))
+    assert all(option.help for option in offered)
+    defaults = {option.name: option.default for option in offered if option.default}
+    assert load_settings(defaults, {}) == Settings()
+    max_wait = next(option for option in offered if option.name == "max_wait")
+    assert (max_wait.flag, max_wait.default, max_wait.is_bool) == ("--max-wait", "30s", False)
+    assert {option.flag for option in offered if option.is_bool} == {
+        "--auto-create-topics",
+        "--auto-create-groups",
+    }
