@@ -1,0 +1,199 @@
+"""Consumer groups, and how far each has come in each queue.
+
+Both ways of consuming share one state per group and queue: ``next_offset``, below which everything was
+taken or passed over, and the messages taken below it that are still open. What a group has not finished
+begins at the first open one; that is the offset a pulling consumer reads, and from which lag counts.
+"""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+
+from emulator.errors import GroupNotFoundError, InvalidArgumentError
+from emulator.message import check_group_name
+from emulator.store.database import Database
+from emulator.store.queues import Queue
+from emulator.store.writer import Batch, Writer
+
+MAX_RETRIES = 16
+MAX_RETRIES_LIMIT = 1_000
+MAX_RETRY_QUEUES = 64
+
+_SAVE_PROGRESS = (
+    "INSERT INTO progress VALUES (?, ?, ?)"
+    " ON CONFLICT (group_name, queue_key) DO UPDATE SET next_offset = excluded.next_offset"
+)
+_SAVE_GROUP = (
+    "INSERT INTO groups VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+    " max_retries = excluded.max_retries, retry_queues = excluded.retry_queues"
+)
+
+
+class Take:
+    """A message that a group took by receipt and has not settled.
+
+    ``times`` counts how often it was taken; the receipt handle names that count, so an old handle is
+    refused. ``visible_us`` is when it can be taken again, and ``is_available`` says that it has come.
+    ``times`` is 0 for a retry that was found by a receiver of another topic and is left for its own.
+    """
+
+    __slots__ = (
+        "commit_offset",
+        "is_available",
+        "is_delayed",
+        "is_saved",
+        "is_settling",
+        "place",
+        "queue_offset",
+        "reconsume_times",
+        "times",
+        "topic",
+        "visible_us",
+    )
+
+    def __init__(
+        self,
+        place: "GroupQueue",
+        queue_offset: int,
+        commit_offset: int,
+        topic: str,
+        reconsume_times: int,
+        *,
+        is_delayed: bool,
+        times: int = 0,
+        visible_us: int = 0,
+        is_saved: bool = False,
+    ) -> None:
+        self.place = place
+        self.queue_offset = queue_offset
+        self.commit_offset = commit_offset
+        self.topic = topic  # as the consumer knows it: a retry bears its original topic
+        self.reconsume_times = reconsume_times
+        self.times = times
+        self.visible_us = visible_us
+        self.is_saved = is_saved
+        self.is_delayed = is_delayed
+        self.is_available = False
+        self.is_settling = False
+
+
+class GroupQueue:
+    """One group in one queue."""
+
+    __slots__ = ("group", "next_offset", "open", "queue")
+
+    def __init__(self, group: "Group", queue: Queue, next_offset: int) -> None:
+        self.group = group
+        self.queue = queue
+        self.next_offset = next_offset
+        self.open: dict[int, Take] = {}  # by queue offset
+
+    @property
+    def committed_offset(self) -> int:
+        """The first offset that the group has not finished."""
+        return min(min(self.open, default=self.next_offset), self.next_offset)
+
+    @property
+    def lag(self) -> int:
+        """How many messages from the committed offset to the end of the queue."""
+        return self.queue.next_offset - max(self.committed_offset, self.queue.min_offset)
+
+    def save(self, batch: Batch, next_offset: int) -> None:
+        """Save ``next_offset``, but never past a take that is not saved itself: a kill would lose it."""
+        unsaved = min(
+            (offset for offset, take in self.open.items() if not take.is_saved), default=next_offset
+        )
+        batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, min(unsaved, next_offset)))
+
+
+class Group:
+    """A consumer group. ``lock`` is held while messages are chosen for one of its consumers."""
+
+    def __init__(self, name: str, max_retries: int, retry_queues: int) -> None:
+        self.name = name
+        self.max_retries = max_retries
+        self.retry_queues = retry_queues
+        self.queues: dict[Queue, GroupQueue] = {}
+        self.takes: dict[int, Take] = {}  # all that are open, by commit offset
+        self.available: dict[int, Take] = {}  # those of them that can be taken again
+        self.lock = asyncio.Lock()
+
+    def place(self, queue: Queue) -> GroupQueue:
+        """The group in this queue; a new one begins at the oldest message there is."""
+        place = self.queues.get(queue)
+        if place is None:
+            place = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
+        return place
+
+    def make_available(self, take: Take) -> None:
+        """Let the message be taken again."""
+        take.is_available = True
+        self.available[take.commit_offset] = take
+
+    def open(self, take: Take) -> None:
+        """The message was taken, or found and left."""
+        take.place.open[take.queue_offset] = take
+        self.takes[take.commit_offset] = take
+
+    def close(self, take: Take) -> None:
+        """The message is settled, or forgotten."""
+        take.place.open.pop(take.queue_offset, None)
+        self.takes.pop(take.commit_offset, None)
+        self.available.pop(take.commit_offset, None)
+
+    def forget(self, queues: Iterable[Queue]) -> None:
+        """The queues were emptied: what was open is gone, and reading goes on at their end."""
+        for queue in queues:
+            place = self.queues.get(queue)
+            if place is not None:
+                for take in list(place.open.values()):
+                    self.close(take)
+                place.next_offset = queue.next_offset
+
+
+class Groups:
+    """Every consumer group. Reads are from memory; a change is durable before it is seen."""
+
+    def __init__(self, writer: Writer, *, auto_create: bool) -> None:
+        self._writer = writer
+        self._auto_create = auto_create
+        self._groups: dict[str, Group] = {}
+
+    async def load(self, database: Database) -> None:
+        """Read every group from the store."""
+        for name, max_retries, retry_queues in await database.rows("SELECT * FROM groups"):
+            self._groups[name] = Group(name, max_retries, retry_queues)
+
+    def __iter__(self) -> Iterator[Group]:
+        """All groups, by name."""
+        return iter(sorted(self._groups.values(), key=lambda group: group.name))
+
+    def get(self, name: str) -> Group:
+        """The group. Raises GroupNotFoundError."""
+        group = self._groups.get(name)
+        if group is None:
+            raise GroupNotFoundError(f"subscription group not exist, {name}")
+        return group
+
+    async def for_use(self, name: str) -> Group:
+        """The group, made on first use if that is on. Raises InvalidArgumentError, GroupNotFoundError."""
+        group = self._groups.get(name)
+        if group is not None:
+            return group
+        check_group_name(name)
+        if not self._auto_create:
+            return self.get(name)
+        return await self.put(name, MAX_RETRIES, 1)
+
+    async def put(self, name: str, max_retries: int, retry_queues: int) -> Group:
+        """Create the group, or change it. Raises InvalidArgumentError for a bad name or number."""
+        check_group_name(name)
+        if not 0 <= max_retries <= MAX_RETRIES_LIMIT:
+            raise InvalidArgumentError("max_retries", max_retries, f"0 to {MAX_RETRIES_LIMIT}")
+        if not 1 <= retry_queues <= MAX_RETRY_QUEUES:
+            raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
+        await self._writer.commit(lambda batch: batch.execute(_SAVE_GROUP, (name, max_retries, retry_queues)))
+        group = self._groups.get(name)
+        if group is None:
+            group = self._groups[name] = Group(name, max_retries, retry_queues)
+        group.max_retries, group.retry_queues = max_retries, retry_queues
+        return group

@@ -1,0 +1,113 @@
+"""The whole life of a message: sent, parked, due, delivered, who took it, acknowledged."""
+
+from typing import NamedTuple
+
+from emulator.broker.topics import Topics
+from emulator.errors import MessageNotFoundError
+from emulator.message import StoredMessage, commit_offset_of
+from emulator.store.database import Database
+from emulator.store.message_keys import MessageKeys
+from emulator.store.messages import messages_at
+
+
+class TakeRecord(NamedTuple):
+    """What one group did with a message. Instants in emulated microseconds."""
+
+    group: str
+    commit_offset: int
+    times: int
+    first_taken_us: int | None
+    last_taken_us: int | None
+    visible_us: int
+    settled_us: int | None
+    outcome: str | None
+
+
+class DeliveryRecord(NamedTuple):
+    """The ledger's row for one delivery of a delayed message; see ``schedule.ledger``."""
+
+    delivered_offset: int
+    parked_offset: int
+    due_us: int
+    picked_us: int
+    delivered_us: int
+    forced: int
+    pulled_us: int | None
+    pulled_by: str | None
+    acked_us: int | None
+
+
+class InterventionRecord(NamedTuple):
+    """Somebody cancelled a parked message, or delivered it by hand."""
+
+    parked_offset: int
+    kind: str
+    at_us: int
+
+
+class Life(NamedTuple):
+    """All records that bear one unique key, in the order in which they were stored, and what befell them."""
+
+    records: list[StoredMessage]
+    deliveries: list[DeliveryRecord]
+    interventions: list[InterventionRecord]
+    takes: list[TakeRecord]
+
+
+class Lives:
+    """Looks messages up by id or key, without consuming them."""
+
+    def __init__(self, database: Database, topics: Topics, keys: MessageKeys) -> None:
+        self._database = database
+        self._topics = topics
+        self._keys = keys
+
+    async def records(self, message_id: str) -> list[StoredMessage]:
+        """Every record of a message, oldest first, by its unique key or the id of any of its records.
+
+        A message that was delayed or retried has several. Raises MessageNotFoundError.
+        """
+        commit_offset = commit_offset_of(message_id)
+        if commit_offset is not None:
+            record = (await messages_at(self._database, [commit_offset])).get(commit_offset)
+            if record is not None:
+                found = await self._keys.with_unique_key(record.unique_key)
+                return found or [record]
+        found = await self._keys.with_unique_key(message_id)
+        if not found:
+            raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
+        return found
+
+    async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
+        """Messages that bear the key among their ``KEYS``, oldest first, of one topic or all."""
+        found = await self._keys.with_key(key, limit)
+        if topic is None:
+            return found
+        return [record for record in found if self._topics.queue(record.queue_key).topic == topic]
+
+    async def life(self, message_id: str) -> Life:
+        """Everything that is known of a message. Raises MessageNotFoundError."""
+        records = await self.records(message_id)
+        offsets = [record.commit_offset for record in records]
+        marks = ",".join("?" * len(offsets))
+        deliveries = await self._database.rows(
+            "SELECT delivered_offset, parked_offset, due_us, picked_us, delivered_us, forced, pulled_us,"
+            f" pulled_by, acked_us FROM deliveries WHERE delivered_offset IN ({marks}) ORDER BY 1",
+            offsets,
+        )
+        interventions = await self._database.rows(
+            f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
+            offsets,
+        )
+        takes = await self._database.rows(
+            "SELECT group_name, commit_offset, times, first_taken_us, last_taken_us, visible_us, settled_us,"
+            f" outcome FROM groups JOIN takes ON group_name = name WHERE commit_offset IN ({marks})"
+            " ORDER BY commit_offset, group_name",
+            offsets,
+        )
+        return Life(
+            records,
+            [DeliveryRecord._make(row) for row in deliveries],
+            [InterventionRecord._make(row) for row in interventions],
+            [TakeRecord._make(row) for row in takes],
+        )

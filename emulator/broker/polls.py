@@ -1,0 +1,71 @@
+"""Long polls: who waits for which topic."""
+
+import asyncio
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+
+from emulator.store.queues import Queue
+
+
+class Polls:
+    """Wakes those who wait for a topic when something arrives there. Waiting consumes nothing."""
+
+    def __init__(self) -> None:
+        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._closed = False
+
+    @property
+    def count(self) -> int:
+        """How many wait, each counted once per topic."""
+        return sum(map(len, self._waiting.values()))
+
+    @contextmanager
+    def listening(self, topics: Iterable[str]) -> Iterator[asyncio.Event]:
+        """An event that is set when something arrives in one of the topics; clear it before looking."""
+        event = asyncio.Event()
+        names = list(topics)
+        for name in names:
+            self._waiting.setdefault(name, set()).add(event)
+        if self._closed:
+            event.set()
+        try:
+            yield event
+        finally:
+            for name in names:
+                events = self._waiting[name]
+                events.discard(event)
+                if not events:
+                    del self._waiting[name]
+
+    def arrived(self, queue: Queue) -> None:
+        """A message became visible in the queue."""
+        self.wake(queue.topic)
+
+    def wake(self, topic: str) -> None:
+        """Let everybody who waits for the topic look again."""
+        for event in self._waiting.get(topic, ()):
+            event.set()
+
+    @property
+    def is_closed(self) -> bool:
+        """Whether the broker is stopping: waits end at once, with what there is."""
+        return self._closed
+
+    def close(self) -> None:
+        """Send everybody home."""
+        self._closed = True
+        for topic in self._waiting:
+            self.wake(topic)
+
+
+async def wait_for(event: asyncio.Event, until_loop_s: float) -> bool:
+    """Wait for the event until the event loop's time; False when the time is up.
+
+    Patience is the client's and so is measured in real time, whatever the emulated clock does.
+    """
+    try:
+        async with asyncio.timeout_at(until_loop_s):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -1,0 +1,526 @@
+"""Consuming by receipt: take, acknowledge, give back, extend.
+
+The life of a message for one group::
+
+                    receive                    acknowledge
+      visible ─────────────────► taken ─────────────────────► acked
+         ▲                        │ │  give back
+         │      its time is up    │ └─────────────► retried (parked, then in %RETRY%group) or dead
+         └────────────────────────┘   its time is up once too often ───► dead (%DLQ%group)
+
+What is taken stays invisible to the rest of its group until its time is up. Each step is durable before
+it is answered, so a kill forgets no acknowledgement and no receipt.
+"""
+
+import asyncio
+import heapq
+import zlib
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.groups import Group, Groups, Take
+from emulator.broker.polls import Polls, wait_for
+from emulator.broker.retries import Retries, Retry
+from emulator.broker.topics import Topic, Topics
+from emulator.clock import LATEST_US, US_PER_MS, Clock
+from emulator.errors import ReceiptError
+from emulator.failpoint import pass_point
+from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties, retry_topic
+from emulator.schedule.ledger import Ledger
+from emulator.schedule.timer import Fired
+from emulator.store.database import Database
+from emulator.store.messages import Span, messages_at, messages_in
+from emulator.store.queues import Queue
+from emulator.store.writer import Batch, Writer
+
+MAX_MESSAGES = 256
+SCAN = 10_000
+"""Offsets looked through at once for messages that pass a filter."""
+EXPIRY_BATCH = 500
+
+_TAKE = (
+    "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
+    " last_taken_us, visible_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " times = excluded.times, first_taken_us = coalesce(first_taken_us, excluded.first_taken_us),"
+    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us"
+)
+_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
+_EXTEND = "UPDATE takes SET visible_us = ?, times = ? WHERE group_name = ? AND commit_offset = ?"
+_LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
+_LOAD_OPEN = """
+SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, visible_us, properties,
+ reconsume_times, parked_offset
+FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL"""
+
+
+class Taken(NamedTuple):
+    """A message given to a consumer, and the handle by which it is settled."""
+
+    message: StoredMessage
+    topic: str  # as the consumer knows it: a retry bears its original topic
+    handle: str
+    times: int
+    visible_us: int
+
+
+class Settled(NamedTuple):
+    """Which handles were settled, and why the others were not."""
+
+    done: list[str]
+    failed: list[tuple[str, ReceiptError]]
+
+
+class Receipts:
+    """Gives messages out by receipt. A due source: what is not settled in time becomes visible again."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        polls: Polls,
+        ledger: Ledger,
+        retries: Retries,
+        changed: Callable[[], None],
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._polls = polls
+        self._ledger = ledger
+        self._retries = retries
+        self._changed = changed
+        # A heap; a take that was settled or extended since leaves its old entry behind.
+        self._expiries: list[tuple[int, int, str, Group]] = []
+        self._abandoned: set[asyncio.Task[list[Taken]]] = set()
+
+    async def load(self) -> None:
+        """Read from the store how far each group has come and what it holds."""
+        for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
+            queue = self._topics.queue(queue_key)
+            self._groups.get(group_name).place(queue).next_offset = min(next_offset, queue.next_offset)
+        for row in await self._database.rows(_LOAD_OPEN):
+            (
+                group_name,
+                queue_key,
+                queue_offset,
+                commit_offset,
+                times,
+                visible_us,
+                properties,
+                again,
+                parked,
+            ) = row
+            group, queue = self._groups.get(group_name), self._topics.queue(queue_key)
+            take = Take(
+                group.place(queue),
+                queue_offset,
+                commit_offset,
+                _known_topic(queue, properties),
+                again,
+                is_delayed=parked is not None,
+                times=times,
+                visible_us=visible_us,
+                is_saved=True,
+            )
+            group.open(take)
+            self._expect_expiry(group, take)
+
+    # Receive
+
+    async def receive(
+        self,
+        group_name: str,
+        topic_name: str,
+        *,
+        max_messages: int,
+        invisible_us: int,
+        wait_s: float = 0.0,
+        tag_filter: TagFilter = EVERYTHING,
+    ) -> list[Taken]:
+        """Take up to ``max_messages``, oldest first, retries of the topic among them.
+
+        Waits up to ``wait_s`` real seconds for the first. Messages that do not pass the filter are passed
+        over for the whole group, as upstream. A caller that is cancelled has taken nothing.
+        """
+        topic = await self._topics.for_receive(topic_name)
+        group = await self._groups.for_use(group_name)
+        until_loop_s = asyncio.get_running_loop().time() + wait_s
+        with self._polls.listening((topic.name, retry_topic(group.name))) as arrival:
+            while True:
+                arrival.clear()
+                taken = await self._take_unless_cancelled(
+                    group, topic, max_messages, invisible_us, tag_filter
+                )
+                if taken or self._polls.is_closed or not await wait_for(arrival, until_loop_s):
+                    return taken
+
+    async def _take_unless_cancelled(
+        self, group: Group, topic: Topic, limit: int, invisible_us: int, tag_filter: TagFilter
+    ) -> list[Taken]:
+        take = asyncio.create_task(self._take(group, topic, limit, invisible_us, tag_filter))
+        try:
+            return await asyncio.shield(take)
+        except asyncio.CancelledError:
+            give_back = asyncio.create_task(self._release_result(group, take))
+            self._abandoned.add(give_back)
+            give_back.add_done_callback(self._abandoned.discard)
+            raise
+
+    async def _release_result(self, group: Group, take: asyncio.Task[list[Taken]]) -> list[Taken]:
+        taken = await take
+        await self.release(group.name, taken)
+        return taken
+
+    async def _take(
+        self, group: Group, topic: Topic, limit: int, invisible_us: int, tag_filter: TagFilter
+    ) -> list[Taken]:
+        async with group.lock:
+            chosen = await self._choose_again(group, topic, limit, tag_filter)
+            left: list[Take] = []
+            is_more = True
+            while is_more and len(chosen) < limit:
+                is_more = await self._choose_fresh(group, topic, limit, tag_filter, chosen, left)
+        if not chosen and not left:
+            return []
+
+        def work(batch: Batch) -> None:
+            batch.on_rollback(partial(self._untake, group, [take for _, take in chosen]))
+            for message, take in chosen:
+                take.times += 1
+                take.visible_us = batch.now_us + invisible_us
+                self._save_take(batch, group, take, batch.now_us)
+                if message.parked_offset is not None:
+                    self._ledger.pulled(batch, message.commit_offset, group.name)
+                batch.on_commit(partial(self._expect_expiry, group, take))
+            for take in left:
+                self._save_take(batch, group, take, None)
+            for place in {take.place for take in (*left, *(take for _, take in chosen))}:
+                place.save(batch, place.next_offset)
+
+        await self._writer.commit(work)
+        pass_point("receive.taken")
+        for take in left:
+            self._polls.wake(take.topic)
+        return [
+            Taken(message, take.topic, _handle(group, take), take.times, take.visible_us)
+            for message, take in chosen
+        ]
+
+    async def _choose_again(
+        self, group: Group, topic: Topic, limit: int, tag_filter: TagFilter
+    ) -> list[tuple[StoredMessage, Take]]:
+        """Those that were taken before and are visible again."""
+        takes = [take for take in group.available.values() if take.topic == topic.name]
+        takes = heapq.nsmallest(limit, takes, key=lambda take: take.commit_offset)
+        messages = await messages_at(self._database, [take.commit_offset for take in takes]) if takes else {}
+        chosen = []
+        for take in takes:
+            message = messages.get(take.commit_offset)
+            if message is None:
+                group.close(take)  # retention removed it
+            elif take.commit_offset in group.available and tag_filter.matches(message):
+                self._reserve(group, take)
+                chosen.append((message, take))
+        return chosen
+
+    async def _choose_fresh(
+        self,
+        group: Group,
+        topic: Topic,
+        limit: int,
+        tag_filter: TagFilter,
+        chosen: list[tuple[StoredMessage, Take]],
+        left: list[Take],
+    ) -> bool:
+        """Add messages that the group has not met yet; False when there are no more to look through."""
+        retry = self._topics.find(retry_topic(group.name))
+        spans = {}
+        for queue in (*topic.readable, *(retry.readable if retry and retry is not topic else ())):
+            start = max(group.place(queue).next_offset, queue.min_offset)
+            if start < queue.next_offset:
+                hashes = tag_filter.hashes if queue.topic == topic.name else ()
+                spans[queue.key] = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
+        rows = await messages_in(self._database, spans.values(), limit)
+        found = dict.fromkeys(spans, 0)
+        seen = dict.fromkeys(spans, 0)
+        for row in rows:
+            found[row.queue_key] += 1
+        for row in rows:
+            if len(chosen) >= limit:
+                break
+            place = group.place(spans[row.queue_key].queue)
+            seen[row.queue_key] += 1
+            place.next_offset = row.queue_offset + 1
+            take = Take(
+                place,
+                row.queue_offset,
+                row.commit_offset,
+                _known_topic(place.queue, row.properties),
+                row.reconsume_times,
+                is_delayed=row.parked_offset is not None,
+            )
+            is_retry = place.queue.topic != topic.name
+            if is_retry and take.topic != topic.name:
+                group.open(take)
+                group.make_available(take)
+                left.append(take)
+            elif is_retry or tag_filter.matches(row):
+                group.open(take)
+                self._reserve(group, take)
+                chosen.append((row, take))
+        is_more = False
+        for key, span in spans.items():
+            if seen[key] == found[key] < limit:
+                group.place(span.queue).next_offset = span.end
+            is_more = is_more or group.place(span.queue).next_offset < span.queue.next_offset
+        return is_more
+
+    def _reserve(self, group: Group, take: Take) -> None:
+        group.available.pop(take.commit_offset, None)
+        take.is_available = False
+        take.visible_us = LATEST_US
+
+    def _untake(self, group: Group, takes: Sequence[Take]) -> None:
+        for take in takes:
+            take.times -= 1
+            group.make_available(take)
+
+    def _save_take(self, batch: Batch, group: Group, take: Take, taken_us: int | None) -> None:
+        visible_us = batch.now_us if taken_us is None else take.visible_us
+        batch.execute(
+            _TAKE,
+            (
+                group.name,
+                take.commit_offset,
+                take.place.queue.key,
+                take.queue_offset,
+                take.times,
+                taken_us,
+                taken_us,
+                visible_us,
+            ),
+        )
+        if not take.is_saved:
+            take.is_saved = True
+            batch.on_rollback(partial(setattr, take, "is_saved", False))
+
+    # Settle
+
+    async def acknowledge(self, group_name: str, handles: Sequence[str]) -> Settled:
+        """The messages are done with. Handles that are not valid fail; the others are acknowledged."""
+        group = self._groups.get(group_name)
+
+        def work(batch: Batch) -> Settled:
+            settled = Settled([], [])
+            for handle in handles:
+                try:
+                    take = self._find(group, handle, batch.now_us)
+                except ReceiptError as error:
+                    settled.failed.append((handle, error))
+                    continue
+                self._settle(batch, group, take, "acked")
+                if take.is_delayed:
+                    self._ledger.acked(batch, take.commit_offset)
+                settled.done.append(handle)
+            return settled
+
+        settled: Settled = await self._writer.commit(work)
+        pass_point("receive.settled")
+        return settled
+
+    async def give_back(self, group_name: str, handles: Sequence[str], delay_level: int = 0) -> Settled:
+        """The messages could not be consumed: retry them later, or give them up.
+
+        ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail; the others are
+        given back.
+        """
+        group = self._groups.get(group_name)
+        settled = Settled([], [])
+        retries: dict[str, Retry] = {}
+        for handle in handles:
+            try:
+                take = self._find(group, handle, self._clock.now_us())
+            except ReceiptError as error:
+                settled.failed.append((handle, error))
+                continue
+            messages = await messages_at(self._database, [take.commit_offset])
+            retries[handle] = await self._retries.prepare(group, messages[take.commit_offset], delay_level)
+
+        def work(batch: Batch) -> None:
+            for handle, retry in retries.items():
+                try:
+                    take = self._find(group, handle, batch.now_us)
+                except ReceiptError as error:
+                    settled.failed.append((handle, error))
+                    continue
+                self._retries.append(batch, retry)
+                self._settle(batch, group, take, "dead" if retry.is_dead else "retried")
+                settled.done.append(handle)
+
+        await self._writer.commit(work)
+        pass_point("receive.settled")
+        return settled
+
+    async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
+        """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
+        group = self._groups.get(group_name)
+
+        def work(batch: Batch) -> Settled:
+            settled = Settled([], [])
+            for handle in handles:
+                try:
+                    take = self._find(group, handle, batch.now_us)
+                except ReceiptError as error:
+                    settled.failed.append((handle, error))
+                    continue
+                self._set_visible(batch, group, take, batch.now_us + invisible_us, take.times)
+                settled.done.append(handle)
+            return settled
+
+        settled: Settled = await self._writer.commit(work)
+        return settled
+
+    async def release(self, group_name: str, taken: Sequence[Taken]) -> None:
+        """Undo a receive whose answer reached nobody: visible again at once, and not counted."""
+        group = self._groups.get(group_name)
+
+        def work(batch: Batch) -> None:
+            for one in taken:
+                take = group.takes.get(one.message.commit_offset)
+                if take is not None and take.times == one.times and not take.is_settling:
+                    self._set_visible(batch, group, take, batch.now_us, take.times - 1)
+
+        await self._writer.commit(work)
+
+    def _find(self, group: Group, handle: str, now_us: int) -> Take:
+        commit_offset, times, check = _parse(handle)
+        take = group.takes.get(commit_offset)
+        if take is None or check != _group_check(group) or take.is_settling or times > take.times:
+            raise ReceiptError(
+                f"receipt {handle!r} is not one that group {group.name} can settle:"
+                " it was settled before, or was not given to this group"
+            )
+        if times < take.times or take.is_available or take.visible_us <= now_us:
+            when = f"at {take.visible_us // US_PER_MS} ms" if times == take.times else "and was taken again"
+            raise ReceiptError(f"receipt {handle!r} has expired: the message became visible again {when}")
+        return take
+
+    def _settle(self, batch: Batch, group: Group, take: Take, outcome: str) -> None:
+        batch.execute(_SETTLE, (batch.now_us, outcome, group.name, take.commit_offset))
+        take.is_settling = True
+        batch.on_commit(partial(group.close, take))
+        batch.on_rollback(partial(self._unsettle, group, take))
+
+    def _unsettle(self, group: Group, take: Take) -> None:
+        take.is_settling = False
+        self._expect_expiry(group, take)
+
+    def _set_visible(self, batch: Batch, group: Group, take: Take, visible_us: int, times: int) -> None:
+        batch.execute(_EXTEND, (visible_us, times, group.name, take.commit_offset))
+
+        def apply() -> None:
+            take.visible_us, take.times = visible_us, times
+            self._expect_expiry(group, take)
+
+        batch.on_commit(apply)
+
+    # What runs out
+
+    def _expect_expiry(self, group: Group, take: Take) -> None:
+        heapq.heappush(self._expiries, (take.visible_us, take.commit_offset, group.name, group))
+        if self._expiries[0][1] == take.commit_offset:
+            self._changed()
+
+    def next_due_us(self) -> int | None:
+        """When the next receipt runs out."""
+        expiries = self._expiries
+        while expiries and self._expiring(*expiries[0]) is None:
+            heapq.heappop(expiries)
+        return expiries[0][0] if expiries else None
+
+    def _expiring(self, visible_us: int, commit_offset: int, _name: str, group: Group) -> Take | None:
+        take = group.takes.get(commit_offset)
+        if take is None or take.visible_us != visible_us or take.is_available or take.is_settling:
+            return None
+        return take
+
+    async def fire(self, until_us: int) -> Fired:
+        """Make visible what was not settled in time; what ran out once too often is a dead letter."""
+        expired: list[tuple[Group, Take]] = []
+        while (
+            len(expired) < EXPIRY_BATCH and (due_us := self.next_due_us()) is not None and due_us <= until_us
+        ):
+            entry = heapq.heappop(self._expiries)
+            take = self._expiring(*entry)
+            if take is not None:
+                expired.append((entry[-1], take))
+        if not expired:
+            return Fired(0, until_us)
+        last_us = expired[-1][1].visible_us
+        dead = [
+            (group, take)
+            for group, take in expired
+            if take.times and take.reconsume_times + take.times > group.max_retries
+        ]
+        try:
+            await self._bury(dead)
+        except BaseException:
+            for group, take in expired:
+                self._expect_expiry(group, take)
+            raise
+        for group, take in expired:
+            if not take.is_settling and take.commit_offset in group.takes:
+                group.make_available(take)
+                self._polls.wake(take.topic)
+        return Fired(0, last_us)
+
+    async def _bury(self, dead: Sequence[tuple[Group, Take]]) -> None:
+        if not dead:
+            return
+        messages = await messages_at(self._database, [take.commit_offset for _, take in dead])
+        retries = [
+            (group, take, await self._retries.prepare(group, messages[take.commit_offset], -1))
+            for group, take in dead
+            if take.commit_offset in messages
+        ]
+
+        def work(batch: Batch) -> None:
+            for group, take, retry in retries:
+                batch.reach(take.visible_us)
+                self._retries.append(batch, retry)
+                self._settle(batch, group, take, "dead")
+
+        await self._writer.commit(work)
+
+    async def close(self) -> None:
+        """Wait until what cancelled receivers had taken is given back."""
+        await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+
+def _known_topic(queue: Queue, properties: str) -> str:
+    if not queue.topic.startswith("%RETRY%"):
+        return queue.topic
+    return decode_properties(properties).get(RETRY_TOPIC, queue.topic)
+
+
+def _group_check(group: Group) -> int:
+    return zlib.crc32(group.name.encode())
+
+
+def _handle(group: Group, take: Take) -> str:
+    return f"{take.commit_offset:x}-{take.times:x}-{_group_check(group):x}"
+
+
+def _parse(handle: str) -> tuple[int, int, int]:
+    try:
+        commit_offset, times, check = (int(part, 16) for part in handle.split("-"))
+    except ValueError:
+        raise ReceiptError(f"receipt {handle[:80]!r} is not one that this broker gave out") from None
+    return commit_offset, times, check

@@ -1,0 +1,159 @@
+"""Retention: remove old messages, in the background, while the writer has nothing else to do.
+
+Never removed is what still waits for its due time. Age counts in real time, so a test that moves the
+clock by forty days does not lose what it has sent.
+"""
+
+import asyncio
+import logging
+from functools import partial
+from typing import Any
+
+from emulator.broker.groups import Groups
+from emulator.broker.topics import Topics
+from emulator.clock import rate_of, wall_us
+from emulator.errors import EmulatorError
+from emulator.schedule.level_queues import LevelQueues
+from emulator.store.counters import SAVE_NEXT_COMMIT_OFFSET
+from emulator.store.database import Database
+from emulator.store.message_keys import UNINDEX, keys_of
+from emulator.store.queues import Queue
+from emulator.store.writer import Batch, Writer
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 60.0
+STEP = 1_000
+"""Messages removed per transaction."""
+
+_LAST_MARK = """
+SELECT wall_us, at_us, clock FROM (
+ SELECT started_wall_us AS wall_us, started_us AS at_us, clock FROM runs
+ UNION ALL SELECT wall_us, to_us, clock FROM clock_moves JOIN runs USING (run)
+) WHERE wall_us <= ? ORDER BY wall_us DESC, at_us DESC LIMIT 1"""
+_BYTES = (
+    "SELECT (page_count - freelist_count) * page_size"
+    " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+)
+_OLDEST = "SELECT commit_offset, queue_key, queue_offset, unique_key, properties FROM messages"
+_EMPTIED_TO = (
+    "UPDATE queues SET min_offset = max(min_offset, ?), next_offset = max(next_offset, ?) WHERE key = ?"
+)
+_REMOVE = (
+    "DELETE FROM messages WHERE commit_offset = ?",
+    "DELETE FROM deliveries WHERE delivered_offset = ?",
+    "DELETE FROM interventions WHERE parked_offset = ?",
+)
+
+
+class Retention:
+    """Owns the task that removes messages older than ``age_us`` or beyond ``max_bytes``; 0 keeps all."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        topics: Topics,
+        groups: Groups,
+        levels: LevelQueues,
+        *,
+        age_us: int,
+        max_bytes: int,
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._age_us = age_us
+        self._max_bytes = max_bytes
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to sweep, every minute."""
+        self._task = asyncio.create_task(self._run(), name="retention")
+        return self._task
+
+    async def close(self) -> None:
+        """Stop after the step that is under way. May be called twice."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while not self._closing.is_set():
+            try:
+                await self.sweep()
+            except EmulatorError as error:
+                log.warning("old messages could not be removed: %s", error)
+            try:
+                async with asyncio.timeout(INTERVAL_S):
+                    await self._closing.wait()
+            except TimeoutError:
+                continue
+
+    async def sweep(self) -> int:
+        """Remove what is too old or too much; how many messages that were."""
+        removed = 0
+        if self._age_us:
+            before_us = await self._instant_at(wall_us() - self._age_us)
+            while (step := await self._remove_oldest(before_us)) and not self._closing.is_set():
+                removed += step
+        while self._max_bytes and not self._closing.is_set():
+            [(size,)] = await self._database.rows(_BYTES)
+            step = await self._remove_oldest(None) if size > self._max_bytes else 0
+            if not step:
+                break
+            removed += step
+        return removed
+
+    async def _instant_at(self, instant_wall_us: int) -> int:
+        """The emulated instant at which the wall clock stood so; 0 if no run had begun."""
+        for mark_wall_us, at_us, mode in await self._database.rows(_LAST_MARK, (instant_wall_us,)):
+            return int(at_us + rate_of(mode) * (instant_wall_us - mark_wall_us))
+        return 0
+
+    async def _remove_oldest(self, before_us: int | None) -> int:
+        """Remove up to ``STEP`` of the oldest messages, stored before an instant or whenever."""
+        conditions, parameters = ["TRUE"], []
+        if before_us is not None:
+            conditions.append("store_us < ?")
+            parameters.append(before_us)
+        for level in self._levels.levels:
+            # What a kill would deliver again must stay as well: the saved offset counts.
+            conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
+            parameters += [level.queue.key, min(level.next_offset, level.saved_offset)]
+        rows = await self._database.rows(
+            f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY commit_offset LIMIT {STEP}", parameters
+        )
+        if rows:
+            await self._writer.commit(partial(self._remove, rows), alone=True)
+        return len(rows)
+
+    def _remove(self, rows: list[Any], batch: Batch) -> None:
+        ends: dict[Queue, int] = {}
+        for commit_offset, queue_key, queue_offset, unique_key, properties in rows:
+            ends[self._topics.queue(queue_key)] = queue_offset + 1
+            for statement in _REMOVE:
+                batch.execute(statement, (commit_offset,))
+            for group in self._groups:
+                batch.execute(
+                    "DELETE FROM takes WHERE group_name = ? AND commit_offset = ?",
+                    (group.name, commit_offset),
+                )
+            for key in keys_of(unique_key, properties):
+                batch.execute(UNINDEX, (key, commit_offset))
+        for queue, end in ends.items():
+            batch.execute(_EMPTIED_TO, (end, queue.next_offset, queue.key))
+        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+        batch.on_commit(partial(self._removed, ends, [row[0] for row in rows]))
+
+    def _removed(self, ends: dict[Queue, int], commit_offsets: list[int]) -> None:
+        for queue, end in ends.items():
+            queue.min_offset = max(queue.min_offset, end)
+        for group in self._groups:
+            for commit_offset in commit_offsets:
+                take = group.takes.get(commit_offset)
+                if take is not None:
+                    group.close(take)

@@ -1,0 +1,200 @@
+"""Topics, their queues, and who may create them."""
+
+import asyncio
+import random
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+
+from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError
+from emulator.message import DLQ_PREFIX, FORBIDDEN_TOPICS, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic_name
+from emulator.store.database import Database
+from emulator.store.queues import Queue, load_queues
+from emulator.store.writer import Batch, Writer
+
+PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
+MAX_QUEUES = 1_024
+
+_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+_SAVE_TOPIC = (
+    "INSERT INTO topics VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+    " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm"
+)
+_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0)"
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic's configuration and its queues, by queue id."""
+
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    queues: list[Queue] = field(default_factory=list)
+
+    @property
+    def readable(self) -> Sequence[Queue]:
+        """The queues that consumers read; none when the topic may not be read."""
+        return self.queues[: self.read_queues] if self.perm & PERM_READ else ()
+
+    @property
+    def is_system(self) -> bool:
+        """Whether only the broker creates it."""
+        return is_system_topic(self.name)
+
+
+_PERMISSIONS = (("r", PERM_READ), ("w", PERM_WRITE), ("i", PERM_INHERIT))
+
+
+def permission_bits(letters: str) -> int:
+    """The bits of a permission such as ``rw``."""
+    return sum(bit for letter, bit in _PERMISSIONS if letter in letters)
+
+
+def permission_letters(bits: int) -> str:
+    """A permission for people, such as ``rw``."""
+    return "".join(letter for letter, bit in _PERMISSIONS if bits & bit)
+
+
+def is_system_topic(name: str) -> bool:
+    """Upstream's system topics (TopicValidator, sheet 7.2)."""
+    return name in _SYSTEM_TOPICS or name.startswith("rmq_sys_")
+
+
+class Topics:
+    """Every topic. Reads are from memory; a change is durable before it is seen."""
+
+    def __init__(self, writer: Writer, *, auto_create: bool, default_queues: int) -> None:
+        self._writer = writer
+        self._auto_create = auto_create
+        self._default_queues = default_queues
+        self._topics: dict[str, Topic] = {}
+        self._queues: dict[int, Queue] = {}
+        self._creating = asyncio.Lock()
+
+    async def load(self, database: Database) -> None:
+        """Read every topic and queue from the store."""
+        for name, read_queues, write_queues, perm in await database.rows("SELECT * FROM topics"):
+            self._topics[name] = Topic(name, read_queues, write_queues, perm)
+        for queue in await load_queues(database):
+            self._queues[queue.key] = queue
+            self._topics[queue.topic].queues.append(queue)
+
+    def __iter__(self) -> Iterator[Topic]:
+        """All topics, by name."""
+        return iter(sorted(self._topics.values(), key=lambda topic: topic.name))
+
+    def find(self, name: str) -> Topic | None:
+        """The topic, or None."""
+        return self._topics.get(name)
+
+    def get(self, name: str) -> Topic:
+        """The topic. Raises TopicNotFoundError."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise TopicNotFoundError(f"topic[{name}] not exist, apply first please!")
+        return topic
+
+    def queue(self, key: int) -> Queue:
+        """The queue with this key."""
+        return self._queues[key]
+
+    async def for_send(self, name: str) -> Topic:
+        """The topic that a client sends to, made on first use if that is on.
+
+        Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
+        send, TopicNotFoundError when it does not exist and is not made.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+        if name in FORBIDDEN_TOPICS:
+            raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
+        if topic is None:
+            topic = await self._first_use(name)
+        if not topic.perm & PERM_WRITE:
+            raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
+        return topic
+
+    async def for_receive(self, name: str) -> Topic:
+        """The topic that a client consumes, made on first use if that is on. Raises as ``for_send``."""
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+            topic = await self._first_use(name)
+        if not topic.perm & PERM_READ:
+            raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
+        return topic
+
+    async def _first_use(self, name: str) -> Topic:
+        """Retry and dead-letter topics have one queue, as upstream; others the configured number."""
+        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+            return await self.ensure(name, 1)
+        if not self._auto_create or is_system_topic(name):
+            self.get(name)
+        return await self.ensure(name, self._default_queues)
+
+    async def ensure(self, name: str, queues: int) -> Topic:
+        """The topic, made with this many queues if it does not exist."""
+        return self._topics.get(name) or await self.put(
+            name, queues, queues, PERM_READ | PERM_WRITE, replace=False
+        )
+
+    async def put(
+        self, name: str, read_queues: int, write_queues: int, perm: int, *, replace: bool = True
+    ) -> Topic:
+        """Create the topic, or change it. Queues beyond a smaller count stay, as upstream, unread.
+
+        Raises InvalidArgumentError for a bad name, count or permission.
+        """
+        check_topic_name(name)
+        for field_name, count in (("read_queues", read_queues), ("write_queues", write_queues)):
+            if not 1 <= count <= MAX_QUEUES:
+                raise InvalidArgumentError(field_name, count, f"1 to {MAX_QUEUES}")
+        if not 0 <= perm <= PERM_READ | PERM_WRITE | PERM_INHERIT:
+            raise InvalidArgumentError("perm", perm, "a sum of 4 (read), 2 (write) and 1 (inherit)")
+        async with self._creating:
+            topic = self._topics.get(name)
+            if topic is not None and not replace:
+                return topic
+            known = topic.queues if topic is not None else []
+            first_key = max(self._queues, default=0) + 1
+            missing = range(len(known), max(read_queues, write_queues))
+            added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+
+            def work(batch: Batch) -> None:
+                batch.execute(_SAVE_TOPIC, (name, read_queues, write_queues, perm))
+                for queue in added:
+                    batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
+
+            await self._writer.commit(work)
+            self._queues.update((queue.key, queue) for queue in added)
+            changed = Topic(name, read_queues, write_queues, perm, [*known, *added])
+            self._topics[name] = changed
+            return changed
+
+    async def put_by_client(self, name: str, read_queues: int, write_queues: int, perm: int) -> Topic:
+        """As ``put``, but system topics are refused, as upstream (sheet 7.2)."""
+        if is_system_topic(name):
+            raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
+        return await self.put(name, read_queues, write_queues, perm)
+
+    def levels(self) -> list[Queue]:
+        """The level queues."""
+        return self._topics[SCHEDULE_TOPIC].queues
+
+    def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
+        """The queue a message goes to; None or less than zero: any writable one, at random, as upstream.
+
+        Raises InvalidArgumentError for a queue that the topic does not have.
+        """
+        if queue_id is None or queue_id < 0:
+            return topic.queues[random.randrange(topic.write_queues)]  # noqa: S311 - spreads load
+        count = max(topic.read_queues, topic.write_queues)
+        if queue_id >= count:
+            raise InvalidArgumentError(
+                "queue_id",
+                queue_id,
+                f"request queueId[{queue_id}] is illegal, {topic.name} has 0 to {count - 1}",
+            )
+        return topic.queues[queue_id]

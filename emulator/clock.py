@@ -1,0 +1,114 @@
+"""The only place that asks what time it is.
+
+One class serves all three modes, because they differ only in how fast emulated time runs against
+real time: ``real`` 1, ``manual`` 0, ``xN`` N. Everything else in the emulator is handed a
+:class:`Clock` and works in integer microseconds since the epoch (``_us``).
+
+The clock never goes back. It is anchored to the wall clock once, when it is made, and runs from
+there on the operating system's steady clock, so a wall clock that is set back or forward while the
+broker runs neither delays nor releases a message. It counts the time that the machine was suspended.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+from emulator.errors import ClockError
+
+US_PER_MS = 1_000
+US_PER_S = 1_000_000
+LATEST_US = 253_402_300_799_999_999
+"""The last instant of the year 9999; the clock can be moved so far and no further."""
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+
+
+def wall_us() -> int:
+    """The machine's wall clock. Only for what concerns the world outside: starts, moves, retention."""
+    return time.time_ns() // 1_000
+
+
+def steady_us() -> int:
+    """A clock that never steps and does not stop while the machine is suspended."""
+    return time.clock_gettime_ns(_STEADY) // 1_000
+
+
+_imported_us = steady_us()
+
+
+def process_age_us() -> int:
+    """How long this process has been running: to 10 ms, and where the system does not say, since its imports."""
+    try:
+        # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        return steady_us() - int(fields[19]) * US_PER_S // os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return steady_us() - _imported_us
+
+
+class Clock:
+    """Emulated time, which runs ``rate`` times as fast as real time and can be moved forward."""
+
+    def __init__(self, rate: float, start_us: int, ticks: Callable[[], int] = steady_us) -> None:
+        self.rate = rate
+        self._ticks = ticks
+        self._base_us = start_us
+        self._base_ticks = ticks()
+
+    @property
+    def mode(self) -> str:
+        """``real``, ``manual`` or ``xN``, as in the setting."""
+        return {0: "manual", 1: "real"}.get(self.rate, f"x{self.rate:g}")
+
+    def now_us(self) -> int:
+        """The emulated instant. Never less than an earlier answer."""
+        if self.rate == 0:
+            return self._base_us
+        elapsed_us = self._ticks() - self._base_ticks
+        return self._base_us + (elapsed_us if self.rate == 1 else int(elapsed_us * self.rate))
+
+    def seconds_until(self, instant_us: int) -> float | None:
+        """Real seconds until the clock gets to the instant by itself; None if it never does."""
+        remaining_us = instant_us - self.now_us()
+        if remaining_us <= 0:
+            return 0.0
+        return remaining_us / self.rate / US_PER_S if self.rate else None
+
+    def reach(self, instant_us: int) -> None:
+        """Set the clock forward to the instant, unless it is past it already.
+
+        What becomes due by that is not fired here, but by the timer, whose ``move`` calls this.
+        """
+        ticks = self._ticks()
+        if instant_us > self._base_us + int((ticks - self._base_ticks) * self.rate):
+            self._base_ticks = ticks
+            self._base_us = instant_us
+
+
+def check_move(from_us: int, to_us: int) -> None:
+    """Raise ClockError unless a clock can be moved so: forward, and not beyond the year 9999."""
+    if to_us < from_us:
+        raise ClockError(
+            f"the clock only moves forward: it is at {from_us // US_PER_MS} ms,"
+            f" {to_us // US_PER_MS} ms is {(from_us - to_us) / US_PER_S:.3f} s before that"
+        )
+    if to_us > LATEST_US:
+        raise ClockError(f"the clock ends with the year 9999, at {LATEST_US // US_PER_MS} ms")
+
+
+def rate_of(mode: str) -> float:
+    """The rate that a valid clock setting stands for: ``real`` 1, ``manual`` 0, ``x60`` 60."""
+    return {"real": 1.0, "manual": 0.0}[mode] if mode in ("real", "manual") else float(mode[1:])
+
+
+def start_instant_us(mode: str, wall_now_us: int, last_us: int, last_offset_us: int) -> int:
+    """Where a clock starts on a store that was used before.
+
+    ``last_us`` is the latest instant that the store remembers, 0 if none; ``last_offset_us`` is how far
+    a real clock stood before the wall clock when it was last moved. A manual clock goes on from where
+    it stood. A real one keeps its offset, so messages that were due in two emulated hours still are.
+    """
+    if mode == "manual":
+        return last_us or wall_now_us - wall_now_us % US_PER_MS
+    return max(last_us, wall_now_us + (last_offset_us if mode == "real" else 0))

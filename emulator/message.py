@@ -1,0 +1,234 @@
+"""Messages, their properties, and the names that RocketMQ gives to both.
+
+Sources: MessageConst, MessageDecoder, MessageClientIDSetter and TopicValidator of RocketMQ 4.9.8; the
+reference sheet for remoting, sections 3.3 to 3.5, 4 and 7.2.
+"""
+
+import itertools
+import os
+import re
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from emulator.errors import IllegalMessageError, InvalidArgumentError
+
+# Property keys, MessageConst.java.
+DELAY = "DELAY"
+KEYS = "KEYS"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+REAL_QID = "REAL_QID"
+REAL_TOPIC = "REAL_TOPIC"
+RETRY_TOPIC = "RETRY_TOPIC"
+TAGS = "TAGS"
+UNIQ_KEY = "UNIQ_KEY"
+WAIT = "WAIT"
+
+SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+RETRY_PREFIX = "%RETRY%"
+DLQ_PREFIX = "%DLQ%"
+
+MAX_TOPIC_LENGTH = 127
+MAX_GROUP_LENGTH = 255
+MAX_PROPERTIES_BYTES = 32_767
+MAX_SYSTEM_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
+NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
+
+FORBIDDEN_TOPICS = frozenset(
+    {
+        SCHEDULE_TOPIC,
+        "RMQ_SYS_TRANS_HALF_TOPIC",
+        "RMQ_SYS_TRANS_OP_HALF_TOPIC",
+        "TRANS_CHECK_MAX_TIME_TOPIC",
+        "SELF_TEST_TOPIC",
+        "OFFSET_MOVED_EVENT",
+    }
+)
+"""Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
+
+_NAME = re.compile(NAME_PATTERN)
+_OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
+_KEY_VALUE, _NEXT = "\x01", "\x02"
+
+
+@dataclass(slots=True)
+class Message:
+    """What a producer sends, whichever door it came in by."""
+
+    topic: str
+    body: bytes
+    properties: dict[str, str] = field(default_factory=dict)
+    queue_id: int | None = None  # None: the broker picks one
+    flag: int = 0
+    sys_flag: int = 0
+    born_us: int | None = None  # None: the producer gave no time; the store time serves
+    born_host: str = "127.0.0.1:0"
+    reconsume_times: int = 0
+
+
+class Draft(NamedTuple):
+    """A message that was judged and is ready to be appended; what it lacks, the writer gives out."""
+
+    body: bytes
+    properties: str
+    tag_hash: int
+    unique_key: str
+    born_us: int | None
+    born_host: str
+    flag: int
+    sys_flag: int
+    reconsume_times: int
+
+
+class StoredMessage(NamedTuple):
+    """One row of the table ``messages``, in the order of its columns."""
+
+    commit_offset: int
+    queue_key: int
+    queue_offset: int
+    store_us: int
+    born_us: int
+    born_host: str
+    store_host: str
+    flag: int
+    sys_flag: int
+    body: bytes
+    properties: str
+    tag_hash: int
+    reconsume_times: int
+    unique_key: str
+    due_us: int | None  # parked messages: when to deliver
+    real_queue_key: int | None  # parked messages: where to
+    parked_offset: int | None  # delivered messages: commit offset of the parked one
+
+
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode``: signed 32 bits over UTF-16 code units."""
+    value = 0
+    units = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def tag_hash(properties: dict[str, str]) -> int:
+    """The consume-queue tag code: the hash of the tag, 0 without one."""
+    tag = properties.get(TAGS)
+    return java_hash(tag) if tag else 0
+
+
+def encode_properties(properties: dict[str, str]) -> str:
+    """The property string ``key 01 value 02 …``.
+
+    Raises IllegalMessageError for what RocketMQ's decoder would drop without a word (empty keys and
+    values, separators inside them) and for more than 32,767 bytes.
+    """
+    for key, value in properties.items():
+        if not key or not value:
+            raise IllegalMessageError(
+                "properties", f"property {key!r} is {value!r}; names and values must not be empty"
+            )
+        if _KEY_VALUE in key or _NEXT in key or _KEY_VALUE in value or _NEXT in value:
+            raise IllegalMessageError(
+                "properties", f"property {key!r} contains U+0001 or U+0002, which separate properties"
+            )
+    text = "".join(f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items())
+    try:
+        size = len(text.encode())
+    except UnicodeEncodeError:
+        raise IllegalMessageError(
+            "properties", "a property is not valid Unicode (a lone surrogate)"
+        ) from None
+    if size > MAX_PROPERTIES_BYTES:
+        raise IllegalMessageError(
+            "properties", f"the properties take {size} bytes; allowed: at most {MAX_PROPERTIES_BYTES}"
+        )
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """The properties of a stored message."""
+    return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
+
+
+def draft(message: Message, now_us: int) -> Draft:
+    """Make the message ready to be stored, with a unique key if it has none.
+
+    Raises IllegalMessageError for properties that cannot be stored.
+    """
+    unique_key = message.properties.get(UNIQ_KEY)
+    if not unique_key:
+        unique_key = message.properties[UNIQ_KEY] = new_unique_key(now_us)
+    return Draft(
+        message.body,
+        encode_properties(message.properties),
+        tag_hash(message.properties),
+        unique_key,
+        message.born_us,
+        message.born_host,
+        message.flag,
+        message.sys_flag,
+        message.reconsume_times,
+    )
+
+
+_unique_prefix = f"{os.urandom(4).hex()}{os.getpid() & 0xFFFF:04x}".upper()
+_unique_counter = itertools.count()
+
+
+def new_unique_key(now_us: int) -> str:
+    """A client message id of RocketMQ's form, 32 upper-case hex digits.
+
+    Host and process stand in front as upstream's do, then milliseconds, then a counter.
+    """
+    return f"{_unique_prefix}{now_us // 1_000 & 0xFFFFFFFFFFF:011X}{next(_unique_counter) & 0xFFFFFFFFF:09X}"
+
+
+def offset_message_id(store_host: str, commit_offset: int) -> str:
+    """The broker's message id: address, port and commit offset in hex, 32 digits (sheet 3.3)."""
+    address, _, port = store_host.rpartition(":")
+    octets = "".join(f"{int(part):02X}" for part in address.split("."))
+    return f"{octets}{int(port):08X}{commit_offset:016X}"
+
+
+def commit_offset_of(message_id: str) -> int | None:
+    """The commit offset in an offset message id; None for any other kind of id."""
+    return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
+
+
+def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:
+    """Note in a message's properties where it goes when it is due."""
+    properties[REAL_TOPIC] = topic
+    properties[REAL_QID] = str(queue_id)
+
+
+def retry_topic(group: str) -> str:
+    """The topic from which a group receives its retries."""
+    return RETRY_PREFIX + group
+
+
+def dead_letter_topic(group: str) -> str:
+    """The topic in which a group's given-up messages end."""
+    return DLQ_PREFIX + group
+
+
+def check_topic_name(topic: str) -> None:
+    """Raise InvalidArgumentError unless upstream's TopicValidator accepts the name (sheet 7.2)."""
+    if not topic.strip():
+        raise InvalidArgumentError("topic", topic, "The specified topic is blank.")
+    if not _NAME.fullmatch(topic):
+        raise InvalidArgumentError(
+            "topic",
+            topic,
+            f"The specified topic contains illegal characters, allowing only {NAME_PATTERN}",
+        )
+    limit = MAX_SYSTEM_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
+    if len(topic) > limit:
+        raise InvalidArgumentError("topic", topic, "The specified topic is longer than topic max length.")
+
+
+def check_group_name(group: str) -> None:
+    """Raise InvalidArgumentError unless the name is 1 to 255 characters of ``[%|a-zA-Z0-9_-]``."""
+    if not _NAME.fullmatch(group) or len(group) > MAX_GROUP_LENGTH:
+        raise InvalidArgumentError(
+            "group", group, f"1 to {MAX_GROUP_LENGTH} characters matching {NAME_PATTERN}"
+        )

@@ -1,0 +1,1 @@
+"""When messages become visible: delay schemes, the timer that fires them, and the ledger."""

@@ -1,0 +1,74 @@
+"""The table of fixed delay levels, read from a string as RocketMQ's ``messageDelayLevel``."""
+
+import re
+from dataclasses import dataclass
+
+from emulator.clock import US_PER_S
+from emulator.duration import format_duration
+from emulator.errors import IllegalMessageError, SettingError
+from emulator.message import DELAY
+
+_UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
+_TOKEN = re.compile(r"([+-]?\d{1,12})([smhd])", re.ASCII)
+_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+
+
+@dataclass(frozen=True, slots=True)
+class LevelTable:
+    """``delays_us[level - 1]`` is the delay of a level. Levels are numbered from 1, by position."""
+
+    text: str
+    delays_us: tuple[int, ...]
+
+    @classmethod
+    def parse(cls, text: str) -> "LevelTable":
+        """Read a table such as ``1s 5s 10s``: whole numbers with unit s, m, h or d, one space between.
+
+        Zero and negative delays are legal and mean "at once", as upstream (sheet 5.1). Raises
+        SettingError that names the first bad token; upstream's broker exits on one, too.
+        """
+        delays_us = []
+        for position, token in enumerate(text.split(" "), start=1):
+            match = _TOKEN.fullmatch(token)
+            if not match:
+                raise SettingError(
+                    "levels",
+                    text,
+                    f"whole numbers with a unit s, m, h or d, parted by single spaces;"
+                    f" token {position}, {token!r}, is not one",
+                )
+            delays_us.append(int(match[1]) * _UNITS_S[match[2]] * US_PER_S)
+        return cls(text, tuple(delays_us))
+
+    @property
+    def highest(self) -> int:
+        """The number of the highest level."""
+        return len(self.delays_us)
+
+    def delay_us(self, level: int) -> int:
+        """The delay of a level; 1 s for one that is no longer in the table, as upstream (sheet 5.3)."""
+        return self.delays_us[level - 1] if level <= len(self.delays_us) else US_PER_S
+
+    def describe(self, level: int) -> str:
+        """The delay of a level for people, such as ``10m``."""
+        return format_duration(self.delay_us(level))
+
+    def level_of(self, properties: dict[str, str]) -> int:
+        """The level that a message asks for, 0 for none; one above the highest is clamped and rewritten.
+
+        Raises IllegalMessageError when ``DELAY`` is not a whole number (sheet 5.2).
+        """
+        text = properties.get(DELAY)
+        if text is None:
+            return 0
+        if not _NUMBER.fullmatch(text):
+            raise IllegalMessageError(
+                "delay_level",
+                f"property {DELAY} is {text[:40]!r}; allowed: a whole number,"
+                f" 1 to {self.highest} for a delay, 0 or less for none",
+            )
+        level = int(text[:20])
+        if level > self.highest:
+            level = self.highest
+            properties[DELAY] = str(level)
+        return max(level, 0)

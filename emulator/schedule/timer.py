@@ -1,0 +1,141 @@
+"""The timer: fires what is due, when it is due, and moves the clock.
+
+It is driven by the next deadline and never polls. Each source (the level queues, receipts that run
+out, …) answers when it is due next; the timer sleeps exactly that long, or until something earlier
+arrives, asks the clock again, since event loops may wake early, and fires the source with the earliest
+deadline. A source fires one bounded batch at a time, and only up to the next deadline of the others, so
+everything happens in the order of its due time and sends are never held up for long.
+
+A move of the clock is the same loop in a hurry: it fires everything on its way, each at its own
+instant, before the clock stands at the target.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from typing import NamedTuple, Protocol
+
+from emulator.clock import Clock, check_move
+from emulator.errors import EmulatorError
+from emulator.failpoint import pass_point
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+"""Real seconds until the next try after the store refused a delivery."""
+
+
+class Fired(NamedTuple):
+    """What one batch did: how many messages became visible, and the instant of the last of them."""
+
+    delivered: int
+    instant_us: int
+
+
+class DueSource(Protocol):
+    """Something that becomes due by itself."""
+
+    def next_due_us(self) -> int | None:
+        """The earliest instant at which there is something to fire; None for never. Cheap."""
+
+    async def fire(self, until_us: int) -> Fired:
+        """Fire one batch of what is due by ``until_us``, earliest first; durable when this returns."""
+
+
+class Move(NamedTuple):
+    """The outcome of a move of the clock, in emulated microseconds."""
+
+    from_us: int
+    now_us: int
+    fired: int
+    next_due_us: int | None
+
+
+class Timer:
+    """Owns the task that fires due sources. ``lock`` keeps deliveries, moves and interventions apart."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.lock = asyncio.Lock()
+        self._clock = clock
+        self._sources: list[DueSource] = []
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, source: DueSource) -> None:
+        """Fire this source, too."""
+        self._sources.append(source)
+
+    def changed(self) -> None:
+        """Something new may be due earlier than what the timer sleeps for."""
+        self._changed.set()
+
+    def next_due_us(self) -> int | None:
+        """The earliest deadline of all sources."""
+        return min((due for s in self._sources if (due := s.next_due_us()) is not None), default=None)
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to fire; what became due while the broker was down goes first."""
+        self._task = asyncio.create_task(self._run(), name="timer")
+        return self._task
+
+    async def close(self) -> None:
+        """Stop after the batch that is being fired. May be called twice."""
+        task, self._task = self._task, None
+        if task is not None:
+            async with self.lock:
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def move(
+        self, target: Callable[[int, int | None], int], record: Callable[[int, int], Awaitable[None]]
+    ) -> Move:
+        """Move the clock to ``target(now_us, next_due_us)`` and fire everything on the way, in order.
+
+        ``record(from_us, to_us)`` makes the move durable before the answer. Raises ClockError for a
+        target in the past, StoreUnavailableError when a delivery could not be stored: the clock then
+        stands at the last instant that was fired.
+        """
+        async with self.lock:
+            from_us = self._clock.now_us()
+            target_us = target(from_us, self.next_due_us())
+            check_move(from_us, target_us)
+            fired = 0
+            while (due_us := self.next_due_us()) is not None and due_us <= target_us:
+                step = await self._fire(target_us)
+                fired += step.delivered
+                self._clock.reach(step.instant_us)
+            self._clock.reach(target_us)
+            pass_point("clock.fired")
+            await record(from_us, self._clock.now_us())
+            self.changed()
+            return Move(from_us, self._clock.now_us(), fired, self.next_due_us())
+
+    async def _run(self) -> None:
+        while True:
+            self._changed.clear()
+            due_us = self.next_due_us()
+            wait_s = None if due_us is None else self._clock.seconds_until(due_us)
+            if wait_s == 0:
+                try:
+                    async with self.lock:
+                        await self._fire(self._clock.now_us())
+                except EmulatorError as error:
+                    log.error("due messages could not be delivered, trying again: %s", error)
+                    wait_s = RETRY_S
+                else:
+                    continue
+            try:
+                async with asyncio.timeout(wait_s):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    async def _fire(self, until_us: int) -> Fired:
+        """Fire the source with the earliest deadline, up to the next deadline of the others."""
+        deadlines = sorted(
+            ((due, index) for index, s in enumerate(self._sources) if (due := s.next_due_us()) is not None)
+        )
+        if not deadlines or deadlines[0][0] > until_us:
+            return Fired(0, until_us)
+        limit_us = min(until_us, deadlines[1][0]) if len(deadlines) > 1 else until_us
+        return await self._sources[deadlines[0][1]].fire(limit_us)

@@ -1,0 +1,78 @@
+"""Numbers that must survive the removal of what they were counted from, and what past runs left behind."""
+
+from typing import NamedTuple
+
+from emulator.clock import wall_us
+from emulator.store.database import Database
+from emulator.store.writer import Batch, Writer
+
+SAVE_NEXT_COMMIT_OFFSET = (
+    "INSERT INTO counters VALUES ('next_commit_offset', ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+)
+_LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
+_LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
+_BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RECORD_MOVE = "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
+
+
+class Past(NamedTuple):
+    """What the store remembers of earlier runs. Instants in emulated microseconds, 0 if there was none."""
+
+    next_commit_offset: int
+    last_store_us: int  # of the newest message
+    last_us: int  # the latest instant that any run is known to have reached
+    last_offset_us: int  # how far a real clock stood before the wall clock
+    run: int  # the number of the last run, 0 if none
+    keys_indexed_to: int
+
+
+async def read_past(database: Database) -> Past:
+    """Read it. Cheap: the newest rows only."""
+    counters = dict(await database.rows("SELECT name, value FROM counters"))
+    newest = await database.rows(
+        "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset DESC LIMIT 1"
+    )
+    commit_offset, last_store_us = newest[0] if newest else (-1, 0)
+    run, last_us, last_offset_us = 0, last_store_us, 0
+    for run, clock, started_wall_us, started_us in await database.rows(_LAST_RUN):
+        moves = await database.rows(_LAST_MOVE, (run,))
+        at_wall_us, at_us = moves[0] if moves else (started_wall_us, started_us)
+        last_us = max(last_us, at_us)
+        last_offset_us = at_us - at_wall_us if clock == "real" else 0
+    return Past(
+        next_commit_offset=max(counters.get("next_commit_offset", 0), commit_offset + 1),
+        last_store_us=last_store_us,
+        last_us=last_us,
+        last_offset_us=last_offset_us,
+        run=run,
+        keys_indexed_to=counters.get("keys_indexed_to", 0),
+    )
+
+
+class Run(NamedTuple):
+    """The header of one run, as the ledger's rows refer to it."""
+
+    run: int
+    started_wall_us: int
+    started_us: int
+    version: str
+    host: str
+    profile: str
+    clock: str
+    levels: str
+    durability: str
+
+
+async def begin_run(writer: Writer, run: Run) -> None:
+    """Record the start of a run."""
+    await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
+
+
+async def record_move(writer: Writer, run: int, from_us: int, to_us: int) -> None:
+    """Record that the clock was moved: a restart begins no earlier, and reports mark it."""
+
+    def work(batch: Batch) -> None:
+        batch.execute(_RECORD_MOVE, (run, wall_us(), from_us, to_us))
+
+    await writer.commit(work)

@@ -1,0 +1,132 @@
+"""The index by key: messages by their unique key and by their ``KEYS``.
+
+Keys are random, and keeping a random index up with every send would cost most of the writer's speed. As
+upstream's index service does, this one follows behind: in the background while the writer is idle, and
+on demand before each look-up, so that a look-up always sees everything that was stored before it.
+"""
+
+import asyncio
+import hashlib
+import logging
+from collections.abc import Callable
+from typing import Any
+
+from emulator.errors import EmulatorError
+from emulator.message import KEYS, StoredMessage, decode_properties
+from emulator.store.database import Database
+from emulator.store.messages import messages_at
+from emulator.store.writer import Batch, Writer
+
+log = logging.getLogger(__name__)
+
+INTERVAL_S = 1.0
+STEP = 1_000
+"""Messages indexed per transaction."""
+MAX_FOUND = 1_000
+
+UNINDEX = "DELETE FROM message_keys WHERE key_hash = ? AND commit_offset = ?"
+_INDEX = "INSERT OR IGNORE INTO message_keys VALUES (?, ?)"
+_INDEXED_TO = (
+    "INSERT INTO counters VALUES ('keys_indexed_to', ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+)
+_FOLLOW = (
+    "SELECT commit_offset, unique_key, properties FROM messages WHERE commit_offset >= ?"
+    " ORDER BY commit_offset LIMIT ?"
+)
+
+
+class MessageKeys:
+    """The index and how far it has followed (``indexed_to``, a commit offset). Owns the task that follows."""
+
+    def __init__(self, database: Database, writer: Writer, indexed_to: int) -> None:
+        self.indexed_to = indexed_to
+        self._database = database
+        self._writer = writer
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to follow in the background."""
+        self._task = asyncio.create_task(self._run(), name="message keys")
+        return self._task
+
+    async def close(self) -> None:
+        """Stop after the step that is under way. May be called twice."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        commits = 0
+        while not self._closing.is_set():
+            try:
+                # Busy means that somebody else has committed since the last look.
+                while self._writer.commits == commits and self.is_behind and not self._closing.is_set():
+                    await self.follow()
+                    commits += 1
+                commits = self._writer.commits
+            except EmulatorError as error:
+                log.warning("the index by key could not be written: %s", error)
+            try:
+                async with asyncio.timeout(INTERVAL_S):
+                    await self._closing.wait()
+            except TimeoutError:
+                continue
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages were stored that are not indexed yet."""
+        return self.indexed_to < self._writer.next_commit_offset
+
+    async def follow(self) -> None:
+        """Index the next messages, at most ``STEP``."""
+        known_end = self._writer.next_commit_offset
+        rows = await self._database.rows(_FOLLOW, (self.indexed_to, STEP))
+        end = rows[-1][0] + 1 if len(rows) == STEP else max(known_end, rows[-1][0] + 1 if rows else 0)
+        entries = [
+            (key, commit_offset)
+            for commit_offset, unique_key, properties in rows
+            for key in keys_of(unique_key, properties)
+        ]
+
+        def work(batch: Batch) -> None:
+            for entry in entries:
+                batch.execute(_INDEX, entry)
+            batch.execute(_INDEXED_TO, (end,))
+
+        await self._writer.commit(work)
+        self.indexed_to = max(self.indexed_to, end)
+
+    async def with_unique_key(self, unique_key: str) -> list[StoredMessage]:
+        """Every record of the message, oldest first."""
+        return await self._find(unique_key, lambda record: record.unique_key == unique_key, MAX_FOUND)
+
+    async def with_key(self, key: str, limit: int) -> list[StoredMessage]:
+        """Messages that bear the key among their ``KEYS``, oldest first."""
+        return await self._find(
+            key, lambda record: key in decode_properties(record.properties).get(KEYS, "").split(), limit
+        )
+
+    async def _find(
+        self, key: str, bears: Callable[[StoredMessage], bool], limit: int
+    ) -> list[StoredMessage]:
+        end = self._writer.next_commit_offset
+        while self.indexed_to < end:
+            await self.follow()
+        rows: list[Any] = await self._database.rows(
+            "SELECT commit_offset FROM message_keys WHERE key_hash = ? ORDER BY commit_offset LIMIT ?",
+            (key_hash(key), limit),
+        )
+        found = await messages_at(self._database, [row[0] for row in rows])
+        return [record for _, record in sorted(found.items()) if bears(record)]
+
+
+def keys_of(unique_key: str, properties: str) -> set[int]:
+    """The hashes under which a message is indexed."""
+    return {key_hash(key) for key in (unique_key, *decode_properties(properties).get(KEYS, "").split())}
+
+
+def key_hash(key: str) -> int:
+    """64 bits of the key, signed as SQLite's integers are."""
+    return int.from_bytes(hashlib.blake2b(key.encode(errors="replace"), digest_size=8).digest(), signed=True)

@@ -1,0 +1,46 @@
+"""Reading stored messages."""
+
+from collections.abc import Collection, Sequence
+from typing import NamedTuple
+
+from emulator.message import StoredMessage
+from emulator.store.database import Database
+from emulator.store.queues import Queue
+
+MAX_AT_ONCE = 500
+"""Parameters in one IN list."""
+
+_SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
+
+
+class Span(NamedTuple):
+    """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all."""
+
+    queue: Queue
+    start: int
+    end: int
+    hashes: tuple[int, ...] = ()
+
+
+async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict[int, StoredMessage]:
+    """The messages with these commit offsets, by commit offset; those that are gone are missing."""
+    found: dict[int, StoredMessage] = {}
+    for first in range(0, len(commit_offsets), MAX_AT_ONCE):
+        some = commit_offsets[first : first + MAX_AT_ONCE]
+        marks = ",".join("?" * len(some))
+        for row in await database.rows(f"SELECT * FROM messages WHERE commit_offset IN ({marks})", some):
+            found[row[0]] = StoredMessage._make(row)
+    return found
+
+
+async def messages_in(database: Database, spans: Collection[Span], limit: int) -> list[StoredMessage]:
+    """Up to ``limit`` messages of each span, all in the order in which they were stored."""
+    selects, parameters = [], []
+    for span in spans:
+        marks = f" AND tag_hash IN ({','.join('?' * len(span.hashes))})" if span.hashes else ""
+        selects.append(f"SELECT * FROM ({_SLICE}{marks} ORDER BY queue_offset LIMIT ?)")
+        parameters += [span.queue.key, span.start, span.end, *span.hashes, limit]
+    if not selects:
+        return []
+    rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
+    return [StoredMessage._make(row) for row in rows]

@@ -1,0 +1,17 @@
+"""Run by Alembic. Everything happens in one transaction, so a kill in the middle leaves the old schema."""
+
+from alembic import context
+
+from emulator.failpoint import pass_point
+from emulator.store.tables import metadata
+
+connection = context.config.attributes["connection"]
+connection.rollback()
+# Python's sqlite3 opens no transaction for DDL by itself.
+connection.exec_driver_sql("BEGIN IMMEDIATE")
+context.configure(
+    connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True
+)
+context.run_migrations()
+pass_point("migrate.upgraded")
+connection.commit()
