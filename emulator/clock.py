@@ -13,6 +13,7 @@ import os
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from emulator.errors import ClockError
 
@@ -38,7 +39,7 @@ _imported_us = steady_us()
 
 
 def process_age_us() -> int:
-    """How long this process has been running: to 10 ms, and where the system does not say, since its imports."""
+    """How long this process has been running, to 10 ms; where the system does not say, since its imports."""
     try:
         # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -59,7 +60,9 @@ class Clock:
     @property
     def mode(self) -> str:
         """``real``, ``manual`` or ``xN``, as in the setting."""
-        return {0: "manual", 1: "real"}.get(self.rate, f"x{self.rate:g}")
+        if self.rate == 0:
+            return "manual"
+        return "real" if self.rate == 1 else f"x{self.rate:g}"
 
     def now_us(self) -> int:
         """The emulated instant. Never less than an earlier answer."""
@@ -102,13 +105,27 @@ def rate_of(mode: str) -> float:
     return {"real": 1.0, "manual": 0.0}[mode] if mode in ("real", "manual") else float(mode[1:])
 
 
-def start_instant_us(mode: str, wall_now_us: int, last_us: int, last_offset_us: int) -> int:
+class Mark(NamedTuple):
+    """Where a clock of this mode stood at an instant of the wall clock."""
+
+    mode: str
+    wall_us: int
+    at_us: int
+
+    def now_us(self, wall_now_us: int) -> int:
+        """Where it stands if it has run on since."""
+        return self.at_us + int(rate_of(self.mode) * max(wall_now_us - self.wall_us, 0))
+
+
+def start_instant_us(mode: str, wall_now_us: int, last_us: int, mark: Mark | None) -> int:
     """Where a clock starts on a store that was used before.
 
-    ``last_us`` is the latest instant that the store remembers, 0 if none; ``last_offset_us`` is how far
-    a real clock stood before the wall clock when it was last moved. A manual clock goes on from where
-    it stood. A real one keeps its offset, so messages that were due in two emulated hours still are.
+    ``last_us`` is the latest instant that the store remembers, 0 if none; ``mark`` is where the last run's
+    clock stood when it was last set. A clock of the same mode goes on as if a broker had run all the time,
+    so it never goes back, and messages that were due in two emulated hours still are.
     """
+    if mark is not None and rate_of(mark.mode) == rate_of(mode):
+        return max(last_us, mark.now_us(wall_now_us))
     if mode == "manual":
         return last_us or wall_now_us - wall_now_us % US_PER_MS
-    return max(last_us, wall_now_us + (last_offset_us if mode == "real" else 0))
+    return max(last_us, wall_now_us)

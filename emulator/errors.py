@@ -9,6 +9,8 @@
     │   ├── UnauthorizedError          token missing or wrong
     │   ├── NoPermissionError          the topic may not be read or written in this way
     │   ├── TopicNotFoundError         unknown topic and automatic creation is off
+    │   ├── QueueNotFoundError         the topic has no queue with this number
+    │   │   └── WrongQueueError            … and a message was to go there
     │   ├── GroupNotFoundError         unknown group and automatic creation is off
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
@@ -65,6 +67,19 @@ class NoPermissionError(RefusedError):
 
 class TopicNotFoundError(RefusedError):
     """The topic does not exist and is not created on first use."""
+
+
+class QueueNotFoundError(RefusedError):
+    """The topic has no queue with this number."""
+
+    def __init__(self, topic: str, queue_id: int, count: int) -> None:
+        super().__init__(f"request queueId[{queue_id}] is illegal, {topic} has 0 to {count - 1}")
+        self.field = "queue_id"
+        self.allowed = f"0 to {count - 1}"
+
+
+class WrongQueueError(QueueNotFoundError):
+    """The message is for a queue that its topic does not have."""
 
 
 class GroupNotFoundError(RefusedError):
@@ -150,6 +165,8 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     UnauthorizedError: WireCodes(401, 16),
     NoPermissionError: WireCodes(403, 16),
     TopicNotFoundError: WireCodes(404, 17),
+    QueueNotFoundError: WireCodes(404, 1),
+    WrongQueueError: WireCodes(409, 1),
     GroupNotFoundError: WireCodes(404, 26),
     MessageNotFoundError: WireCodes(404, 22),
     NotPendingError: WireCodes(409, 604),

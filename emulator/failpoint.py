@@ -11,6 +11,7 @@ ENVIRONMENT = "MOCKETMQ_FAILPOINT"
 POINTS = (
     "migrate.upgraded",  # schema changed, not committed
     "writer.formed",  # offsets given out, nothing written
+    "writer.writing",  # rows of one statement written
     "writer.written",  # rows written, not committed
     "writer.committed",  # committed, nobody told
     "delivery.picked",  # due messages chosen, not handed to the writer

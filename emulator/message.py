@@ -8,6 +8,7 @@ import itertools
 import os
 import re
 from dataclasses import dataclass, field
+from functools import cache, lru_cache
 from typing import NamedTuple
 
 from emulator.errors import IllegalMessageError, InvalidArgumentError
@@ -101,6 +102,7 @@ class StoredMessage(NamedTuple):
     parked_offset: int | None  # delivered messages: commit offset of the parked one
 
 
+@lru_cache(maxsize=4_096)
 def java_hash(text: str) -> int:
     """Java's ``String.hashCode``: signed 32 bits over UTF-16 code units."""
     value = 0
@@ -122,18 +124,16 @@ def encode_properties(properties: dict[str, str]) -> str:
     Raises IllegalMessageError for what RocketMQ's decoder would drop without a word (empty keys and
     values, separators inside them) and for more than 32,767 bytes.
     """
-    for key, value in properties.items():
-        if not key or not value:
-            raise IllegalMessageError(
-                "properties", f"property {key!r} is {value!r}; names and values must not be empty"
-            )
-        if _KEY_VALUE in key or _NEXT in key or _KEY_VALUE in value or _NEXT in value:
-            raise IllegalMessageError(
-                "properties", f"property {key!r} contains U+0001 or U+0002, which separate properties"
-            )
-    text = "".join(f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items())
+    text = "".join([f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items()])
+    count = len(properties)
+    if text.count(_KEY_VALUE) != count or text.count(_NEXT) != count:
+        raise IllegalMessageError(
+            "properties", "a property contains U+0001 or U+0002, which separate properties from each other"
+        )
+    if "" in properties or "" in properties.values():
+        raise IllegalMessageError("properties", "a property has an empty name or value; neither may be empty")
     try:
-        size = len(text.encode())
+        size = len(text) if text.isascii() else len(text.encode())
     except UnicodeEncodeError:
         raise IllegalMessageError(
             "properties", "a property is not valid Unicode (a lone surrogate)"
@@ -185,9 +185,14 @@ def new_unique_key(now_us: int) -> str:
 
 def offset_message_id(store_host: str, commit_offset: int) -> str:
     """The broker's message id: address, port and commit offset in hex, 32 digits (sheet 3.3)."""
+    return f"{_host_digits(store_host)}{commit_offset:016X}"
+
+
+@cache
+def _host_digits(store_host: str) -> str:
     address, _, port = store_host.rpartition(":")
     octets = "".join(f"{int(part):02X}" for part in address.split("."))
-    return f"{octets}{int(port):08X}{commit_offset:016X}"
+    return f"{octets}{int(port):08X}"
 
 
 def commit_offset_of(message_id: str) -> int | None:

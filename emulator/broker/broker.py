@@ -1,5 +1,6 @@
 """The broker as the front doors see it: sending, and the parts that do the rest."""
 
+import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from functools import partial
 from typing import NamedTuple
@@ -119,11 +120,11 @@ class Broker:
 
         Raises ClockError for a move backwards, StoreUnavailableError when a delivery could not be stored.
         """
-        return await self.timer.move(lambda now_us, _due_us: now_us + by_us, self._record_move)
+        return await self._move(lambda now_us, _due_us: now_us + by_us)
 
     async def move_clock_to(self, instant_us: int) -> Move:
         """Move the clock to an instant. As ``advance_clock``."""
-        return await self.timer.move(lambda _now_us, _due_us: instant_us, self._record_move)
+        return await self._move(lambda _now_us, _due_us: instant_us)
 
     async def move_clock_to_next(self) -> Move:
         """Move the clock to where something is due next. As ``advance_clock``."""
@@ -133,4 +134,8 @@ class Broker:
                 raise ClockError("nothing is pending, so there is no next due time to move the clock to")
             return max(now_us, due_us)
 
-        return await self.timer.move(target, self._record_move)
+        return await self._move(target)
+
+    async def _move(self, target: Callable[[int, int | None], int]) -> Move:
+        """Goes to its end even if the caller goes away: the clock must not stand before what it fired."""
+        return await asyncio.shield(self.timer.move(target, self._record_move))

@@ -191,9 +191,14 @@ class Groups:
             raise InvalidArgumentError("max_retries", max_retries, f"0 to {MAX_RETRIES_LIMIT}")
         if not 1 <= retry_queues <= MAX_RETRY_QUEUES:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
-        await self._writer.commit(lambda batch: batch.execute(_SAVE_GROUP, (name, max_retries, retry_queues)))
-        group = self._groups.get(name)
-        if group is None:
-            group = self._groups[name] = Group(name, max_retries, retry_queues)
-        group.max_retries, group.retry_queues = max_retries, retry_queues
-        return group
+
+        def apply() -> None:
+            group = self._groups.setdefault(name, Group(name, max_retries, retry_queues))
+            group.max_retries, group.retry_queues = max_retries, retry_queues
+
+        def work(batch: Batch) -> None:
+            batch.execute(_SAVE_GROUP, (name, max_retries, retry_queues))
+            batch.on_commit(apply)
+
+        await self._writer.commit(work)
+        return self._groups[name]

@@ -4,7 +4,7 @@ from typing import NamedTuple
 
 from emulator.broker.topics import Topics
 from emulator.errors import MessageNotFoundError
-from emulator.message import StoredMessage, commit_offset_of
+from emulator.message import StoredMessage, commit_offset_of, offset_message_id
 from emulator.store.database import Database
 from emulator.store.message_keys import MessageKeys
 from emulator.store.messages import messages_at
@@ -70,9 +70,10 @@ class Lives:
         commit_offset = commit_offset_of(message_id)
         if commit_offset is not None:
             record = (await messages_at(self._database, [commit_offset])).get(commit_offset)
-            if record is not None:
-                found = await self._keys.with_unique_key(record.unique_key)
-                return found or [record]
+            if record is not None and message_id.upper() == offset_message_id(
+                record.store_host, commit_offset
+            ):
+                return await self._keys.with_unique_key(record.unique_key)
         found = await self._keys.with_unique_key(message_id)
         if not found:
             raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
@@ -80,10 +81,10 @@ class Lives:
 
     async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
         """Messages that bear the key among their ``KEYS``, oldest first, of one topic or all."""
-        found = await self._keys.with_key(key, limit)
         if topic is None:
-            return found
-        return [record for record in found if self._topics.queue(record.queue_key).topic == topic]
+            return await self._keys.with_key(key, limit)
+        found = self._topics.find(topic)
+        return await self._keys.with_key(key, limit, {queue.key for queue in found.queues} if found else ())
 
     async def life(self, message_id: str) -> Life:
         """Everything that is known of a message. Raises MessageNotFoundError."""

@@ -6,7 +6,7 @@ from emulator.broker.lives import Lives
 from emulator.broker.topics import Topics
 from emulator.clock import Clock
 from emulator.errors import NotPendingError
-from emulator.message import StoredMessage
+from emulator.message import StoredMessage, commit_offset_of
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.timer import Timer
 from emulator.store.database import Database
@@ -120,7 +120,8 @@ class PendingMessages:
 
     async def _find(self, message_id: str) -> PendingMessage:
         records = await self._lives.records(message_id)
-        for record in records:
+        named = commit_offset_of(message_id)  # should several messages bear one unique key
+        for record in sorted(records, key=lambda record: record.commit_offset != named):
             if record.due_us is not None and self._levels.pending_level(record) is not None:
                 return self._describe(record)
         raise NotPendingError(

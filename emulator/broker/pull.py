@@ -10,7 +10,7 @@ from emulator.broker.filters import EVERYTHING, TagFilter
 from emulator.broker.groups import Group, Groups
 from emulator.broker.polls import Polls, wait_for
 from emulator.broker.topics import Topics
-from emulator.errors import InvalidArgumentError
+from emulator.errors import InvalidArgumentError, QueueNotFoundError
 from emulator.message import StoredMessage
 from emulator.schedule.ledger import Ledger
 from emulator.store.database import Database
@@ -60,10 +60,10 @@ class Pull:
         self._ledger = ledger
 
     def queue(self, topic_name: str, queue_id: int) -> Queue:
-        """The queue. Raises TopicNotFoundError, InvalidArgumentError."""
+        """The queue. Raises TopicNotFoundError, QueueNotFoundError."""
         queues = self._topics.get(topic_name).queues
         if not 0 <= queue_id < len(queues):
-            raise InvalidArgumentError("queue_id", queue_id, f"0 to {len(queues) - 1} for topic {topic_name}")
+            raise QueueNotFoundError(topic_name, queue_id, len(queues))
         return queues[queue_id]
 
     async def browse(

@@ -44,7 +44,8 @@ _TAKE = (
     "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
     " last_taken_us, visible_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " times = excluded.times, first_taken_us = coalesce(first_taken_us, excluded.first_taken_us),"
-    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us"
+    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us,"
+    " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
 )
 _SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
 _EXTEND = "UPDATE takes SET visible_us = ?, times = ? WHERE group_name = ? AND commit_offset = ?"
@@ -181,30 +182,34 @@ class Receipts:
     async def _take(
         self, group: Group, topic: Topic, limit: int, invisible_us: int, tag_filter: TagFilter
     ) -> list[Taken]:
-        async with group.lock:
-            chosen = await self._choose_again(group, topic, limit, tag_filter)
-            left: list[Take] = []
-            is_more = True
-            while is_more and len(chosen) < limit:
-                is_more = await self._choose_fresh(group, topic, limit, tag_filter, chosen, left)
-        if not chosen and not left:
-            return []
+        chosen: list[tuple[StoredMessage, Take]] = []
+        left: list[Take] = []
 
         def work(batch: Batch) -> None:
-            batch.on_rollback(partial(self._untake, group, [take for _, take in chosen]))
+            visible_us = batch.now_us + invisible_us
             for message, take in chosen:
-                take.times += 1
-                take.visible_us = batch.now_us + invisible_us
-                self._save_take(batch, group, take, batch.now_us)
+                self._save_take(batch, group, take, take.times + 1, visible_us, batch.now_us)
                 if message.parked_offset is not None:
                     self._ledger.pulled(batch, message.commit_offset, group.name)
-                batch.on_commit(partial(self._expect_expiry, group, take))
+                batch.on_commit(partial(self._show_from, group, take, visible_us, take.times + 1))
             for take in left:
-                self._save_take(batch, group, take, None)
+                self._save_take(batch, group, take, 0, batch.now_us, None)
             for place in {take.place for take in (*left, *(take for _, take in chosen))}:
                 place.save(batch, place.next_offset)
 
-        await self._writer.commit(work)
+        try:
+            async with group.lock:
+                await self._choose_again(group, topic, limit, tag_filter, chosen)
+                is_more = True
+                while is_more and len(chosen) < limit:
+                    is_more = await self._choose_fresh(group, topic, limit, tag_filter, chosen, left)
+            if not chosen and not left:
+                return []
+            await self._writer.commit(work)
+        except BaseException:
+            for _, take in chosen:
+                group.make_available(take)
+            raise
         pass_point("receive.taken")
         for take in left:
             self._polls.wake(take.topic)
@@ -214,21 +219,28 @@ class Receipts:
         ]
 
     async def _choose_again(
-        self, group: Group, topic: Topic, limit: int, tag_filter: TagFilter
-    ) -> list[tuple[StoredMessage, Take]]:
-        """Those that were taken before and are visible again."""
+        self,
+        group: Group,
+        topic: Topic,
+        limit: int,
+        tag_filter: TagFilter,
+        chosen: list[tuple[StoredMessage, Take]],
+    ) -> None:
+        """Add those that were taken before and are visible again."""
         takes = [take for take in group.available.values() if take.topic == topic.name]
-        takes = heapq.nsmallest(limit, takes, key=lambda take: take.commit_offset)
-        messages = await messages_at(self._database, [take.commit_offset for take in takes]) if takes else {}
-        chosen = []
-        for take in takes:
-            message = messages.get(take.commit_offset)
-            if message is None:
-                group.close(take)  # retention removed it
-            elif take.commit_offset in group.available and tag_filter.matches(message):
-                self._reserve(group, take)
-                chosen.append((message, take))
-        return chosen
+        takes.sort(key=lambda take: take.commit_offset)
+        for first in range(0, len(takes), limit):
+            some = takes[first : first + limit]
+            messages = await messages_at(self._database, [take.commit_offset for take in some])
+            for take in some:
+                message = messages.get(take.commit_offset)
+                if message is None:
+                    group.close(take)  # retention removed it
+                elif take.commit_offset in group.available and tag_filter.matches(message):
+                    self._reserve(group, take)
+                    chosen.append((message, take))
+                    if len(chosen) == limit:
+                        return
 
     async def _choose_fresh(
         self,
@@ -287,13 +299,9 @@ class Receipts:
         take.is_available = False
         take.visible_us = LATEST_US
 
-    def _untake(self, group: Group, takes: Sequence[Take]) -> None:
-        for take in takes:
-            take.times -= 1
-            group.make_available(take)
-
-    def _save_take(self, batch: Batch, group: Group, take: Take, taken_us: int | None) -> None:
-        visible_us = batch.now_us if taken_us is None else take.visible_us
+    def _save_take(
+        self, batch: Batch, group: Group, take: Take, times: int, visible_us: int, taken_us: int | None
+    ) -> None:
         batch.execute(
             _TAKE,
             (
@@ -301,7 +309,7 @@ class Receipts:
                 take.commit_offset,
                 take.place.queue.key,
                 take.queue_offset,
-                take.times,
+                times,
                 taken_us,
                 taken_us,
                 visible_us,
@@ -424,12 +432,11 @@ class Receipts:
 
     def _set_visible(self, batch: Batch, group: Group, take: Take, visible_us: int, times: int) -> None:
         batch.execute(_EXTEND, (visible_us, times, group.name, take.commit_offset))
+        batch.on_commit(partial(self._show_from, group, take, visible_us, times))
 
-        def apply() -> None:
-            take.visible_us, take.times = visible_us, times
-            self._expect_expiry(group, take)
-
-        batch.on_commit(apply)
+    def _show_from(self, group: Group, take: Take, visible_us: int, times: int) -> None:
+        take.visible_us, take.times = visible_us, times
+        self._expect_expiry(group, take)
 
     # What runs out
 

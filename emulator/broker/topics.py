@@ -5,7 +5,7 @@ import random
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
-from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError
+from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from emulator.message import DLQ_PREFIX, FORBIDDEN_TOPICS, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic_name
 from emulator.store.database import Database
 from emulator.store.queues import Queue, load_queues
@@ -161,16 +161,21 @@ class Topics:
             first_key = max(self._queues, default=0) + 1
             missing = range(len(known), max(read_queues, write_queues))
             added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+            changed = Topic(name, read_queues, write_queues, perm, [*known, *added])
+            if changed == topic:
+                return topic
+
+            def apply() -> None:
+                self._queues.update((queue.key, queue) for queue in added)
+                self._topics[name] = changed
 
             def work(batch: Batch) -> None:
                 batch.execute(_SAVE_TOPIC, (name, read_queues, write_queues, perm))
                 for queue in added:
                     batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
+                batch.on_commit(apply)
 
             await self._writer.commit(work)
-            self._queues.update((queue.key, queue) for queue in added)
-            changed = Topic(name, read_queues, write_queues, perm, [*known, *added])
-            self._topics[name] = changed
             return changed
 
     async def put_by_client(self, name: str, read_queues: int, write_queues: int, perm: int) -> Topic:
@@ -186,15 +191,11 @@ class Topics:
     def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
         """The queue a message goes to; None or less than zero: any writable one, at random, as upstream.
 
-        Raises InvalidArgumentError for a queue that the topic does not have.
+        Raises WrongQueueError.
         """
         if queue_id is None or queue_id < 0:
-            return topic.queues[random.randrange(topic.write_queues)]  # noqa: S311 - spreads load
+            return topic.queues[int(random.random() * topic.write_queues)]  # noqa: S311 - spreads load
         count = max(topic.read_queues, topic.write_queues)
         if queue_id >= count:
-            raise InvalidArgumentError(
-                "queue_id",
-                queue_id,
-                f"request queueId[{queue_id}] is illegal, {topic.name} has 0 to {count - 1}",
-            )
+            raise WrongQueueError(topic.name, queue_id, count)
         return topic.queues[queue_id]

@@ -14,7 +14,7 @@ import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import Any, NamedTuple
+from typing import NamedTuple
 
 from emulator.clock import Clock
 from emulator.errors import NotPendingError
@@ -26,7 +26,7 @@ from emulator.schedule.profile import Profile
 from emulator.schedule.timer import Fired
 from emulator.store.database import Database
 from emulator.store.queues import Queue
-from emulator.store.writer import Batch, Writer
+from emulator.store.writer import MAX_BATCH_BYTES, Batch, Writer
 
 SCHEME = "levels"
 READ_AHEAD = 512
@@ -43,10 +43,14 @@ _SAVE_OFFSET = (
 )
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
 _READ_AHEAD = """
-SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key FROM messages
+SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(body) FROM messages m
 WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
-AND commit_offset NOT IN (SELECT parked_offset FROM interventions)
+AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
 ORDER BY queue_offset LIMIT ?"""
+_OLDEST_DELAY = (
+    "SELECT due_us - store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
+    " ORDER BY queue_offset LIMIT 1"
+)
 
 
 class Parked(NamedTuple):
@@ -57,6 +61,7 @@ class Parked(NamedTuple):
     store_us: int
     due_us: int
     real_queue_key: int
+    size: int  # bytes of the body
 
 
 class Level:
@@ -114,6 +119,8 @@ class LevelQueues:
         self.levels = levels
         self.table = table
         self.profile = profile
+        self.delivered = 0  # since the start
+        self.early = 0  # of these, those before their due time: a defect
         self._clock = clock
         self._database = database
         self._writer = writer
@@ -192,10 +199,12 @@ class LevelQueues:
         for level in self.levels:
             if level.ahead:
                 push(level, 0, 0)
-        while heads and len(picks) < BATCH:
+        size = 0
+        while heads and len(picks) < BATCH and size < MAX_BATCH_BYTES:
             fires_us, _, number, index = heapq.heappop(heads)
             level = self.levels[number - 1]
             picks.append((fires_us, level, level.ahead[index]))
+            size += level.ahead[index].size
             if index + 1 < len(level.ahead):
                 push(level, index + 1, fires_us)
             elif not level.is_read:
@@ -204,14 +213,16 @@ class LevelQueues:
 
     def _deliver(self, picks: list[tuple[int, Level, Parked]], picked_us: int, batch: Batch) -> None:
         passed: dict[Level, int] = {}
+        early = 0
         for fires_us, level, entry in picks:
             batch.reach(fires_us)
+            early += batch.now_us < entry.due_us
             self._copy(batch, level, entry, entry.due_us, max(picked_us, fires_us))
             passed[level] = entry.queue_offset + 1
         if not self.profile.save_interval_us:
             for level, offset in passed.items():
                 batch.execute(_SAVE_OFFSET, (level.number, offset, level.delay_us))
-        batch.on_commit(partial(self._delivered, passed))
+        batch.on_commit(partial(self._delivered, passed, len(picks), early))
 
     def _copy(
         self, batch: Batch, level: Level, entry: Parked, due_us: int, picked_us: int, forced: bool = False
@@ -232,7 +243,9 @@ class LevelQueues:
             forced=forced,
         )
 
-    def _delivered(self, passed: dict[Level, int]) -> None:
+    def _delivered(self, passed: dict[Level, int], count: int, early: int) -> None:
+        self.delivered += count
+        self.early += early
         for level, offset in passed.items():
             level.passed(offset)
             if not self.profile.save_interval_us:
@@ -340,7 +353,12 @@ def _parked_of(stored: StoredMessage) -> Parked:
     if stored.due_us is None or stored.real_queue_key is None:
         raise NotPendingError(f"message {stored.unique_key} is not a delayed message")
     return Parked(
-        stored.queue_offset, stored.commit_offset, stored.store_us, stored.due_us, stored.real_queue_key
+        stored.queue_offset,
+        stored.commit_offset,
+        stored.store_us,
+        stored.due_us,
+        stored.real_queue_key,
+        len(stored.body),
     )
 
 
@@ -351,7 +369,7 @@ async def load_levels(
 
     Saved offsets are clamped to what the queue holds (``correctDelayOffset``, sheet 5.5).
     """
-    saved: dict[int, Any] = {row[0]: row for row in await database.rows("SELECT * FROM delay_offsets")}
+    saved = dict(await database.rows("SELECT level, next_offset FROM delay_offsets"))
     interventions: dict[int, set[int]] = {}
     for queue_key, queue_offset in await database.rows(
         "SELECT queue_key, queue_offset FROM interventions i"
@@ -361,7 +379,7 @@ async def load_levels(
     levels, warnings = [], []
     for queue in queues:
         number = queue.queue_id + 1
-        _, offset, delay_us = saved.get(number, (number, queue.min_offset, table.delay_us(number)))
+        offset = saved.get(number, queue.min_offset)
         level = Level(
             number,
             table.delay_us(number),
@@ -370,9 +388,15 @@ async def load_levels(
         )
         level.settled = {o for o in interventions.get(queue.key, ()) if o >= level.next_offset}
         levels.append(level)
-        if level.pending and (delay_us != level.delay_us or number > table.highest):
+        if level.pending and (number > table.highest or await _was_changed(database, level)):
             warnings.append(
                 f"level {number} was changed with {level.pending} messages pending: they keep the due times"
                 " that they were given, and messages sent to this level now wait behind them"
             )
     return levels, warnings
+
+
+async def _was_changed(database: Database, level: Level) -> bool:
+    """Whether the message that waits longest was given another delay than the level has now."""
+    oldest = await database.rows(_OLDEST_DELAY, (level.queue.key, level.next_offset))
+    return bool(oldest) and oldest[0][0] != level.delay_us

@@ -10,7 +10,7 @@ from emulator.message import DELAY
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TOKEN = re.compile(r"([+-]?\d{1,12})([smhd])", re.ASCII)
-_NUMBER = re.compile(r"[+-]?\d+", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,13 +61,14 @@ class LevelTable:
         text = properties.get(DELAY)
         if text is None:
             return 0
-        if not _NUMBER.fullmatch(text):
+        match = _NUMBER.fullmatch(text)
+        if not match:
             raise IllegalMessageError(
                 "delay_level",
                 f"property {DELAY} is {text[:40]!r}; allowed: a whole number,"
                 f" 1 to {self.highest} for a delay, 0 or less for none",
             )
-        level = int(text[:20])
+        level = int(match[1] + match[2][:20])
         if level > self.highest:
             level = self.highest
             properties[DELAY] = str(level)

@@ -97,16 +97,14 @@ class Timer:
         """
         async with self.lock:
             from_us = self._clock.now_us()
+            # First what is due already: only then is it known what is due next.
+            fired = await self._fire_all(from_us)
             target_us = target(from_us, self.next_due_us())
             check_move(from_us, target_us)
-            fired = 0
-            while (due_us := self.next_due_us()) is not None and due_us <= target_us:
-                step = await self._fire(target_us)
-                fired += step.delivered
-                self._clock.reach(step.instant_us)
-            self._clock.reach(target_us)
+            fired += await self._fire_all(target_us)
             pass_point("clock.fired")
-            await record(from_us, self._clock.now_us())
+            await record(from_us, max(target_us, self._clock.now_us()))
+            self._clock.reach(target_us)
             self.changed()
             return Move(from_us, self._clock.now_us(), fired, self.next_due_us())
 
@@ -129,6 +127,15 @@ class Timer:
                     await self._changed.wait()
             except TimeoutError:
                 pass
+
+    async def _fire_all(self, until_us: int) -> int:
+        """Fire everything due by ``until_us``, the clock going along; how many messages became visible."""
+        fired = 0
+        while (due_us := self.next_due_us()) is not None and due_us <= until_us:
+            step = await self._fire(until_us)
+            fired += step.delivered
+            self._clock.reach(step.instant_us)
+        return fired
 
     async def _fire(self, until_us: int) -> Fired:
         """Fire the source with the earliest deadline, up to the next deadline of the others."""

@@ -2,9 +2,9 @@
 
 from typing import NamedTuple
 
-from emulator.clock import wall_us
+from emulator.clock import Mark, wall_us
 from emulator.store.database import Database
-from emulator.store.writer import Batch, Writer
+from emulator.store.writer import Writer
 
 SAVE_NEXT_COMMIT_OFFSET = (
     "INSERT INTO counters VALUES ('next_commit_offset', ?)"
@@ -22,7 +22,7 @@ class Past(NamedTuple):
     next_commit_offset: int
     last_store_us: int  # of the newest message
     last_us: int  # the latest instant that any run is known to have reached
-    last_offset_us: int  # how far a real clock stood before the wall clock
+    mark: Mark | None  # where the last run's clock stood when it was last set
     run: int  # the number of the last run, 0 if none
     keys_indexed_to: int
 
@@ -34,17 +34,16 @@ async def read_past(database: Database) -> Past:
         "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset DESC LIMIT 1"
     )
     commit_offset, last_store_us = newest[0] if newest else (-1, 0)
-    run, last_us, last_offset_us = 0, last_store_us, 0
-    for run, clock, started_wall_us, started_us in await database.rows(_LAST_RUN):
+    run, last_us, mark = 0, last_store_us, None
+    for run, mode, started_wall_us, started_us in await database.rows(_LAST_RUN):
         moves = await database.rows(_LAST_MOVE, (run,))
-        at_wall_us, at_us = moves[0] if moves else (started_wall_us, started_us)
-        last_us = max(last_us, at_us)
-        last_offset_us = at_us - at_wall_us if clock == "real" else 0
+        mark = Mark(mode, *(moves[0] if moves else (started_wall_us, started_us)))
+        last_us = max(last_us, mark.at_us)
     return Past(
         next_commit_offset=max(counters.get("next_commit_offset", 0), commit_offset + 1),
         last_store_us=last_store_us,
         last_us=last_us,
-        last_offset_us=last_offset_us,
+        mark=mark,
         run=run,
         keys_indexed_to=counters.get("keys_indexed_to", 0),
     )
@@ -71,8 +70,5 @@ async def begin_run(writer: Writer, run: Run) -> None:
 
 async def record_move(writer: Writer, run: int, from_us: int, to_us: int) -> None:
     """Record that the clock was moved: a restart begins no earlier, and reports mark it."""
-
-    def work(batch: Batch) -> None:
-        batch.execute(_RECORD_MOVE, (run, wall_us(), from_us, to_us))
-
-    await writer.commit(work)
+    row = (run, wall_us(), from_us, to_us)
+    await writer.commit(lambda batch: batch.execute(_RECORD_MOVE, row))

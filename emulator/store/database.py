@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.failpoint import pass_point
+from emulator.store.log_header import check_log
 from emulator.store.tables import HEAD_REVISION
 
 FILE_NAME = "mocketmq.db"
@@ -45,6 +46,7 @@ class _Connection(sqlite3.Connection):
         try:
             for statement, rows in parameters:
                 super().executemany(statement, rows)
+                pass_point("writer.writing")
             pass_point("writer.written")
             self.commit()
         except BaseException:
@@ -82,27 +84,39 @@ class Database:
         """
         in_memory = data == MEMORY
         path = MEMORY if in_memory else str(Path(data) / FILE_NAME)
+        if not in_memory:
+            check_log(path)
         engine = create_async_engine(
             f"sqlite+aiosqlite:///{path}", poolclass=NullPool, connect_args={"factory": _Connection}
         )
         event.listen(engine.sync_engine, "connect", _set_pragmas(in_memory, durability))
+        connections: list[AsyncConnection] = []
         try:
             writer = await engine.connect()
+            connections.append(writer)
             await _bring_up_to_date(writer, path)
             driver = (await writer.get_raw_connection()).driver_connection
             assert isinstance(driver, aiosqlite.Connection)  # noqa: S101 - narrows SQLAlchemy's Any | None
-            readers = [] if in_memory else [await _connect_reader(engine) for _ in range(READERS)]
-        except DBAPIError as error:
+            while not in_memory and len(connections) <= READERS:
+                connections.append(await _connect_reader(engine))
+        except BaseException as error:
+            for connection in connections:
+                await connection.close()
             await engine.dispose()
-            raise _opening_error(path, error) from error
-        except StoreError:
-            await writer.close()
-            await engine.dispose()
+            if isinstance(error, DBAPIError):
+                raise _opening_error(path, error) from error
             raise
-        return cls(engine, writer, driver, readers)
+        return cls(engine, writer, driver, connections[1:])
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """What ``sql`` selects from the last committed state, as tuples."""
+        """What ``sql`` selects from the last committed state, as tuples.
+
+        Read to its end even if the caller is cancelled: SQLAlchemy gives up a connection whose statement
+        was interrupted.
+        """
+        return await asyncio.shield(self._rows(sql, parameters))
+
+    async def _rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
         async with self._reader() as connection:
             try:
                 result = await connection.exec_driver_sql(sql, tuple(parameters))

@@ -8,8 +8,7 @@ on demand before each look-up, so that a look-up always sees everything that was
 import asyncio
 import hashlib
 import logging
-from collections.abc import Callable
-from typing import Any
+from collections.abc import Callable, Collection
 
 from emulator.errors import EmulatorError
 from emulator.message import KEYS, StoredMessage, decode_properties
@@ -29,6 +28,10 @@ _INDEX = "INSERT OR IGNORE INTO message_keys VALUES (?, ?)"
 _INDEXED_TO = (
     "INSERT INTO counters VALUES ('keys_indexed_to', ?)"
     " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+)
+_LOOK_UP = (
+    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset > ?"
+    " ORDER BY commit_offset LIMIT ?"
 )
 _FOLLOW = (
     "SELECT commit_offset, unique_key, properties FROM messages WHERE commit_offset >= ?"
@@ -102,11 +105,16 @@ class MessageKeys:
         """Every record of the message, oldest first."""
         return await self._find(unique_key, lambda record: record.unique_key == unique_key, MAX_FOUND)
 
-    async def with_key(self, key: str, limit: int) -> list[StoredMessage]:
-        """Messages that bear the key among their ``KEYS``, oldest first."""
-        return await self._find(
-            key, lambda record: key in decode_properties(record.properties).get(KEYS, "").split(), limit
-        )
+    async def with_key(
+        self, key: str, limit: int, queue_keys: Collection[int] | None = None
+    ) -> list[StoredMessage]:
+        """Messages that bear the key among their ``KEYS``, oldest first, of all queues or of some."""
+
+        def bears(record: StoredMessage) -> bool:
+            is_here = queue_keys is None or record.queue_key in queue_keys
+            return is_here and key in decode_properties(record.properties).get(KEYS, "").split()
+
+        return await self._find(key, bears, limit)
 
     async def _find(
         self, key: str, bears: Callable[[StoredMessage], bool], limit: int
@@ -114,12 +122,16 @@ class MessageKeys:
         end = self._writer.next_commit_offset
         while self.indexed_to < end:
             await self.follow()
-        rows: list[Any] = await self._database.rows(
-            "SELECT commit_offset FROM message_keys WHERE key_hash = ? ORDER BY commit_offset LIMIT ?",
-            (key_hash(key), limit),
-        )
-        found = await messages_at(self._database, [row[0] for row in rows])
-        return [record for _, record in sorted(found.items()) if bears(record)]
+        found: list[StoredMessage] = []
+        after = -1
+        while len(found) < limit:
+            rows = await self._database.rows(_LOOK_UP, (key_hash(key), after, STEP))
+            some = await messages_at(self._database, [row[0] for row in rows])
+            found += [record for _, record in sorted(some.items()) if bears(record)]
+            if len(rows) < STEP:
+                break
+            after = rows[-1][0]
+        return found[:limit]
 
 
 def keys_of(unique_key: str, properties: str) -> set[int]:

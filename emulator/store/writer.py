@@ -150,7 +150,22 @@ class Writer:
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         self._waiting.append((work, done, alone))
         self._arrived.set()
-        return await done
+        try:
+            return await done
+        except asyncio.CancelledError:
+            await self._finish_waiting()
+            raise
+
+    async def _finish_waiting(self) -> None:
+        """Wait until everything handed over so far is stored or refused.
+
+        It cannot be called back, so a cancelled caller keeps the locks that it holds until then.
+        """
+        if not self.task.done():
+            end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((lambda _batch: None, end, False))
+            self._arrived.set()
+            await asyncio.gather(end, return_exceptions=True)
 
     async def close(self) -> None:
         """Refuse new work, finish what waits. May be called twice."""

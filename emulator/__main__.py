@@ -1,0 +1,5 @@
+"""``python -m emulator`` is ``mocketmq``."""
+
+from emulator.cli import main
+
+main()

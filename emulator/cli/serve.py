@@ -1,0 +1,104 @@
+"""``mocketmq serve``: run a broker until it is told to stop."""
+
+import asyncio
+import ipaddress
+import logging
+import os
+import signal
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from emulator import __version__
+from emulator.app import Emulator, running_emulator
+from emulator.cli.exits import Exit
+from emulator.clock import US_PER_S, process_age_us
+from emulator.settings import Settings, load_settings, options
+from emulator.store.database import MEMORY
+
+log = logging.getLogger(__name__)
+
+
+def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
+    """An option for every setting. All read text: the settings themselves say what is allowed."""
+    for option in reversed(options()):
+        flag = f"{option.flag}/--no-{option.flag.removeprefix('--')}" if option.is_bool else option.flag
+        default = f"  [default: {option.default}]" if option.default else ""
+        command = click.option(
+            flag,
+            option.name,
+            default=None,
+            metavar=None if option.is_bool else "TEXT",
+            help=f"{option.help}{default}",
+        )(command)
+    return command
+
+
+@click.command()
+@click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings, topics and groups.")
+@_with_settings
+def serve(config: Path | None, **flags: Any) -> None:
+    """Start a broker and run it until Ctrl-C or SIGTERM.
+
+    Every option can also be given as MOCKETMQ_… in the environment and as a key in the TOML file.
+    """
+    settings = load_settings(flags, os.environ, config)
+    # Libraries are heard from warnings on.
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    logging.getLogger("emulator").setLevel(settings.log_level.upper())
+    if not settings.token and not _is_loopback(settings.host):
+        log.warning(
+            "anybody who reaches %s can use this broker: set --token, or --host 127.0.0.1", settings.host
+        )
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        runner.run(_run(settings))
+
+
+async def _run(settings: Settings) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop.set)
+    async with running_emulator(settings) as emulator:
+        click.echo(_start_line(emulator))
+        await _until_stopped_or_broken(stop, emulator)
+        log.info("stopping")
+
+
+async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> None:
+    stopping = asyncio.create_task(stop.wait())
+    done, _ = await asyncio.wait((stopping, *emulator.tasks), return_when=asyncio.FIRST_COMPLETED)
+    for task in done - {stopping}:
+        log.critical("the %s died; what was acknowledged is safe", task.get_name(), exc_info=task.exception())
+        # A stop in order could wait for ever for the part that died.
+        logging.shutdown()
+        os._exit(Exit.DEFECT)
+
+
+def _start_line(emulator: Emulator) -> str:
+    settings = emulator.settings
+    data = "in memory" if settings.data == MEMORY else f"in {Path(settings.data).resolve()}"
+    return (
+        f"mocketmq {__version__} is ready after {process_age_us() / US_PER_S:.2f} s:"
+        f" JSON API at {emulator.url}, data {data}, clock {settings.clock}, profile {settings.profile},"
+        f" levels {settings.levels}"
+    )
+
+
+def _is_loopback(host: str) -> bool:
+    try:
+        return ipaddress.ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    """uvloop's, or None for asyncio's own where that does not exist."""
+    try:
+        import uvloop  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

@@ -1,0 +1,1 @@
+"""JSON over HTTP: the first front door. It translates and decides nothing."""

@@ -1,0 +1,104 @@
+"""Metrics for Prometheus: the broker's numbers, read from memory when they are asked for."""
+
+from collections.abc import Iterator
+
+from prometheus_client import CollectorRegistry, generate_latest
+from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamily, InfoMetricFamily, Metric
+from prometheus_client.registry import Collector
+
+from emulator import __version__
+from emulator.clock import US_PER_S
+from emulator.http_api.route import Api
+
+
+def render(api: Api) -> bytes:
+    """Everything in Prometheus' text format."""
+    registry = CollectorRegistry()
+    registry.register(BrokerCollector(api))
+    return generate_latest(registry)
+
+
+class BrokerCollector(Collector):
+    """Reads a broker. Counters begin at 0 with each start."""
+
+    def __init__(self, api: Api) -> None:
+        self._api = api
+
+    def describe(self) -> list[Metric]:
+        """Nothing in advance: the registry holds no other collector whose names could collide."""
+        return []
+
+    def collect(self) -> Iterator[Metric]:
+        """All families, now."""
+        yield from self._messages()
+        yield from self._levels()
+        yield from self._groups()
+        yield from self._server()
+
+    def _messages(self) -> Iterator[Metric]:
+        broker = self._api.broker
+        counters = (
+            ("sent_messages", "Messages acknowledged to senders", broker.sent),
+            ("delivered_delayed_messages", "Delayed messages that became visible", broker.levels.delivered),
+            (
+                "early_messages",
+                "Delayed messages delivered before they were due; a defect",
+                broker.levels.early,
+            ),
+            ("commits", "Transactions written", broker.writer.commits),
+            ("store_failures", "Transactions that the store refused", broker.writer.failures),
+        )
+        for name, text, value in counters:
+            yield CounterMetricFamily(f"mocketmq_{name}", text, value)
+
+    def _levels(self) -> Iterator[Metric]:
+        pending = _gauge("pending_messages", "Delayed messages that wait", "level")
+        next_due = _gauge("next_due_seconds", "Emulated time until the level's next message is due", "level")
+        overdue = _gauge("overdue_seconds", "For how long the level's oldest message has been due", "level")
+        now_us = self._api.broker.clock.now_us()
+        for state in self._api.broker.pending.levels():
+            level = [str(state.level)]
+            pending.add_metric(level, state.pending)
+            if state.next_due_us is not None:
+                next_due.add_metric(level, max(state.next_due_us - now_us, 0) / US_PER_S)
+            late_us = 0 if state.oldest_overdue_us is None else now_us - state.oldest_overdue_us
+            overdue.add_metric(level, late_us / US_PER_S)
+        yield from (pending, next_due, overdue)
+
+    def _groups(self) -> Iterator[Metric]:
+        lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
+        in_flight = _gauge("group_in_flight_messages", "Messages taken and not settled", "group", "topic")
+        for group in self._api.broker.groups:
+            lags: dict[str, int] = {}
+            flights: dict[str, int] = {}
+            for place in group.queues.values():
+                topic = place.queue.topic
+                lags[topic] = lags.get(topic, 0) + place.lag
+                taken = sum(not take.is_available for take in place.open.values())
+                flights[topic] = flights.get(topic, 0) + taken
+            for topic, value in lags.items():
+                lag.add_metric([group.name, topic], value)
+                in_flight.add_metric([group.name, topic], flights[topic])
+        yield from (lag, in_flight)
+
+    def _server(self) -> Iterator[Metric]:
+        broker = self._api.broker
+        yield GaugeMetricFamily("mocketmq_long_polls", "Consumers that wait for messages", broker.polls.count)
+        requests = CounterMetricFamily(
+            "mocketmq_http_requests", "Answers given by the JSON API", labels=["method", "route", "status"]
+        )
+        for (method, template, status), count in sorted(self._api.requests.items()):
+            requests.add_metric([method, template, str(status)], count)
+        yield requests
+        clock = _gauge("clock_seconds", "The emulated instant, seconds since the epoch", "mode")
+        clock.add_metric([broker.clock.mode], broker.clock.now_us() / US_PER_S)
+        yield clock
+        yield InfoMetricFamily(
+            "mocketmq_build",
+            "What is running",
+            {"version": __version__, "profile": broker.levels.profile.name},
+        )
+
+
+def _gauge(name: str, text: str, *labels: str) -> GaugeMetricFamily:
+    return GaugeMetricFamily(f"mocketmq_{name}", text, labels=labels)

@@ -1,0 +1,116 @@
+"""A real broker in a process of its own, for tests that stop it, kill it or look at its exit."""
+
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import asynccontextmanager
+
+START_S = 30.0
+STOP_S = 30.0
+"""Real seconds after which a process that neither starts nor stops fails the test."""
+
+_URL = re.compile(r"http://\S+:\d+")
+
+
+class StartError(Exception):
+    """The broker exited before it was ready, with ``returncode`` and ``stderr``."""
+
+    def __init__(self, returncode: int, stderr: str) -> None:
+        super().__init__(f"the broker exited with {returncode} before it was ready:\n{stderr}")
+        self.returncode = returncode
+        self.stderr = stderr
+
+
+class BrokerProcess:
+    """A running broker. Made by :func:`broker_process`."""
+
+    def __init__(self, process: Process) -> None:
+        self.start_line = ""
+        self._process = process
+        self._stderr: list[bytes] = []
+        self._reading = asyncio.create_task(self._read_stderr())
+
+    @property
+    def url(self) -> str:
+        """Where its JSON API listens."""
+        found = _URL.search(self.start_line)
+        assert found, f"the start line names no address: {self.start_line!r}"
+        return found[0]
+
+    @property
+    def pid(self) -> int:
+        """Its process id."""
+        return self._process.pid
+
+    @property
+    def stderr(self) -> str:
+        """What it has written there so far; everything after :meth:`wait`."""
+        return b"".join(self._stderr).decode()
+
+    def kill(self) -> None:
+        """``kill -9``; nothing happens when it is gone already."""
+        if self._process.returncode is None:
+            self._process.kill()
+
+    def terminate(self) -> None:
+        """Ask it to stop; nothing happens when it is gone already."""
+        if self._process.returncode is None:
+            self._process.terminate()
+
+    async def wait(self) -> int:
+        """Its exit code, once it is gone: negative for a signal."""
+        async with asyncio.timeout(STOP_S):
+            # Both pipes are read to their end, or the process might wait for room in one of them.
+            assert self._process.stdout
+            await asyncio.gather(self._process.stdout.read(), asyncio.shield(self._reading))
+            return await self._process.wait()
+
+    async def ready(self) -> None:
+        """Wait for the start line. Raises StartError."""
+        assert self._process.stdout
+        async with asyncio.timeout(START_S):
+            self.start_line = (await self._process.stdout.readline()).decode()
+        if not self.start_line:
+            raise StartError(await self.wait(), self.stderr)
+
+    async def _read_stderr(self) -> None:
+        assert self._process.stderr
+        async for line in self._process.stderr:
+            self._stderr.append(line)
+
+
+@asynccontextmanager
+async def broker_process(
+    *args: str, env: Mapping[str, str] | None = None, wrapper: Sequence[str] = ()
+) -> AsyncIterator[BrokerProcess]:
+    """``mocketmq serve`` on free ports and, unless ``args`` say otherwise, in memory; stopped at the end.
+
+    ``env`` is added to an environment without any setting of the emulator. ``wrapper`` is a command that
+    becomes the command given after it. Raises StartError.
+    """
+    process = BrokerProcess(
+        await asyncio.create_subprocess_exec(
+            *wrapper,
+            *(sys.executable, "-m", "emulator", "serve", "--port", "0", "--data", ":memory:", *args),
+            env=clean_environment() | dict(env or {}),
+            stdin=DEVNULL,
+            stdout=PIPE,
+            stderr=PIPE,
+        )
+    )
+    try:
+        await process.ready()
+        yield process
+        process.terminate()
+        await process.wait()
+    finally:
+        process.kill()
+        await process.wait()
+
+
+def clean_environment() -> dict[str, str]:
+    """This process's environment without settings of the emulator."""
+    return {name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")}
