@@ -38,8 +38,8 @@ INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sy
  tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset
 FROM messages WHERE commit_offset = ?"""
 _SAVE_OFFSET = (
-    "INSERT INTO delay_offsets VALUES (?, ?, ?) ON CONFLICT (level) DO UPDATE"
-    " SET next_offset = excluded.next_offset, delay_us = excluded.delay_us"
+    "INSERT INTO delay_offsets VALUES (?, ?)"
+    " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
 )
 _INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
 _READ_AHEAD = """
@@ -221,7 +221,7 @@ class LevelQueues:
             passed[level] = entry.queue_offset + 1
         if not self.profile.save_interval_us:
             for level, offset in passed.items():
-                batch.execute(_SAVE_OFFSET, (level.number, offset, level.delay_us))
+                batch.execute(_SAVE_OFFSET, (level.number, offset))
         batch.on_commit(partial(self._delivered, passed, len(picks), early))
 
     def _copy(
@@ -265,7 +265,7 @@ class LevelQueues:
 
         def work(batch: Batch) -> None:
             for level, offset in offsets.items():
-                batch.execute(_SAVE_OFFSET, (level.number, offset, level.delay_us))
+                batch.execute(_SAVE_OFFSET, (level.number, offset))
 
         await self._writer.commit(work)
         pass_point("offsets.saved")
@@ -338,7 +338,7 @@ class LevelQueues:
     def emptied(self, batch: Batch) -> None:
         """Every level queue is being emptied: nothing waits after this batch."""
         for level in self.levels:
-            batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset, level.delay_us))
+            batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))
 
         def forget() -> None:
             for level in self.levels:
@@ -369,7 +369,7 @@ async def load_levels(
 
     Saved offsets are clamped to what the queue holds (``correctDelayOffset``, sheet 5.5).
     """
-    saved = dict(await database.rows("SELECT level, next_offset FROM delay_offsets"))
+    saved = dict(await database.rows("SELECT * FROM delay_offsets"))
     interventions: dict[int, set[int]] = {}
     for queue_key, queue_offset in await database.rows(
         "SELECT queue_key, queue_offset FROM interventions i"

@@ -109,6 +109,7 @@ class Timer:
             return Move(from_us, self._clock.now_us(), fired, self.next_due_us())
 
     async def _run(self) -> None:
+        is_failing = False
         while True:
             self._changed.clear()
             due_us = self.next_due_us()
@@ -118,9 +119,14 @@ class Timer:
                     async with self.lock:
                         await self._fire(self._clock.now_us())
                 except EmulatorError as error:
-                    log.error("due messages could not be delivered, trying again: %s", error)
+                    if not is_failing:
+                        log.error("due messages cannot be delivered; trying until they can: %s", error)
+                    is_failing = True
                     wait_s = RETRY_S
                 else:
+                    if is_failing:
+                        log.warning("due messages are delivered again")
+                    is_failing = False
                     continue
             try:
                 async with asyncio.timeout(wait_s):

@@ -20,6 +20,7 @@ from sqlalchemy.pool import NullPool
 
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.failpoint import pass_point
+from emulator.store.checkpoints import Checkpoints
 from emulator.store.log_header import check_log
 from emulator.store.tables import HEAD_REVISION
 
@@ -28,7 +29,7 @@ MEMORY = ":memory:"
 READERS = 2
 TRANSACTION = "-- transaction"
 WAL_PAGES = 10_000
-"""Pages in the write-ahead log before SQLite copies it back: rarely, because each copy holds a commit up."""
+"""Pages in the write-ahead log before a commit copies what :class:`Checkpoints` has left."""
 
 Rows = Sequence[Sequence[Any]]
 
@@ -74,6 +75,7 @@ class Database:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
         self._alone = asyncio.Lock()
+        self._checkpoints = Checkpoints(lambda: _connect_reader(engine))
 
     @classmethod
     async def open(cls, data: str, durability: str) -> "Database":
@@ -137,9 +139,12 @@ class Database:
                 raise StoreUnavailableError(
                     f"the store cannot be written: {error}; nothing of this request was kept"
                 ) from error
+        if not self._in_memory:
+            self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
     async def close(self) -> None:
         """Close every connection; the last one copies the write-ahead log back."""
+        await self._checkpoints.close()
         for connection in reversed(self._connections):
             await connection.close()
         await self._engine.dispose()

@@ -62,7 +62,6 @@ delay_offsets = Table(
     metadata,
     Column("level", Integer, primary_key=True),
     Column("next_offset", BigInteger, nullable=False),  # next entry of the level queue to deliver
-    Column("delay_us", BigInteger, nullable=False),  # the level's delay when this was written
 )
 
 interventions = Table(

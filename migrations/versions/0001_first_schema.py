@@ -32,7 +32,6 @@ def upgrade() -> None:
         "delay_offsets",
         sa.Column("level", sa.Integer(), nullable=False),
         sa.Column("next_offset", sa.BigInteger(), nullable=False),
-        sa.Column("delay_us", sa.BigInteger(), nullable=False),
         sa.PrimaryKeyConstraint("level"),
     )
     op.create_table(

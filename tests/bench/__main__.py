@@ -1,0 +1,66 @@
+"""``python -m tests.bench [names…] [--quick] [--json FILE]``.
+
+Whatever is measured, the exit code is 0; it is 1 only when a benchmark broke. Each runs in a process of
+its own, so that none inherits another's memory.
+"""
+
+import argparse
+import json
+import os
+import platform
+import sys
+import traceback
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+
+from rich.console import Console
+
+from tests.bench.benches import BENCHES, run
+from tests.bench.figures import Figure, table_of
+
+
+def main() -> int:
+    """Run what was asked for and show it."""
+    options = _options()
+    console = Console(width=None if sys.stdout.isatty() else 140)
+    results: dict[str, list[Figure]] = {}
+    for name in options.names or BENCHES:
+        try:
+            with ProcessPoolExecutor(1, mp_context=get_context("spawn")) as process:
+                results[name] = process.submit(run, name, options.quick).result()
+        except Exception:  # noqa: BLE001 - the others are still worth measuring
+            traceback.print_exc()
+            continue
+        console.print(table_of(BENCHES[name].title, results[name]))
+    load = ", ".join(f"{average:.1f}" for average in os.getloadavg())
+    console.print(f"{os.cpu_count()} cores, load {load}, Python {platform.python_version()}")
+    if options.json:
+        _save(options.json, results)
+    return 0 if set(results) == set(options.names or BENCHES) else 1
+
+
+def _options() -> argparse.Namespace:
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description="Measure the emulator.")
+    parser.add_argument("names", nargs="*", metavar="NAME", help=f"which ones: {', '.join(BENCHES)}")
+    parser.add_argument("--quick", action="store_true", help="a few seconds each; the figures mean little")
+    parser.add_argument("--json", type=Path, metavar="FILE", help="save all runs for scripts")
+    options = parser.parse_args()
+    if unknown := set(options.names) - set(BENCHES):
+        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    return options
+
+
+def _save(path: Path, results: Mapping[str, Sequence[Figure]]) -> None:
+    saved = {
+        "cores": os.cpu_count(),
+        "load": os.getloadavg(),
+        "python": platform.python_version(),
+        "figures": {name: [figure.as_json() for figure in figures] for name, figures in results.items()},
+    }
+    path.write_text(json.dumps(saved, indent=1) + "\n")
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,34 @@
+"""The benchmarks by name."""
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import Any, NamedTuple
+
+import uvloop
+
+from tests.bench import herd, http_sends, lateness, moves, pending, sends, start
+from tests.bench.figures import Figure
+
+
+class Bench(NamedTuple):
+    """``measure(quick)`` takes some seconds, or a minute."""
+
+    title: str
+    measure: Callable[[bool], Coroutine[Any, Any, list[Figure]]]
+
+
+BENCHES = {
+    "start": Bench("Start of an empty broker", start.measure),
+    "sends": Bench("Acknowledged sends, straight to the broker", sends.measure),
+    "http": Bench("Acknowledged sends, through HTTP", http_sends.measure),
+    "lateness": Bench("Lateness seen by a waiting consumer (floor: a bare loop)", lateness.measure),
+    "herd": Bench("Herd: all due at one instant", herd.measure),
+    "moves": Bench("Clock moves and resets", moves.measure),
+    "pending": Bench("Many pending messages", pending.measure),
+}
+
+
+def run(name: str, quick: bool) -> list[Figure]:
+    """Run one, on the kind of event loop that the broker runs on."""
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        return runner.run(BENCHES[name].measure(quick))

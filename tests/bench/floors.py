@@ -1,0 +1,120 @@
+"""Floors: the least that anything could do for the same task, measured in the same run."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+from pathlib import Path
+from time import perf_counter
+from typing import NamedTuple
+
+import psutil
+
+from tests.bench.load import TICK_S
+from tests.process import clean_environment
+
+_BARE = """
+import asyncio, sys
+import aiohttp.web, aiosqlite, sqlalchemy.ext.asyncio
+async def main():
+    engine = sqlalchemy.ext.asyncio.create_async_engine("sqlite+aiosqlite:///" + sys.argv[1])
+    async with engine.connect() as connection:
+        await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+        print("ready", flush=True)
+        sys.stdin.readline()
+asyncio.run(main())
+"""
+
+
+class FileLog:
+    """A file of appended records, durable when ``append`` returns: group commit and nothing else."""
+
+    def __init__(self, path: Path) -> None:
+        self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
+        self._thread = ThreadPoolExecutor(1)
+        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._writing: asyncio.Task[None] | None = None
+
+    async def append(self, record: bytes) -> None:
+        """Store the record, together with those that arrived while the disk was busy."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append((record, done))
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write())
+        await done
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            batch, self._waiting = self._waiting, []
+            await loop.run_in_executor(self._thread, self._store, b"".join(record for record, _ in batch))
+            for _, done in batch:
+                done.set_result(None)
+            await asyncio.sleep(0)  # those who were answered send again
+        self._writing = None
+
+    def _store(self, records: bytes) -> None:
+        os.write(self._file, records)
+        os.fdatasync(self._file)
+
+    def close(self) -> None:
+        """Nothing more is appended."""
+        self._thread.shutdown()
+        os.close(self._file)
+
+
+class Bare(NamedTuple):
+    """What a process needs that has imported the libraries and opened a database, and does nothing."""
+
+    ready_s: float
+    memory_mb: float
+
+
+async def bare_process(data: Path) -> Bare:
+    """Start such a process and stop it."""
+    started = perf_counter()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", _BARE, str(data / "bare.db")),
+        env=clean_environment(),
+        stdin=PIPE,
+        stdout=PIPE,
+    )
+    assert process.stdout
+    await process.stdout.readline()
+    bare = Bare(perf_counter() - started, memory_mb(process.pid))
+    await process.communicate(b"\n")
+    return bare
+
+
+@asynccontextmanager
+async def empty_server() -> AsyncIterator[str]:
+    """The address of an HTTP server in a process of its own whose one handler does nothing."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "tests.bench.empty_server"), env=clean_environment(), stdout=PIPE
+    )
+    assert process.stdout
+    try:
+        yield (await process.stdout.readline()).decode().strip()
+    finally:
+        process.terminate()
+        await process.wait()
+
+
+async def bare_timer(rate: float, seconds: float) -> list[float]:
+    """How many milliseconds late a loop is that does nothing but sleep until the next of many instants."""
+    started = perf_counter()
+    late_ms = []
+    for number in range(int(rate * seconds)):
+        due = started + number / rate
+        while (wait_s := due - perf_counter()) > 0:  # noqa: ASYNC110 - there is no event to wait for
+            await asyncio.sleep(max(wait_s, TICK_S))
+        late_ms.append((perf_counter() - due) * 1e3)
+    return late_ms
+
+
+def memory_mb(pid: int) -> float:
+    """The memory that a process has in use, in 10^6 bytes."""
+    return float(psutil.Process(pid).memory_info().rss) / 1e6

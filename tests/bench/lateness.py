@@ -1,0 +1,95 @@
+"""Lateness of delayed messages on a real clock: when they are due, stored as visible, and told of."""
+
+import asyncio
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import NamedTuple
+
+from emulator.broker.broker import Broker
+from emulator.clock import US_PER_MS
+from emulator.store.queues import Queue
+from tests.bench.figures import Aim, Figure, at_least, at_most, quantile
+from tests.bench.floors import bare_timer
+from tests.bench.load import TOPIC, order, paced
+from tests.bench.progress import rounds
+from tests.brokers import rows, running_broker
+
+LEVELS = "1s 2s"
+
+
+class Pace(NamedTuple):
+    """How many deliveries a second, and where their p99 should be."""
+
+    name: str
+    rate: int
+    aim: Aim | None
+
+
+PACES = (
+    Pace("idle (20 a second, one by one)", 20, at_most(5)),
+    Pace("500 a second", 500, None),
+    Pace("2,000 a second", 2_000, at_most(25)),
+)
+
+
+class Lateness(NamedTuple):
+    """Of each message, in milliseconds after it was due."""
+
+    stored_ms: list[float]  # visible, by the ledger
+    told_ms: list[float]  # a waiting consumer was woken
+
+
+async def measure(quick: bool) -> list[Figure]:
+    """Lateness as a waiting consumer sees it, beside a bare loop that sleeps until each instant."""
+    seconds, count = (1.0, 1) if quick else (5.0, 3)
+    runs: dict[Pace, list[Lateness]] = {pace: [] for pace in PACES}
+    controls: dict[Pace, list[list[float]]] = {pace: [] for pace in PACES}
+    for _ in rounds("lateness", count):
+        for pace in PACES:
+            runs[pace].append(await _deliveries(pace.rate, seconds))
+            controls[pace].append(await bare_timer(pace.rate, seconds / 2))
+    figures = []
+    for pace in PACES:
+        for name, share in (("p50", 0.5), ("p99", 0.99), ("max", 1.0)):
+            told = [quantile(run.told_ms, share) for run in runs[pace]]
+            bare = [quantile(control, share) for control in controls[pace]]
+            aim = pace.aim if name == "p99" else None
+            figures.append(Figure(f"{pace.name}: {name}", "ms", told, bare, aim))
+        stored = [quantile(run.stored_ms, 0.99) for run in runs[pace]]
+        figures.append(Figure(f"{pace.name}: p99 by the ledger", "ms", stored))
+    first = [min(run.stored_ms) for pace in PACES for run in runs[pace]]
+    return [*figures, Figure("earliest of all; negative is early", "ms", [min(first)], aim=at_least(0))]
+
+
+async def _deliveries(rate: int, seconds: float) -> Lateness:
+    """Send at a steady pace for so long, to two levels in turn, and wait for all to come."""
+    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+        async with running_broker(data, clock="real", levels=LEVELS, topic_queues=1) as broker:
+            queue = (await broker.topics.for_send(TOPIC)).queues[0]
+            waiting = asyncio.create_task(_told(broker, queue, int(rate * seconds)))
+            number = 0
+
+            async def send() -> None:
+                nonlocal number
+                number += 1
+                if number <= rate * seconds:
+                    await broker.send(order(1 + number % 2))
+
+            async with paced(rate, send):
+                told_us = await waiting
+        ledger = rows(Path(data), "SELECT due_us, delivered_us FROM deliveries ORDER BY queue_offset")
+    return Lateness(
+        [(row["delivered_us"] - row["due_us"]) / US_PER_MS for row in ledger],
+        [(told - row["due_us"]) / US_PER_MS for told, row in zip(told_us, ledger, strict=True)],
+    )
+
+
+async def _told(broker: Broker, queue: Queue, count: int) -> list[int]:
+    """When a consumer that waits for the topic knew of each message of the queue."""
+    told_us: list[int] = []
+    with broker.polls.listening([queue.topic]) as arrival:
+        while len(told_us) < count:
+            await arrival.wait()
+            arrival.clear()
+            told_us += [broker.clock.now_us()] * (queue.next_offset - len(told_us))
+    return told_us

@@ -1,0 +1,157 @@
+"""The judge of a crash test: what clients were promised, against what the broker shows.
+
+It only listens. Whoever talks to a broker tells it what was asked before, and what was answered after;
+what was asked and not answered may have happened or not. Instants are emulated milliseconds.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from typing import Any, NamedTuple
+
+Answer = Mapping[str, Any]
+
+
+class Copy(NamedTuple):
+    """A message as a queue holds it: attempt 1 when it was sent, one more each time it was given back."""
+
+    message_id: str
+    attempt: int
+
+
+class Record(NamedTuple):
+    """A copy in a queue. Its commit offset is its own, for ever."""
+
+    commit_offset: int
+    copy: Copy
+    store_ms: int
+
+
+class Judge:
+    """Collects ``faults``, a sentence each. It outlives the broker: one judge for all that a store saw."""
+
+    def __init__(self, *, may_repeat: bool = False) -> None:
+        self.faults: list[str] = []
+        self.records: dict[tuple[str, int], list[Record]] = {}  # by topic and queue, offsets from 0 on
+        self.acked: set[int] = set()  # commit offsets, as all that consumers did
+        self.given_back: set[int] = set()
+        self.may_repeat = may_repeat
+        self._not_before_ms: dict[
+            Copy, int
+        ] = {}  # what may be stored, and when it may be seen at the earliest
+        self._promised: set[Copy] = set()
+        self._settling: set[int] = set()
+        self._latest_ms = 0
+
+    # What clients asked for, and what was answered
+
+    def sending(self, message_ids: Iterable[str]) -> None:
+        """These are about to be sent."""
+        for message_id in message_ids:
+            self._not_before_ms[Copy(message_id, 1)] = 0
+
+    def sent(self, answer: Answer) -> None:
+        """A send was acknowledged."""
+        copy = Copy(answer["message_id"], 1)
+        self._not_before_ms[copy] = answer["store_ms"] if answer["due_ms"] is None else answer["due_ms"]
+        self._promised.add(copy)
+        self.saw_clock(answer["store_ms"])
+
+    def received(self, messages: Iterable[Answer]) -> None:
+        """The group was given these."""
+        for message in messages:
+            commit_offset = message["commit_offset"]
+            if commit_offset in self.acked:
+                self._fault(f"{_copy(message)} was received again after it was acknowledged")
+            if commit_offset in self.given_back:
+                self._fault(f"{_copy(message)} was received again after it was given back")
+            self._judge_time(_copy(message), message["store_ms"])
+            self.saw_clock(message["store_ms"])
+
+    def acking(self, messages: Iterable[Answer]) -> None:
+        """These are about to be acknowledged."""
+        self._settling.update(message["commit_offset"] for message in messages)
+
+    def acknowledged(self, messages: Iterable[Answer]) -> None:
+        """The broker has taken the acknowledgement."""
+        self.acked.update(message["commit_offset"] for message in messages)
+
+    def giving_back(self, messages: Iterable[Answer], delay_ms: int) -> None:
+        """These are about to be given back, to come again after the delay."""
+        for message in messages:
+            self._settling.add(message["commit_offset"])
+            # An earlier try, of which nothing is known, may have been the one that succeeded.
+            not_before_ms = self._latest_ms + delay_ms
+            copy = _next(message)
+            self._not_before_ms[copy] = min(self._not_before_ms.get(copy, not_before_ms), not_before_ms)
+
+    def gave_back(self, messages: Iterable[Answer]) -> None:
+        """The broker has taken them back."""
+        for message in messages:
+            self.given_back.add(message["commit_offset"])
+            self._promised.add(_next(message))
+
+    # What the broker shows
+
+    def saw_clock(self, now_ms: int) -> None:
+        """The broker said what time it is, or when something happened."""
+        self._latest_ms = max(self._latest_ms, now_ms)
+
+    def clock_is(self, now_ms: int) -> None:
+        """The clock stands here after everything that was seen before."""
+        if now_ms < self._latest_ms:
+            self._fault(f"the clock went back by {self._latest_ms - now_ms} ms")
+        self.saw_clock(now_ms)
+
+    def browsed(self, topic: str, queue_id: int, messages: Iterable[Answer]) -> None:
+        """The queue holds these after what was seen of it before."""
+        records = self.records.setdefault((topic, queue_id), [])
+        for message in messages:
+            record = Record(message["commit_offset"], _copy(message), message["store_ms"])
+            place = f"{topic}/{queue_id}"
+            if message["queue_offset"] != len(records):
+                self._fault(f"{place} has {message['queue_offset']} where {len(records)} is expected")
+            if records and records[-1].commit_offset >= record.commit_offset:
+                self._fault(f"{place}: commit offsets fall at {len(records)}")
+            if records and records[-1].store_ms > record.store_ms:
+                self._fault(f"{place}: store times fall at {len(records)}")
+            self._judge_time(record.copy, record.store_ms)
+            records.append(record)
+
+    def verdict(self) -> list[str]:
+        """All faults. For the end: everything is delivered, browsed, received and settled."""
+        records = [record for queue in self.records.values() for record in queue]
+        stored = Counter(record.copy for record in records)
+        lost = [f"{copy} was lost" for copy in sorted(self._promised - stored.keys())]
+        repeated = [
+            f"{copy} was stored {times} times"
+            for copy, times in stored.items()
+            if times > 1 and not self.may_repeat
+        ]
+        offsets = Counter(record.commit_offset for record in records)
+        doubled = [
+            f"commit offset {offset} was given out twice" for offset, times in offsets.items() if times > 1
+        ]
+        untouched = [
+            f"{record.copy} never reached the group"
+            for record in records
+            if record.commit_offset not in self._settling
+        ]
+        return self.faults + lost + repeated + doubled + untouched
+
+    def _judge_time(self, copy: Copy, store_ms: int) -> None:
+        not_before_ms = self._not_before_ms.get(copy)
+        if not_before_ms is None:
+            self._fault(f"{copy} was never sent")
+        elif store_ms < not_before_ms:
+            self._fault(f"{copy} came {not_before_ms - store_ms} ms early")
+
+    def _fault(self, sentence: str) -> None:
+        self.faults.append(sentence)
+
+
+def _copy(message: Answer) -> Copy:
+    return Copy(message["message_id"], message["reconsume_times"] + 1)
+
+
+def _next(message: Answer) -> Copy:
+    return Copy(message["message_id"], message["reconsume_times"] + 2)

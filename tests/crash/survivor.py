@@ -1,0 +1,168 @@
+"""A data directory that outlives the brokers on it, and what is checked of it after each kill."""
+
+import asyncio
+import signal
+import sqlite3
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, closing, suppress
+from pathlib import Path
+from random import Random
+from typing import Any, NamedTuple
+
+from emulator.client import Client, UnreachableError
+from emulator.failpoint import ENVIRONMENT
+from emulator.store.database import FILE_NAME
+from tests.crash.judge import Copy, Judge, Record
+from tests.crash.load import GROUP, TOPIC, Load
+from tests.process import BrokerProcess, StartError, broker_process
+
+LIMIT_S = 60.0
+"""Real seconds after which a load that did not reach its point, or a drain that does not end, fails."""
+RETRY_TOPIC = f"%RETRY%{GROUP}"
+CONFIG = f'[[groups]]\nname = "{GROUP}"\nmax_retries = 1000\n'
+
+_VISIBLE = """
+SELECT topic, queue_id, commit_offset, unique_key, reconsume_times, store_us
+FROM messages JOIN queues ON key = queue_key WHERE due_us IS NULL ORDER BY queue_key, queue_offset"""
+_LEDGER = {
+    "delivered early": "SELECT * FROM deliveries WHERE delivered_us < due_us OR picked_us < due_us",
+    "delivered twice": "SELECT parked_offset, count(*) FROM deliveries GROUP BY 1 HAVING count(*) > 1",
+    "never delivered": """
+        SELECT commit_offset FROM messages WHERE due_us NOT NULL
+        AND commit_offset NOT IN (SELECT parked_offset FROM deliveries)""",
+    "without its message": """
+        SELECT * FROM deliveries WHERE delivered_offset NOT IN (SELECT commit_offset FROM messages)""",
+    "missing or wrong": """
+        SELECT * FROM messages LEFT JOIN deliveries ON delivered_offset = commit_offset
+        WHERE messages.parked_offset NOT NULL
+        AND (deliveries.parked_offset, delivered_us) IS NOT (messages.parked_offset, store_us)""",
+}
+"""Queries that find nothing in a ledger that is in order."""
+
+
+class Variant(NamedTuple):
+    """How the brokers of a survivor are started."""
+
+    clock: str
+    profile: str
+    delays_s: list[int]
+    durability: str = "full"
+
+    @property
+    def arguments(self) -> list[str]:
+        """Of ``mocketmq serve``."""
+        levels = " ".join(f"{delay}s" for delay in self.delays_s)
+        return [
+            *("--clock", self.clock, "--profile", self.profile, "--levels", levels),
+            *("--durability", self.durability),
+        ]
+
+
+class Survivor:
+    """A store and its judge. Every broker on it must behave as if none had ever been killed."""
+
+    def __init__(self, directory: Path, variant: Variant) -> None:
+        self.judge = Judge(may_repeat=variant.profile == "rocketmq4")
+        self.data = directory / "data"
+        self._is_manual = variant.clock == "manual"
+        self._variant = variant
+        self._config = directory / "mocketmq.toml"
+        self._config.write_text(CONFIG)
+
+    @asynccontextmanager
+    async def broker(self, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, Client]]:
+        """A broker on the store, which may be killed. Raises StartError."""
+        settings = ["--config", str(self._config), "--data", str(self.data), *self._variant.arguments]
+        async with (
+            broker_process(*settings, env={ENVIRONMENT: failpoint}) as process,
+            Client(process.url) as client,
+        ):
+            yield process, client
+
+    async def run_until_killed(
+        self, random: Random, *, failpoint: str = "", after_s: float | None = None
+    ) -> None:
+        """Run a load until the broker dies at the point, or is killed so many seconds after its start."""
+        try:
+            async with asyncio.timeout(LIMIT_S), self.broker(failpoint) as (process, client):
+                if after_s is not None:
+                    asyncio.get_running_loop().call_later(after_s, process.kill)
+                with suppress(UnreachableError):
+                    await self._look(client)
+                await Load(client, self.judge, random, self._variant.delays_s, moves=self._is_manual).run()
+                assert await process.wait() == -signal.SIGKILL, process.stderr
+        except StartError as error:
+            assert error.returncode == -signal.SIGKILL, error.stderr
+
+    async def kill_while_starting(self, after_s: float) -> None:
+        """Start a broker and kill it so many seconds later, unless it has started by then."""
+        with suppress(TimeoutError):
+            async with asyncio.timeout(after_s), self.broker():
+                pass
+
+    async def recover(self) -> None:
+        """Start again, let everything come that was promised, stop in order, and judge."""
+        async with asyncio.timeout(LIMIT_S), self.broker() as (_, client):
+            await self._look(client)
+            await self._drain(client)
+            await self._look(client)
+        faults = [*self.judge.verdict(), *faults_of_store(self.data / FILE_NAME, self.judge)]
+        assert not faults, "\n".join(faults)
+
+    async def _look(self, client: Client) -> None:
+        """Show the judge the clock, and what the queues hold that it has not seen."""
+        self.judge.clock_is((await client.clock())["now_ms"])
+        for topic in await client.topics():
+            if topic["name"] not in (TOPIC, RETRY_TOPIC):
+                continue
+            for queue in topic["queues"]:
+                seen = self.judge.records.get((topic["name"], queue["queue_id"]), [])
+                while len(seen) < queue["max_offset"]:
+                    page = await client.browse(
+                        topic["name"], queue["queue_id"], offset=len(seen), max_messages=256
+                    )
+                    assert page["messages"], page
+                    self.judge.browsed(topic["name"], queue["queue_id"], page["messages"])
+                    seen = self.judge.records[topic["name"], queue["queue_id"]]
+
+    async def _drain(self, client: Client) -> None:
+        """Everything pending comes by itself, unless time stands still; what is taken, by a move."""
+        while not self._is_manual and any(level["pending"] for level in await client.levels()):
+            await self._consume(client, wait="100ms")
+        await client.advance("13h")
+        await self._consume(client)
+        assert not any(level["pending"] for level in await client.levels())
+
+    async def _consume(self, client: Client, wait: str = "0") -> None:
+        while messages := await client.receive(TOPIC, group=GROUP, max_messages=256, wait=wait):
+            self.judge.received(messages)
+            self.judge.acking(messages)
+            await client.acknowledge(GROUP, messages)
+            self.judge.acknowledged(messages)
+
+
+def faults_of_store(file: Path, judge: Judge) -> Iterator[str]:
+    """What is wrong in the file of a broker that has stopped, with nothing pending."""
+    with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
+
+        def rows(sql: str) -> list[Any]:
+            return database.execute(sql).fetchall()
+
+        for (finding,) in rows("PRAGMA integrity_check"):
+            if finding != "ok":
+                yield f"integrity check: {finding}"
+        stored: dict[tuple[str, int], list[Record]] = {}
+        for topic, queue_id, commit_offset, unique_key, reconsume_times, store_us in rows(_VISIBLE):
+            record = Record(commit_offset, Copy(unique_key, reconsume_times + 1), store_us // 1_000)
+            stored.setdefault((topic, queue_id), []).append(record)
+        if stored != {place: records for place, records in judge.records.items() if records}:
+            yield "the queues do not hold what they showed"
+        for check, sql in _LEDGER.items():
+            if check == "delivered twice" and judge.may_repeat:
+                continue
+            for row in rows(sql):
+                yield f"ledger, {check}: {row}"
+        noted = {row[0] for row in rows("SELECT delivered_offset FROM deliveries WHERE acked_us NOT NULL")}
+        delayed = {row[0] for row in rows("SELECT delivered_offset FROM deliveries")}
+        for offset in sorted((judge.acked & delayed) - noted):
+            yield f"ledger, acknowledgement missing: {offset}"

@@ -1,0 +1,323 @@
+"""A disk that fails, and files that were damaged: a clear error, nothing acknowledged lost, no restart."""
+
+import signal
+import sqlite3
+import sys
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager, closing, contextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.cli.exits import Exit
+from emulator.client import Answer, BrokerError, Client
+from emulator.store.database import FILE_NAME
+from emulator.store.lock import LOCK_FILE
+from tests.crash.disks import DISKS, Disk
+from tests.process import BrokerProcess, StartError, broker_process
+
+TOPIC = "orders"
+GROUP = "shop"
+WAL = f"{FILE_NAME}-wal"
+FRAME_BYTES = 24 + 4096
+
+WITHOUT_ROOTS_RIGHTS = (
+    sys.executable,
+    "-c",
+    # PR_CAPBSET_DROP of CAP_DAC_OVERRIDE: permission bits bind root, too, after the exec.
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
+)
+WITHOUT_WRITES = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+
+
+@asynccontextmanager
+async def broker(
+    data: Path, *args: str, wrapper: tuple[str, ...] = ()
+) -> AsyncIterator[tuple[BrokerProcess, Client]]:
+    async with (
+        broker_process("--data", str(data), "--topic-queues", "1", *args, wrapper=wrapper) as process,
+        Client(process.url) as client,
+    ):
+        yield process, client
+
+
+async def send(client: Client, *message_ids: str, level: int = 0, size: int = 1_000) -> None:
+    messages: list[Answer] = [
+        {"body": "b" * size, "message_id": message_id, "delay_level": level} for message_id in message_ids
+    ]
+    await client.send_batch(TOPIC, messages)
+
+
+async def delivered(client: Client) -> list[str]:
+    ids: list[str] = []
+    while page := (await client.browse(TOPIC, 0, offset=len(ids), max_messages=256))["messages"]:
+        ids += [message["message_id"] for message in page]
+    return ids
+
+
+async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()) -> str:
+    with pytest.raises(StartError) as error:
+        async with broker(data, *args, wrapper=wrapper):
+            pass
+    assert error.value.returncode == Exit.NOT_STARTED, error.value
+    assert "Traceback" not in error.value.stderr
+    return error.value.stderr
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Of all files, without the one that says who has the directory."""
+    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != LOCK_FILE}
+
+
+def assert_refused_by_the_store(error: BrokerError) -> None:
+    assert error.status == 503, error
+    assert error.title == "Store unavailable"
+    assert "the store cannot be written" in error.detail
+
+
+# A disk that is full for a while
+
+
+@pytest.fixture(params=DISKS, ids=lambda disk: disk.__name__)
+def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
+    with request.param(tmp_path) as made:
+        yield made
+
+
+async def test_full_disk_refuses_sends_until_it_has_room(disk: Disk) -> None:
+    async with broker(disk.directory) as (process, client):
+        await send(client, "before")
+        disk.fill(process)
+        with pytest.raises(BrokerError) as error:
+            await send(client, "meanwhile")
+        assert_refused_by_the_store(error.value)
+        assert await delivered(client) == ["before"]
+        disk.free(process)
+        await send(client, "after")
+        assert await delivered(client) == ["before", "after"]
+        process.kill()
+        await process.wait()
+    async with broker(disk.directory) as (_, client):
+        assert await delivered(client) == ["before", "after"]
+
+
+async def test_full_disk_keeps_consumers_waiting(disk: Disk) -> None:
+    async with broker(disk.directory) as (process, client):
+        await send(client, "a", "b", "c")
+        [taken] = await client.receive(TOPIC, group=GROUP)
+        disk.fill(process)
+        for request in (
+            client.receive(TOPIC, group=GROUP),
+            client.acknowledge(GROUP, [taken]),
+            client.give_back(GROUP, [taken]),
+            client.extend(GROUP, [taken], "1h"),
+        ):
+            with pytest.raises(BrokerError) as error:
+                await request
+            assert_refused_by_the_store(error.value)
+        disk.free(process)
+        assert (await client.acknowledge(GROUP, [taken]))["settled"] == [taken["receipt"]]
+        messages = await client.receive(TOPIC, group=GROUP, max_messages=10)
+        assert [(message["message_id"], message["times"]) for message in messages] == [("b", 1), ("c", 1)]
+
+
+async def test_due_messages_wait_for_room_on_the_disk(disk: Disk) -> None:
+    async with broker(disk.directory, "--levels", "1s") as (process, client):
+        parked = [f"m{number}" for number in range(20)]
+        await send(client, *parked, level=1)
+        disk.fill(process)
+        assert await client.wait_delivered(TOPIC, 1, wait="1500ms") == {"delivered": 0, "reached": False}
+        [level] = await client.levels()
+        assert level["pending"] == 20
+        assert level["oldest_overdue_ms"] is not None
+        disk.free(process)
+        assert (await client.wait_delivered(TOPIC, 20, wait="10s"))["reached"]
+        assert await delivered(client) == parked
+    assert process.stderr.count("due messages cannot be delivered") == 1
+
+
+@pytest.mark.parametrize("then", ["go on", "kill"])
+async def test_full_disk_stops_a_move_of_the_clock_where_it_is(disk: Disk, then: str) -> None:
+    parked = [f"m{number}" for number in range(3_000)]
+    settings = ("--clock", "manual", "--levels", "1m 2m 3m")
+    async with broker(disk.directory, *settings) as (process, client):
+        for level in (1, 2, 3):
+            await send(client, *parked[(level - 1) * 1_000 : level * 1_000], level=level, size=100)
+        before = await client.clock()
+        disk.fill(process, room=600_000)
+        with pytest.raises(BrokerError) as error:
+            await client.advance("1h")
+        assert_refused_by_the_store(error.value)
+        stopped = await client.clock()
+        some = await delivered(client)
+        assert 0 < len(some) < 3_000
+        assert stopped["pending"] == 3_000 - len(some)
+        assert before["now_ms"] < stopped["now_ms"] <= before["now_ms"] + 180_000
+        disk.free(process)
+        if then == "kill":
+            process.kill()
+            await process.wait()
+        else:
+            assert (await client.advance("1h"))["fired"] == 3_000 - len(some)
+            assert await delivered(client) == parked
+    async with broker(disk.directory, *settings) as (process, client):
+        assert (await client.clock())["now_ms"] >= stopped["now_ms"]
+        await client.advance("1h")
+        assert await delivered(client) == parked
+
+
+@pytest.mark.parametrize(("profile", "code"), [("exact", Exit.DONE), ("rocketmq4", Exit.NOT_STARTED)])
+async def test_stop_on_a_full_disk(disk: Disk, profile: str, code: Exit) -> None:
+    """It comes to an end. RocketMQ 4 saves its offsets then, or says that it cannot and repeats."""
+    settings = ("--clock", "manual", "--profile", profile, "--levels", "1s")
+    async with broker(disk.directory, *settings) as (process, client):
+        await send(client, "a", level=1)
+        await client.advance("3s")
+        disk.fill(process)
+        process.terminate()
+        assert await process.wait() == code
+    assert ("cannot be written" in process.stderr) == bool(code)
+
+
+async def test_start_on_a_full_disk(tmp_path: Path) -> None:
+    async with broker(tmp_path) as (_, client):
+        await send(client, "a")
+    stderr = await refusal_to_start(tmp_path, wrapper=WITHOUT_WRITES)
+    assert str(tmp_path) in stderr
+    async with broker(tmp_path) as (_, client):
+        assert await delivered(client) == ["a"]
+
+
+# A directory that cannot be used
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    directory.chmod(0o555)
+    yield
+    directory.chmod(0o755)
+
+
+async def test_read_only_directory(tmp_path: Path) -> None:
+    with read_only(tmp_path):
+        stderr = await refusal_to_start(tmp_path, wrapper=WITHOUT_ROOTS_RIGHTS)
+    assert f"cannot write to the data directory {tmp_path}" in stderr
+    assert contents(tmp_path) == {}
+    async with broker(tmp_path, wrapper=WITHOUT_ROOTS_RIGHTS) as (_, client):
+        await send(client, "a")
+
+
+async def test_directory_that_became_read_only(tmp_path: Path) -> None:
+    async with broker(tmp_path) as (_, client):
+        await send(client, "a")
+    with read_only(tmp_path):
+        stderr = await refusal_to_start(tmp_path, wrapper=WITHOUT_ROOTS_RIGHTS)
+    assert str(tmp_path / FILE_NAME) in stderr
+    async with broker(tmp_path, wrapper=WITHOUT_ROOTS_RIGHTS) as (_, client):
+        assert await delivered(client) == ["a"]
+
+
+async def test_directory_of_another_broker(tmp_path: Path) -> None:
+    async with broker(tmp_path) as (owner, client):
+        assert f"pid {owner.pid}" in await refusal_to_start(tmp_path)
+        await send(client, "a")
+        owner.kill()
+        await owner.wait()
+    async with broker(tmp_path) as (_, client):
+        assert await delivered(client) == ["a"]
+
+
+async def test_database_locked_by_another_program(tmp_path: Path) -> None:
+    async with broker(tmp_path) as (_, client):
+        await send(client, "a")
+        with closing(sqlite3.connect(tmp_path / FILE_NAME)) as other:
+            other.execute("BEGIN IMMEDIATE")
+            with pytest.raises(BrokerError, match="locked") as error:
+                await send(client, "b")
+            assert_refused_by_the_store(error.value)
+        await send(client, "c")
+        assert await delivered(client) == ["a", "c"]
+
+
+# Files that were damaged while no broker ran
+
+
+@pytest.fixture
+async def killed(tmp_path: Path) -> Path:
+    """The directory of a broker that was killed with everything still in its log."""
+    async with broker(tmp_path) as (process, client):
+        for number in range(5):
+            await send(client, f"m{number}")
+        process.kill()
+        assert await process.wait() == -signal.SIGKILL
+    assert (tmp_path / WAL).stat().st_size > FRAME_BYTES
+    return tmp_path
+
+
+@pytest.fixture
+async def stopped(killed: Path) -> Path:
+    """The same after a clean stop: everything is in the database."""
+    async with broker(killed):
+        pass
+    assert not (killed / WAL).exists()
+    return killed
+
+
+TORN = {
+    "garbage": lambda log: log + b"garbage" * 1_000,
+    "zeros": lambda log: log + bytes(2 * FRAME_BYTES),
+    "half a frame": lambda log: log + log[-FRAME_BYTES : -FRAME_BYTES // 2],
+    "a frame of an older log": lambda log: log + log[-FRAME_BYTES:-4088] + bytes(8) + log[-4088:],
+    "a few bytes": lambda log: log + b"\x00\x01",
+}
+
+
+@pytest.mark.parametrize("tear", TORN.values(), ids=TORN)
+async def test_torn_log(killed: Path, tear: Callable[[bytes], bytes]) -> None:
+    log = killed / WAL
+    log.write_bytes(tear(log.read_bytes()))
+    for _ in range(2):
+        async with broker(killed) as (process, client):
+            assert await delivered(client) == [f"m{number}" for number in range(5)]
+            process.kill()
+            await process.wait()
+
+
+@pytest.mark.parametrize("begun", [b"", b"7" * 20, bytes(5_000)], ids=["nothing", "a bit", "zeros"])
+async def test_log_that_was_only_begun(stopped: Path, begun: bytes) -> None:
+    (stopped / WAL).write_bytes(begun)
+    async with broker(stopped) as (_, client):
+        assert await delivered(client) == [f"m{number}" for number in range(5)]
+
+
+async def assert_refused_and_left_alone(data: Path) -> None:
+    before = contents(data)
+    stderr = await refusal_to_start(data)
+    assert str(data / FILE_NAME) in stderr
+    assert "left as it is" in stderr
+    assert contents(data) == before
+
+
+@pytest.mark.parametrize(
+    "damaged", [slice(0, 16), slice(0, 4096), slice(0, None)], ids=["name", "page", "file"]
+)
+async def test_unreadable_database(stopped: Path, damaged: slice) -> None:
+    database = stopped / FILE_NAME
+    data = bytearray(database.read_bytes())
+    data[damaged] = b"x" * len(data[damaged])
+    database.write_bytes(data)
+    await assert_refused_and_left_alone(stopped)
+
+
+@pytest.mark.parametrize("damaged", [slice(0, 32), slice(16, 17)], ids=["header", "salt"])
+async def test_unreadable_log(killed: Path, damaged: slice) -> None:
+    """SQLite takes such a log for an empty one, and would write over all that is in it."""
+    log = killed / WAL
+    data = bytearray(log.read_bytes())
+    data[damaged] = bytes(byte ^ 0xFF for byte in data[damaged])
+    intact = log.read_bytes()
+    log.write_bytes(data)
+    await assert_refused_and_left_alone(killed)
+    log.write_bytes(intact)
+    async with broker(killed) as (_, client):
+        assert await delivered(client) == [f"m{number}" for number in range(5)]

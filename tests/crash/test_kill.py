@@ -1,0 +1,129 @@
+"""``kill -9`` at every named point and at random moments: nothing acknowledged is lost, nothing repeated."""
+
+import os
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from emulator.failpoint import POINTS
+from tests.crash.load import TOPIC
+from tests.crash.survivor import Survivor, Variant
+
+SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
+"""Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
+
+VARIANTS = {
+    "exact": Variant("manual", "exact", [0, 1, 5, 60]),
+    "real": Variant("real", "exact", [0, 1, 1, 2]),
+    "scaled": Variant("x20", "exact", [0, 1, 10, 20]),
+    "rocketmq4": Variant("manual", "rocketmq4", [0, 1, 5, 60], durability="normal"),
+}
+TIMES = {
+    "writer.formed": (1, 2, 4, 7, 30),  # the first few times belong to the start
+    "writer.writing": (2, 5, 20, 60, 150),
+    "writer.written": (1, 3, 5, 8, 40),
+    "writer.committed": (1, 3, 6, 9, 50),
+    "delivery.picked": (1, 2, 7),
+    "delivery.delivered": (1, 2, 9),
+    "offsets.saved": (1, 2, 5),
+    "clock.fired": (1, 3, 8),
+    "receive.taken": (1, 3, 10),
+    "receive.settled": (1, 2, 8),
+}
+"""How often a broker gets to a point before it dies there."""
+ONLY_ONCE = "migrate.upgraded"
+NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
+"""Points that a variant never gets to."""
+
+KILLS = 6
+LONGEST_LOAD_S = 0.4
+START_S = (0.2, 0.8)
+"""About as long as a start takes."""
+
+Survivors = Callable[[str], AbstractContextManager[Survivor]]
+
+
+def cases() -> Iterator[object]:
+    """Each point of a variant, each number of times for ``exact`` and one for the others."""
+    for variant in ("exact", "real", "rocketmq4"):
+        for number, (point, times) in enumerate(TIMES.items()):
+            if variant not in NEVER_IN.get(point, ()):
+                for count in times if variant == "exact" else (times[1 + number % (len(times) - 1)],):
+                    yield pytest.param(variant, f"{point}:{count}", id=f"{variant}-{point}:{count}")
+
+
+@pytest.fixture(autouse=True)
+def show_seed() -> None:
+    print(f"CRASH_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
+
+
+@pytest.fixture(scope="module")
+def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
+    """The data directories, one per variant, each with all that earlier tests left on it."""
+    kept: dict[str, Survivor] = {}
+
+    @contextmanager
+    def survivor(variant: str) -> Iterator[Survivor]:
+        used = kept.pop(variant, None) or Survivor(tmp_path_factory.mktemp(variant), VARIANTS[variant])
+        yield used
+        kept[variant] = used  # not after a failure, of which the next test should know nothing
+
+    return survivor
+
+
+def test_every_point_is_tried() -> None:
+    assert {*TIMES, ONLY_ONCE} == set(POINTS)
+
+
+@pytest.mark.parametrize(("variant", "failpoint"), [*cases()])
+async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: str) -> None:
+    with survivors(variant) as survivor:
+        await survivor.run_until_killed(Random(f"{SEED} {variant} {failpoint}"), failpoint=failpoint)
+        await survivor.recover()
+
+
+@pytest.mark.parametrize("variant", VARIANTS)
+@pytest.mark.parametrize("round_", range(2))
+async def test_kill_again_and_again(survivors: Survivors, variant: str, round_: int) -> None:
+    """What one broker left unfinished, the next may not finish either."""
+    random = Random(f"{SEED} {variant} {round_}")
+    with survivors(variant) as survivor:
+        for _ in range(KILLS):
+            await survivor.run_until_killed(random, after_s=random.uniform(0, LONGEST_LOAD_S))
+        await survivor.recover()
+
+
+async def test_kill_while_the_schema_is_made(tmp_path: Path) -> None:
+    survivor = Survivor(tmp_path, VARIANTS["exact"])
+    await survivor.run_until_killed(Random(SEED), failpoint=f"{ONLY_ONCE}:1")
+    await survivor.recover()
+
+
+async def test_kill_while_starting(tmp_path: Path) -> None:
+    """First on nothing, then on a store with work to do."""
+    random = Random(SEED)
+    survivor = Survivor(tmp_path, VARIANTS["exact"])
+    for _ in range(KILLS):
+        await survivor.kill_while_starting(random.uniform(*START_S))
+    await survivor.run_until_killed(random, after_s=LONGEST_LOAD_S)
+    for _ in range(KILLS):
+        await survivor.kill_while_starting(random.uniform(*START_S))
+    await survivor.recover()
+
+
+@pytest.mark.parametrize(("profile", "times"), [("exact", 1), ("rocketmq4", 2)])
+async def test_between_two_saves_of_the_offsets(tmp_path: Path, profile: str, times: int) -> None:
+    """RocketMQ 4 saves them every 10 s and repeats what it delivered since; ``exact`` never repeats."""
+    survivor = Survivor(tmp_path, Variant("manual", profile, [1]))
+    async with survivor.broker() as (process, client):
+        await client.send_batch(TOPIC, [{"body": "b", "delay_level": 1}] * 10)
+        await client.advance("3s")
+        assert (await client.wait_delivered(TOPIC, 10))["reached"]
+        process.kill()
+        await process.wait()
+    async with survivor.broker() as (_, client):
+        await client.advance("3s")
+        assert (await client.wait_delivered(TOPIC, 1))["delivered"] == times * 10

@@ -1,0 +1,89 @@
+"""The life of a message for one group, as the docstring draws it: each state, and what is refused in it."""
+
+from collections.abc import Awaitable, Callable
+
+import pytest
+
+from emulator.broker.broker import Broker
+from emulator.broker.receipts import Settled, Taken
+from tests.brokers import (
+    GROUP,
+    S,
+    acknowledge,
+    bodies,
+    give_back,
+    receive,
+    running_broker,
+    send,
+    visible,
+)
+
+Step = Callable[[Broker, Taken], Awaitable[Settled]]
+
+
+async def acknowledged(broker: Broker, taken: Taken) -> Settled:
+    return await acknowledge(broker, [taken])
+
+
+async def given_back(broker: Broker, taken: Taken) -> Settled:
+    return await give_back(broker, [taken])
+
+
+async def given_up(broker: Broker, taken: Taken) -> Settled:
+    return await give_back(broker, [taken], -1)
+
+
+async def extended(broker: Broker, taken: Taken) -> Settled:
+    return await broker.receipts.extend(GROUP, [taken.handle], 60 * S)
+
+
+async def run_out(broker: Broker, _taken: Taken) -> Settled:
+    await broker.advance_clock(10 * S)
+    return Settled([], [])
+
+
+STEPS: list[Step] = [acknowledged, given_back, given_up, extended]
+
+
+@pytest.mark.parametrize("step", STEPS)
+@pytest.mark.parametrize("before", [acknowledged, given_back, given_up, run_out])
+async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        [taken] = await receive(broker, invisible_us=10 * S)
+        await before(broker, taken)
+        assert (await step(broker, taken)).done == []
+        assert broker.pending.count == (before is given_back)
+
+
+@pytest.mark.parametrize("step", STEPS)
+async def test_an_extended_receipt_is_as_good_as_before(step: Step) -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        [taken] = await receive(broker, invisible_us=10 * S)
+        await extended(broker, taken)
+        await broker.advance_clock(59 * S)
+        assert (await step(broker, taken)).done == [taken.handle]
+
+
+@pytest.mark.parametrize(
+    ("step", "outcome", "pending", "dead"),
+    [
+        (acknowledged, "acked", 0, []),
+        (given_back, "retried", 1, []),
+        (given_up, "dead", 0, ["hello"]),
+        (extended, None, 0, []),
+        (run_out, None, 0, []),
+    ],
+)
+async def test_where_each_step_leads(step: Step, outcome: str | None, pending: int, dead: list[str]) -> None:
+    async with running_broker() as broker:
+        sent = await send(broker)
+        [taken] = await receive(broker, invisible_us=10 * S)
+        await step(broker, taken)
+        take = (await broker.lives.life(sent.stored.unique_key)).takes[0]
+        assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
+        assert broker.pending.count == pending
+        if dead:
+            assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
+        assert len(await receive(broker)) == (step is run_out)

@@ -1,0 +1,129 @@
+"""The timer: everything in the order of its due time, whichever source it comes from, and nothing early."""
+
+import asyncio
+
+import pytest
+
+from emulator.clock import Clock
+from emulator.errors import ClockError, StoreUnavailableError
+from emulator.schedule import timer as timer_module
+from emulator.schedule.timer import Fired, Timer
+
+NOW_US = 1_700_000_000_000_000
+
+
+class Source:
+    """Due at some instants; fires at most two at a time and notes when."""
+
+    def __init__(self, name: str, clock: Clock, log: list[tuple[str, int]], *due_us: int) -> None:
+        self.name, self.clock, self.log = name, clock, log
+        self.due_us = [NOW_US + due_us for due_us in due_us]
+        self.is_read = True
+        self.failures = 0
+        self.done = asyncio.Event()
+
+    def next_due_us(self) -> int | None:
+        return min(self.due_us, default=None) if self.is_read else 0
+
+    async def fire(self, until_us: int) -> Fired:
+        self.is_read = True
+        if self.failures:
+            self.failures -= 1
+            raise StoreUnavailableError("no space left")
+        due = sorted(due_us for due_us in self.due_us if due_us <= until_us)[:2]
+        for due_us in due:
+            self.due_us.remove(due_us)
+            self.log.append((self.name, due_us - NOW_US))
+        if not self.due_us:
+            self.done.set()
+        return Fired(len(due), due[-1] if due else until_us)
+
+
+async def nothing(_from_us: int, _to_us: int) -> None:
+    pass
+
+
+async def test_a_move_fires_all_sources_in_the_order_of_their_due_times() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    timer = Timer(clock)
+    timer.add(Source("a", clock, log, 1, 4, 5, 6, 9))
+    timer.add(Source("b", clock, log, 2, 3, 7, 8, 11))
+    move = await timer.move(lambda now_us, _due_us: now_us + 10, nothing)
+    assert [due_us for _, due_us in log] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
+    assert move == (NOW_US, NOW_US + 10, 9, NOW_US + 11)
+
+
+async def test_the_next_due_time_is_asked_for_when_it_is_known() -> None:
+    clock = Clock(0, NOW_US)
+    timer = Timer(clock)
+    source = Source("a", clock, [], 5)
+    source.is_read = False
+    timer.add(source)
+    move = await timer.move(lambda _now_us, due_us: due_us or 0, nothing)
+    assert move == (NOW_US, NOW_US + 5, 1, None)
+
+
+async def test_a_move_is_recorded_before_it_is_answered() -> None:
+    recorded = []
+
+    async def record(from_us: int, to_us: int) -> None:
+        recorded.append((from_us - NOW_US, to_us - NOW_US))
+
+    timer = Timer(Clock(0, NOW_US))
+    await timer.move(lambda now_us, _due_us: now_us + 7, record)
+    assert recorded == [(0, 7)]
+    with pytest.raises(ClockError):
+        await timer.move(lambda now_us, _due_us: now_us - 1, record)
+    assert recorded == [(0, 7)]
+
+
+async def test_a_running_timer_fires_by_itself_and_never_early() -> None:
+    clock = Clock(1, NOW_US)
+    fired: list[int] = []
+
+    class Punctual(Source):
+        async def fire(self, until_us: int) -> Fired:
+            fired.append(self.clock.now_us())
+            return await super().fire(until_us)
+
+    timer = Timer(clock)
+    source = Punctual("a", clock, [], 0, 2_000, 5_000)
+    timer.add(source)
+    timer.start()
+    await source.done.wait()
+    await timer.close()
+    assert [at_us >= NOW_US + due_us for at_us, due_us in zip(fired, (0, 2_000, 5_000), strict=True)] == [
+        True
+    ] * 3
+
+
+async def test_something_that_becomes_due_earlier_is_not_slept_over() -> None:
+    clock = Clock(1, NOW_US)
+    timer = Timer(clock)
+    source = Source("a", clock, [], 3_600_000_000)
+    timer.add(source)
+    timer.start()
+    early = Source("b", clock, source.log, 1_000)
+    timer.add(early)
+    timer.changed()
+    await early.done.wait()
+    await timer.close()
+    assert source.log == [("b", 1_000)]
+
+
+async def test_what_could_not_be_stored_is_tried_again(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(timer_module, "RETRY_S", 0.001)
+    clock = Clock(0, NOW_US)
+    timer = Timer(clock)
+    source = Source("a", clock, [], 0)
+    source.failures = 2
+    timer.add(source)
+    task = timer.start()
+    await source.done.wait()
+    assert not task.done()
+    await timer.close()
+    await timer.close()
+    assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
+    assert "no space left" in caplog.text

@@ -1,0 +1,129 @@
+"""Opening the database: what is not ours is left alone to the last byte."""
+
+import asyncio
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+from emulator.errors import StoreUnavailableError, StoreUnreadableError
+from emulator.store.database import FILE_NAME, MEMORY, Database
+from emulator.store.tables import HEAD_REVISION
+
+SLOW = (
+    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 500000) SELECT count(*) FROM n"
+)
+
+
+def execute(path: Path, *statements: str) -> None:
+    with closing(sqlite3.connect(path)) as connection:
+        for statement in statements:
+            connection.execute(statement)
+        connection.commit()
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in directory.iterdir()}
+
+
+async def refused(directory: Path, match: str) -> None:
+    """Opening is refused twice, and leaves the directory as it was."""
+    before = contents(directory)
+    for _ in range(2):
+        with pytest.raises(StoreUnreadableError, match=match) as error:
+            await Database.open(str(directory), "full")
+        assert str(directory / FILE_NAME) in str(error.value)
+    assert contents(directory) == before
+
+
+@pytest.mark.parametrize("content", [b"no database at all" * 1_000, b"SQLite format 3\0" + b"\xff" * 5_000])
+async def test_an_unreadable_file_is_reported_and_left_as_it_is(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / FILE_NAME).write_bytes(content)
+    await refused(tmp_path, "cannot be read as a database .* left as it is")
+
+
+async def test_a_damaged_database_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
+    await (await Database.open(str(tmp_path), "full")).close()
+    file = tmp_path / FILE_NAME
+    content = file.read_bytes()
+    file.write_bytes(content[:100] + b"\xee" * 4_000 + content[4_100:])
+    await refused(tmp_path, "malformed.* left as it is")
+
+
+async def test_the_database_of_another_program_is_left_as_it_is(tmp_path: Path) -> None:
+    execute(tmp_path / FILE_NAME, "CREATE TABLE invoices (number INTEGER)", "INSERT INTO invoices VALUES (7)")
+    await refused(tmp_path, "another program .*'invoices'")
+
+
+async def test_a_newer_schema_is_left_as_it_is(tmp_path: Path) -> None:
+    await (await Database.open(str(tmp_path), "full")).close()
+    execute(tmp_path / FILE_NAME, "UPDATE alembic_version SET version_num = '9999'")
+    await refused(tmp_path, "newer version")
+
+
+async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"")
+    database = await Database.open(str(tmp_path), "full")
+    assert await database.rows("SELECT version_num FROM alembic_version") == [(HEAD_REVISION,)]
+    await database.close()
+
+
+@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
+async def test_durability_is_sqlites_synchronous(tmp_path: Path, durability: str, synchronous: int) -> None:
+    database = await Database.open(str(tmp_path), durability)
+    assert await database.rows("PRAGMA synchronous") == [(synchronous,)]
+    assert await database.rows("PRAGMA journal_mode") == [("wal",)]
+    await database.close()
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is_in_memory: bool) -> None:
+    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1), ("b", 2)]})
+    with pytest.raises(StoreUnavailableError, match="nothing of this request was kept"):
+        await database.transact(
+            {
+                "UPDATE counters SET value = ?": [(9,)],
+                "INSERT INTO counters VALUES (?, ?)": [("c", 3), ("d", None)],
+            }
+        )
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": []})
+    assert await database.rows("SELECT * FROM counters ORDER BY name") == [("a", 1), ("b", 2)]
+    await database.close()
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: bool) -> None:
+    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    rows = [(f"{n}", n) for n in range(20_000)]
+    writing = asyncio.create_task(database.transact({"INSERT INTO counters VALUES (?, ?)": rows}))
+    counts = set()
+    while not writing.done():
+        counts.add((await database.rows("SELECT count(*) FROM counters"))[0][0])
+    await writing
+    counts.add((await database.rows("SELECT count(*) FROM counters"))[0][0])
+    assert counts <= {0, 20_000}
+    await database.close()
+
+
+@pytest.mark.parametrize("is_in_memory", [False, True])
+async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_in_memory: bool) -> None:
+    database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
+    for _ in range(4):  # more than there are connections
+        reading = asyncio.create_task(database.rows(SLOW))
+        await asyncio.wait({reading}, timeout=0.01)
+        reading.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await reading
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
+    for _ in range(4):
+        assert await database.rows("SELECT * FROM counters") == [("a", 1)]
+    await database.close()
+
+
+async def test_a_bad_statement_is_an_error_of_the_store(tmp_path: Path) -> None:
+    database = await Database.open(str(tmp_path), "full")
+    with pytest.raises(StoreUnavailableError, match="cannot be read: no such table"):
+        await database.rows("SELECT * FROM missing")
+    await database.close()

@@ -1,0 +1,64 @@
+"""One owner per data directory, known by its pid, and none after its death."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from emulator.errors import StoreLockedError, StoreUnavailableError
+from emulator.store.lock import LOCK_FILE, DirectoryLock
+
+HOLD = """
+import sys
+from pathlib import Path
+from emulator.store.lock import DirectoryLock
+lock = DirectoryLock(Path(sys.argv[1]))
+print("held", flush=True)
+sys.stdin.read()
+"""
+
+
+def test_a_second_owner_is_refused_with_the_pid_of_the_first_until_that_is_dead(tmp_path: Path) -> None:
+    owner = subprocess.Popen(
+        [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
+    )
+    with owner:
+        assert owner.stdout
+        assert owner.stdout.readline() == b"held\n"
+        with pytest.raises(StoreLockedError, match=f"in use by the process with pid {owner.pid}") as refused:
+            DirectoryLock(tmp_path)
+        assert refused.value.pid == owner.pid
+        owner.kill()
+    DirectoryLock(tmp_path).close()
+
+
+def test_the_directory_is_made_and_names_its_owner(tmp_path: Path) -> None:
+    directory = tmp_path / "a" / "b"
+    lock = DirectoryLock(directory)
+    assert (directory / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+    lock.close()
+    lock.close()
+
+
+def test_the_lock_can_be_taken_again_once_it_is_let_go(tmp_path: Path) -> None:
+    (tmp_path / LOCK_FILE).write_text("a longer text than any pid has, left by somebody else\n")
+    for _ in range(2):
+        DirectoryLock(tmp_path).close()
+    assert (tmp_path / LOCK_FILE).read_text() == f"{os.getpid()}\n"
+
+
+def test_an_owner_that_wrote_no_pid_is_another_process(tmp_path: Path) -> None:
+    lock = DirectoryLock(tmp_path)
+    (tmp_path / LOCK_FILE).write_text("")
+    with pytest.raises(StoreLockedError, match="another process") as refused:
+        DirectoryLock(tmp_path)
+    assert refused.value.pid is None
+    lock.close()
+
+
+def test_a_directory_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(StoreUnavailableError, match="--data"):
+        DirectoryLock(tmp_path / "file" / "data")

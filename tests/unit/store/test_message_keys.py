@@ -1,0 +1,82 @@
+"""The index by key: it follows behind, and a look-up never notices."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from emulator.broker.broker import Broker
+from emulator.message import Message
+from emulator.store import message_keys
+from emulator.store.message_keys import MessageKeys, key_hash, keys_of
+from tests.brokers import TOPIC, S, bodies, rows, running_broker, send
+
+
+def keys_of_broker(broker: Broker) -> MessageKeys:
+    return broker.lives._keys
+
+
+async def test_a_look_up_sees_what_was_just_sent(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for n in range(50):
+            sent = await send(broker, KEYS=f"k{n}")
+            assert await broker.lives.records(sent.stored.unique_key) == [sent.stored]
+            assert await broker.lives.by_key(f"k{n}") == [sent.stored]
+
+
+async def test_a_look_up_catches_up_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_keys, "STEP", 10)
+    async with running_broker() as broker:
+        await broker.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
+        assert len(await broker.lives.by_key("all", limit=1_000)) == 105
+        assert bodies(await broker.lives.by_key("all", limit=25)) == [str(n) for n in range(25)]
+
+
+async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_keys, "key_hash", lambda _key: 7)
+    async with running_broker() as broker:
+        sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
+        for n in range(5):
+            assert await broker.lives.by_key(f"k{n}", limit=1) == [sent[n]]
+            assert await broker.lives.records(sent[n].unique_key) == [sent[n]]
+
+
+async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
+    async with running_broker() as broker:
+        one = (await send(broker, UNIQ_KEY="one", KEYS="two")).stored
+        two = (await send(broker, UNIQ_KEY="two", KEYS="one")).stored
+        assert (await broker.lives.records("one"), await broker.lives.by_key("one")) == ([one], [two])
+
+
+async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(message_keys, "INTERVAL_S", 0.001)
+    async with running_broker(tmp_path) as broker:
+        await send(broker, KEYS="a b", queue=0)
+        keys = keys_of_broker(broker)
+        async with asyncio.timeout(20):
+            while keys.is_behind:
+                await broker.pull.browse(TOPIC, 0, 0, 1)
+        assert len(rows(tmp_path, "SELECT * FROM message_keys")) == 3
+
+
+async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        first = (await send(broker, KEYS="k")).stored
+        assert await broker.lives.by_key("k") == [first]
+        later = (await send(broker, KEYS="k", level=1)).stored
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(1 * S)
+        found = await broker.lives.by_key("k")
+        assert [record.commit_offset for record in found] == [0, 1, 2]
+        assert found[:2] == [first, later]
+        assert not keys_of_broker(broker).is_behind
+
+
+def test_a_message_is_indexed_by_its_unique_key_and_each_of_its_keys_once() -> None:
+    properties = "KEYS\x01a  b a\x02TAGS\x01c\x02"
+    assert keys_of("u", properties) == {key_hash(key) for key in "uab"}
+    assert keys_of("u", "") == {key_hash("u")}
+
+
+def test_hashes_fit_sqlites_integers() -> None:
+    assert all(-(2**63) <= key_hash(key) < 2**63 for key in ("", "k", "订单", "\ud83d"))

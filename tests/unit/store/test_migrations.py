@@ -1,0 +1,118 @@
+"""The schema's history: it ends at exactly the tables that the code uses, and loses no data on the way."""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from alembic.autogenerate import compare_metadata
+from alembic.runtime.migration import MigrationContext
+from alembic.script import ScriptDirectory
+from sqlalchemy import Connection, create_engine
+
+import migrations
+from emulator.store.database import FILE_NAME, Database
+from emulator.store.tables import HEAD_REVISION, metadata
+from tests.brokers import S, bodies, receive, rows, running_broker
+
+STORIES = Path(__file__).parent / "revisions"
+"""One SQL file per revision, which fills a database of that revision. All tell the same."""
+
+
+@contextmanager
+def connected(path: Path) -> Iterator[Connection]:
+    engine = create_engine(f"sqlite:///{path}")
+    with engine.connect() as connection:
+        yield connection
+    engine.dispose()
+
+
+def script_directory() -> ScriptDirectory:
+    with connected(Path(":memory:")) as connection:
+        return ScriptDirectory.from_config(migrations.alembic_config(connection))
+
+
+REVISIONS = [script.revision for script in reversed(list(script_directory().walk_revisions()))]
+
+
+def shape(connection: Connection) -> dict[str, Any]:
+    """Every table, column and index as SQLite has them."""
+    found: dict[str, Any] = {}
+    for _, name, kind, *flags in connection.exec_driver_sql("PRAGMA table_list"):
+        if not name.startswith(("sqlite_", "alembic_")):
+            columns = [tuple(row) for row in connection.exec_driver_sql(f"PRAGMA table_xinfo({name})")]
+            found[name] = (kind, flags, columns)
+    for name, table, sql in connection.exec_driver_sql(
+        "SELECT name, tbl_name, sql FROM sqlite_master WHERE type = 'index' AND sql IS NOT NULL"
+    ):
+        found[name] = (table, sql.split())
+    return found
+
+
+def test_the_newest_revision_makes_exactly_the_tables_of_the_code(tmp_path: Path) -> None:
+    with connected(tmp_path / "migrated.db") as migrated, connected(tmp_path / "made.db") as made:
+        migrations.upgrade(migrated, "migrated.db")
+        assert compare_metadata(MigrationContext.configure(migrated), metadata) == []
+        metadata.create_all(made)
+        assert shape(migrated) == shape(made)
+
+
+def test_the_code_knows_the_newest_revision_and_there_is_one_line_of_them() -> None:
+    assert script_directory().get_heads() == [HEAD_REVISION] == REVISIONS[-1:]
+
+
+def test_every_revision_has_its_story() -> None:
+    assert sorted(path.stem for path in STORIES.glob("*.sql")) == sorted(REVISIONS)
+
+
+@pytest.mark.parametrize("revision", REVISIONS)
+async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds(
+    tmp_path: Path, revision: str
+) -> None:
+    with connected(tmp_path / FILE_NAME) as connection:
+        migrations.upgrade(connection, FILE_NAME, revision)
+        driver = connection.connection.driver_connection
+        assert driver
+        driver.executescript((STORIES / f"{revision}.sql").read_text("utf-8"))
+    async with running_broker(tmp_path, retain_age_us=0) as broker:
+        assert broker.clock.now_us() == 1_700_000_007 * S
+        group = broker.groups.get("billing")
+        assert (group.max_retries, group.retry_queues) == (3, 2)
+        assert bodies(p.message for p in await broker.pending.list()) == ["pending"]
+        assert broker.pending.count == 1
+        assert bodies(await receive(broker)) == ["fresh"]
+        assert [message.unique_key for message in await broker.lives.by_key("k")] == ["U2"]
+        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert bodies(await receive(broker)) == ["pending"]
+        await broker.move_clock_to(1_700_000_034 * S)
+        assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"taken", 3)]
+        life = await broker.lives.life("U1")
+        assert [record.commit_offset for record in life.records] == [10, 11]
+        assert (len(life.deliveries), [take.outcome for take in life.takes]) == (1, ["acked"])
+    assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [{"version_num": HEAD_REVISION}]
+    assert rows(tmp_path, "SELECT min(commit_offset) AS n FROM messages WHERE commit_offset > 15") == [
+        {"n": 100}
+    ]
+
+
+async def test_a_store_that_is_up_to_date_is_opened_without_alembic(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await (await Database.open(str(tmp_path), "full")).close()
+    monkeypatch.setattr(migrations, "upgrade", None)
+    await (await Database.open(str(tmp_path), "full")).close()
+
+
+async def test_an_upgrade_that_fails_leaves_the_old_schema(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(_point: str) -> None:
+        raise ZeroDivisionError
+
+    with connected(tmp_path / FILE_NAME) as connection, monkeypatch.context() as patched:
+        patched.setattr("emulator.failpoint.pass_point", fail)
+        with pytest.raises(ZeroDivisionError):
+            migrations.upgrade(connection, FILE_NAME)
+    with connected(tmp_path / FILE_NAME) as connection:
+        assert shape(connection) == {}

@@ -1,0 +1,274 @@
+"""The writer: group commit, and what a refusal or a failure costs whom."""
+
+import asyncio
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.clock import Clock
+from emulator.errors import (
+    InternalError,
+    InvalidArgumentError,
+    StoppingError,
+    StoreBusyError,
+    StoreUnavailableError,
+)
+from emulator.message import Draft, Message, StoredMessage, draft
+from emulator.store import writer as writer_module
+from emulator.store.database import MEMORY, Database, Rows
+from emulator.store.queues import Queue
+from emulator.store.writer import Batch, Work, Writer
+
+NOW_US = 1_700_000_000_000_000
+SAVE = "INSERT INTO counters VALUES (?, ?)"
+
+
+@asynccontextmanager
+async def running_writer(data: Path | str = MEMORY, last_store_us: int = 0) -> AsyncIterator[Writer]:
+    database = await Database.open(str(data), "full")
+    writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, last_store_us)
+    try:
+        yield writer
+    finally:
+        await writer.close()
+        await database.close()
+
+
+@pytest.fixture
+async def writer() -> AsyncIterator[Writer]:
+    async with running_writer() as writer:
+        yield writer
+
+
+@pytest.fixture
+def queue() -> Queue:
+    return Queue(1, "orders", 0)
+
+
+def ready(body: bytes = b"x") -> Draft:
+    return draft(Message("orders", body), NOW_US)
+
+
+def append(queue: Queue, body: bytes = b"x") -> Work:
+    return lambda batch: batch.append(queue, ready(body))
+
+
+def violate(batch: Batch) -> None:
+    """A row that SQLite refuses when it is written, long after the work was formed."""
+    batch.execute(SAVE, ("broken", None))
+
+
+async def stored(
+    writer: Writer, sql: str = "SELECT commit_offset, queue_offset, body FROM messages"
+) -> list[object]:
+    return [tuple(row) for row in await writer._database.rows(sql)]
+
+
+# Group commit
+
+
+async def test_what_arrives_during_a_commit_becomes_one_transaction(writer: Writer, queue: Queue) -> None:
+    results: list[StoredMessage] = await asyncio.gather(
+        *(writer.commit(append(queue, b"%d" % n)) for n in range(500))
+    )
+    assert writer.commits <= 2
+    assert [message.commit_offset for message in results] == list(range(500))
+    assert await stored(writer) == [(n, n, b"%d" % n) for n in range(500)]
+
+
+async def test_offsets_rise_without_gaps_and_only_with_the_commit(writer: Writer) -> None:
+    queues = [Queue(key, "orders", key) for key in (1, 2)]
+    seen: list[tuple[int, int]] = []
+
+    def work(batch: Batch) -> None:
+        for queue in (queues[0], queues[1], queues[0]):
+            batch.append(queue, ready())
+        seen.append((writer.next_commit_offset, queues[0].next_offset))
+
+    await asyncio.gather(writer.commit(work), writer.commit(work))
+    assert seen == [(0, 0), (0, 0)]
+    assert (writer.next_commit_offset, queues[0].next_offset, queues[1].next_offset) == (6, 4, 2)
+
+
+async def test_a_full_transaction_is_written_before_more_is_added(
+    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "MAX_BATCH_ROWS", 10)
+    await asyncio.gather(*(writer.commit(append(queue)) for _ in range(100)))
+    assert writer.commits == 10
+    monkeypatch.setattr(writer_module, "MAX_BATCH_BYTES", 2_000)
+    await asyncio.gather(*(writer.commit(append(queue, b"x" * 1_000)) for _ in range(10)))
+    assert writer.commits == 15
+
+
+async def test_work_that_asks_for_it_is_alone_in_its_transaction(writer: Writer, queue: Queue) -> None:
+    rows: list[int] = []
+
+    def alone(batch: Batch) -> None:
+        rows.append(batch.rows)
+        batch.execute(SAVE, (f"alone {len(rows)}", 1))
+
+    await asyncio.gather(
+        writer.commit(append(queue)),
+        writer.commit(alone, alone=True),
+        writer.commit(alone, alone=True),
+        writer.commit(append(queue)),
+        writer.commit(append(queue)),
+    )
+    assert rows == [0, 0]
+    assert writer.commits == 4
+
+
+async def test_store_times_never_go_back(queue: Queue) -> None:
+    async with running_writer(last_store_us=NOW_US + 5) as writer:
+        first = await writer.commit(append(queue))
+
+        def later(batch: Batch) -> StoredMessage:
+            batch.reach(NOW_US + 9)
+            batch.reach(NOW_US + 7)
+            return batch.append(queue, ready())
+
+        reached = await writer.commit(later)
+        after = await writer.commit(append(queue))
+    assert [m.store_us - NOW_US for m in (first, reached, after)] == [5, 9, 9]
+
+
+async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_know(
+    writer: Writer, queue: Queue
+) -> None:
+    order: list[str] = []
+    writer.on_arrival(lambda where: order.append(f"arrived {where.next_offset}"))
+
+    def work(batch: Batch) -> None:
+        batch.append(queue, ready())
+        batch.on_commit(lambda: order.append(f"applied {queue.next_offset}"))
+        batch.on_rollback(lambda: order.append("rolled back"))
+
+    await writer.commit(work)
+    order.append("told")
+    assert order == ["applied 1", "arrived 1", "told"]
+
+
+# Refusals and failures
+
+
+async def test_work_that_refuses_hurts_nobody_else(writer: Writer, queue: Queue) -> None:
+    def refuse(_batch: Batch) -> None:
+        raise InvalidArgumentError("n", 1, "2")
+
+    def defect(_batch: Batch) -> None:
+        raise ZeroDivisionError
+
+    results = await asyncio.gather(
+        writer.commit(append(queue)),
+        writer.commit(refuse),
+        writer.commit(defect),
+        writer.commit(append(queue)),
+        return_exceptions=True,
+    )
+    assert [type(result) for result in results] == [
+        StoredMessage,
+        InvalidArgumentError,
+        InternalError,
+        StoredMessage,
+    ]
+    assert len(await stored(writer)) == 2
+
+
+async def test_a_failing_transaction_fails_its_callers_and_nobody_else(writer: Writer, queue: Queue) -> None:
+    undone: list[int] = []
+
+    def failing(batch: Batch) -> None:
+        batch.append(queue, ready())
+        batch.on_commit(lambda: undone.append(99))
+        batch.on_rollback(lambda: undone.append(queue.next_offset))
+        violate(batch)
+
+    before = await writer.commit(append(queue, b"before"))
+    together = await asyncio.gather(
+        writer.commit(append(queue)),
+        writer.commit(failing),
+        writer.commit(append(queue)),
+        return_exceptions=True,
+    )
+    after = await writer.commit(append(queue, b"after"))
+    assert all(isinstance(error, StoreUnavailableError) for error in together)
+    assert "NOT NULL constraint failed: counters.value" in str(together[1])
+    assert (after.commit_offset, after.queue_offset) == (before.commit_offset + 1, before.queue_offset + 1)
+    assert await stored(writer) == [(0, 0, b"before"), (1, 1, b"after")]
+    assert await stored(writer, "SELECT * FROM counters") == []
+    assert undone == [1]
+    assert (writer.commits, writer.failures) == (2, 1)
+
+
+async def test_a_full_disk_fails_what_does_not_fit_until_there_is_room(tmp_path: Path, queue: Queue) -> None:
+    async with running_writer(tmp_path) as writer:
+        await writer.commit(append(queue, b"before"))
+        connection = writer._database._writer
+        [(pages,)] = await connection.exec_driver_sql("PRAGMA page_count")
+        await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
+        with pytest.raises(StoreUnavailableError, match="database or disk is full"):
+            await writer.commit(append(queue, b"x" * 1_000_000))
+        await writer.commit(append(queue, b"small"))
+        await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 1_000}")
+        await writer.commit(append(queue, b"y" * 1_000_000))
+        assert await stored(writer, "SELECT queue_offset, length(body) FROM messages") == [
+            (0, 6),
+            (1, 5),
+            (2, 1_000_000),
+        ]
+
+
+async def test_more_than_the_writer_takes_is_refused_at_once(
+    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "MAX_WAITING", 10)
+    results = await asyncio.gather(*(writer.commit(append(queue)) for _ in range(15)), return_exceptions=True)
+    assert [isinstance(result, StoreBusyError) for result in results] == [False] * 10 + [True] * 5
+    await writer.commit(append(queue))
+    assert len(await stored(writer)) == 11
+
+
+async def test_a_caller_that_goes_away_leaves_only_when_its_work_is_done(
+    writer: Writer, queue: Queue, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It may hold a lock, and what the lock guards has not changed before the commit."""
+    writing, disk, transact = asyncio.Event(), asyncio.Event(), writer._database.transact
+
+    async def slow(statements: Mapping[str, Rows]) -> None:
+        writing.set()
+        await disk.wait()
+        await transact(statements)
+
+    monkeypatch.setattr(writer._database, "transact", slow)
+    waiting = asyncio.create_task(writer.commit(append(queue)))
+    await writing.wait()
+    waiting.cancel()
+    assert not (await asyncio.wait({waiting}, timeout=0.01))[0]
+    disk.set()
+    await asyncio.wait({waiting})
+    assert (waiting.cancelled(), queue.next_offset) == (True, 1)
+
+
+# The end
+
+
+async def test_closing_finishes_what_waits_and_refuses_what_comes(queue: Queue) -> None:
+    async with running_writer() as writer:
+        tasks = [asyncio.create_task(writer.commit(append(queue))) for _ in range(50)]
+        await writer.commit(append(queue))
+        await writer.close()
+        assert all(task.done() for task in tasks)
+        with pytest.raises(StoppingError):
+            await writer.commit(append(queue))
+        await writer.close()
+        assert queue.next_offset == 51
+
+
+async def test_offsets_go_on_after_a_restart(tmp_path: Path, queue: Queue) -> None:
+    async with running_writer(tmp_path) as writer:
+        await writer.commit(append(queue))
+    async with running_writer(tmp_path) as writer:
+        assert len(await stored(writer)) == 1

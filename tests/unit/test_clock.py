@@ -1,0 +1,134 @@
+"""The clock: how fast it runs, that it never goes back, and where it starts on a used store."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.clock import LATEST_US, US_PER_S, Clock, Mark, check_move, rate_of, start_instant_us
+from emulator.errors import ClockError
+
+START_US = 1_700_000_000_123_456
+
+
+class Ticks:
+    """A steady clock that a test turns by hand."""
+
+    def __init__(self) -> None:
+        self.now_us = 77
+
+    def __call__(self) -> int:
+        return self.now_us
+
+
+@pytest.mark.parametrize(
+    ("rate", "mode", "elapsed_us"),
+    [(0, "manual", 0), (1, "real", 2_500_000), (60, "x60", 150_000_000), (0.5, "x0.5", 1_250_000)],
+)
+def test_a_clock_runs_at_its_rate(rate: float, mode: str, elapsed_us: int) -> None:
+    ticks = Ticks()
+    clock = Clock(rate, START_US, ticks)
+    assert clock.now_us() == START_US
+    ticks.now_us += 2_500_000
+    assert clock.now_us() == START_US + elapsed_us
+    assert clock.mode == mode
+    assert rate_of(mode) == rate
+
+
+@pytest.mark.parametrize(("rate", "seconds"), [(0, None), (1, 30.0), (60, 0.5)])
+def test_how_long_to_wait_is_in_real_seconds(rate: float, seconds: float | None) -> None:
+    clock = Clock(rate, START_US, Ticks())
+    assert clock.seconds_until(START_US + 30 * US_PER_S) == seconds
+    assert clock.seconds_until(START_US) == clock.seconds_until(START_US - 1) == 0
+
+
+@pytest.mark.parametrize("rate", [0, 1, 60])
+def test_a_clock_is_set_forward_and_runs_on_from_there(rate: float) -> None:
+    ticks = Ticks()
+    clock = Clock(rate, START_US, ticks)
+    ticks.now_us += 1_000
+    clock.reach(START_US + US_PER_S)
+    assert clock.now_us() == START_US + US_PER_S
+    ticks.now_us += 1_000
+    assert clock.now_us() == START_US + US_PER_S + 1_000 * rate
+
+
+@given(
+    st.sampled_from([0.0, 0.1, 1.0, 3.7, 1_000_000.0]),
+    st.lists(st.tuples(st.integers(0, 10**9), st.integers(-(10**9), 10**12))),
+)
+def test_a_clock_never_goes_back_whatever_it_is_told_to_reach(
+    rate: float, steps: list[tuple[int, int]]
+) -> None:
+    ticks = Ticks()
+    clock = Clock(rate, START_US, ticks)
+    for elapsed_us, ahead_us in steps:
+        before_us = clock.now_us()
+        ticks.now_us += elapsed_us
+        clock.reach(before_us + ahead_us)
+        assert clock.now_us() >= max(before_us, before_us + ahead_us)
+
+
+def test_a_move_is_forward_and_within_the_calendar() -> None:
+    check_move(5, 5)
+    check_move(5, LATEST_US)
+    with pytest.raises(ClockError, match=r"it is at 2000 ms, 500 ms is 1\.500 s before that"):
+        check_move(2_000_000, 500_000)
+    with pytest.raises(ClockError, match="year 9999"):
+        check_move(5, LATEST_US + 1)
+
+
+WALL_US = START_US + 3600 * US_PER_S
+HOUR_US = 3600 * US_PER_S
+
+
+@pytest.mark.parametrize(
+    ("mode", "last_us", "mark", "expected_us"),
+    [
+        pytest.param("real", 0, None, WALL_US, id="a new store: the wall clock"),
+        pytest.param("manual", 0, None, WALL_US - 456, id="a new store, manual: a whole millisecond"),
+        pytest.param("x60", 0, None, WALL_US, id="a new store, scaled: the wall clock"),
+        pytest.param(
+            "manual", START_US, Mark("manual", START_US, START_US), START_US, id="manual: where it stood"
+        ),
+        pytest.param(
+            "real",
+            START_US,
+            Mark("real", START_US, START_US + 2 * HOUR_US),
+            WALL_US + 2 * HOUR_US,
+            id="real: keeps the offset it was moved by",
+        ),
+        pytest.param(
+            "real",
+            WALL_US + HOUR_US,
+            Mark("real", START_US, START_US),
+            WALL_US + HOUR_US,
+            id="real: never before what is stored, though the wall clock was set back",
+        ),
+        pytest.param(
+            "x60", START_US, Mark("x60", START_US, START_US), START_US + 60 * HOUR_US, id="scaled: ran on"
+        ),
+        pytest.param(
+            "manual",
+            START_US + 5,
+            Mark("real", START_US, START_US),
+            START_US + 5,
+            id="manual after real: the latest instant that is stored",
+        ),
+        pytest.param(
+            "real",
+            WALL_US + HOUR_US,
+            Mark("manual", START_US, WALL_US + HOUR_US),
+            WALL_US + HOUR_US,
+            id="real after manual: not before that",
+        ),
+        pytest.param(
+            "real",
+            START_US,
+            Mark("manual", START_US, START_US),
+            WALL_US,
+            id="real after manual: the wall clock",
+        ),
+    ],
+)
+def test_where_a_clock_starts(mode: str, last_us: int, mark: Mark | None, expected_us: int) -> None:
+    assert start_instant_us(mode, WALL_US, last_us, mark) == expected_us

@@ -1,0 +1,48 @@
+"""The points at which a crash test can kill: the list is the code's, no more and no less."""
+
+import ast
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import emulator
+import migrations
+from emulator.failpoint import ENVIRONMENT, POINTS
+
+PACKAGES = [Path(package.__file__ or "").parent for package in (emulator, migrations)]
+
+
+def passed_points() -> list[str]:
+    calls = [
+        node
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "pass_point"
+    ]
+    return [str(ast.literal_eval(call.args[0])) for call in calls]
+
+
+def test_every_point_of_the_list_is_passed_somewhere_and_no_other() -> None:
+    assert set(passed_points()) == set(POINTS)
+    assert len(set(POINTS)) == len(POINTS)
+
+
+@pytest.mark.parametrize(("count", "reached"), [("", 0), (":1", 0), (":3", 2)])
+def test_the_process_is_killed_at_the_point_and_the_time_named(count: str, reached: int) -> None:
+    code = (
+        "from emulator.failpoint import pass_point\n"
+        "for n in range(9): pass_point('other'); pass_point('clock.fired'); print(n, flush=True)"
+    )
+    ended = subprocess.run(
+        [sys.executable, "-c", code],
+        env={**os.environ, ENVIRONMENT: f"clock.fired{count}"},
+        capture_output=True,
+        check=False,
+    )
+    assert ended.returncode == -signal.SIGKILL
+    assert ended.stdout.split() == [b"%d" % n for n in range(reached)]
