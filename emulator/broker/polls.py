@@ -16,8 +16,8 @@ class Polls:
 
     @property
     def count(self) -> int:
-        """How many wait, each counted once per topic."""
-        return sum(map(len, self._waiting.values()))
+        """How many wait."""
+        return len(set().union(*self._waiting.values()))
 
     @contextmanager
     def listening(self, topics: Iterable[str]) -> Iterator[asyncio.Event]:

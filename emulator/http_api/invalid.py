@@ -33,9 +33,11 @@ def invalid_argument(
         schema = schema.get("propertyNames", {})
     elif named := _NAMED.search(what):
         path = f"{path}.{named[2]}" if path else named[2]
-        value = _value(value, named[2])
+        value = _entry(value, named[2])
         if named[1] == "unknown":
-            return InvalidArgumentError(path, value, f"only {', '.join(schema['properties']) or 'nothing'}")
+            return InvalidArgumentError(
+                path, value, f"only {', '.join(schema.get('properties', {})) or 'nothing'}"
+            )
         schema = _step(definitions, schema, named[2])
     return InvalidArgumentError(path or "body", value, _rule(schema))
 
@@ -51,10 +53,14 @@ def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
 def _value(value: Any, step: str) -> object:
     if step == "[...]":  # which entry of an object is not told
         return value
-    try:
-        return value[int(step[1:-1])] if step.startswith("[") else value.get(step, _Missing())
-    except (AttributeError, LookupError, TypeError):
-        return value
+    if step.startswith("["):
+        index = int(step[1:-1])
+        return value[index] if isinstance(value, list) and index < len(value) else _Missing()
+    return _entry(value, step)
+
+
+def _entry(value: object, name: str) -> object:
+    return value.get(name, _Missing()) if isinstance(value, dict) else _Missing()
 
 
 def _rule(schema: Schema) -> str:
@@ -63,21 +69,14 @@ def _rule(schema: Schema) -> str:
             return str(rule)
         case {"enum": values}:
             return ", ".join(map(repr, values))
-        case {"type": "integer"}:
-            return f"a whole number {_range(schema, 'minimum', 'maximum')}".rstrip()
-        case {"type": "array"}:
-            return f"a list of {_range(schema, 'minItems', 'maxItems')} entries".replace("of  ", "of ")
-        case {"type": "string"}:
-            return f"text of {_range(schema, 'minLength', 'maxLength')} characters".replace("of  ", "of ")
+        case {"type": "integer", "minimum": low, "maximum": high}:
+            return f"a whole number from {low} to {high}"
+        case {"type": "array", "minItems": low, "maxItems": high}:
+            return f"a list of {low} to {high} entries"
+        case {"type": "string", "minLength": low, "maxLength": high}:
+            return f"text of {low} to {high} characters"
+        case {"type": "string", "minLength": _}:
+            return "text that is not empty"
+        case {"type": str(name)}:
+            return {"integer": "a whole number", "array": "a list", "string": "text"}.get(name, f"an {name}")
     return "an object"
-
-
-def _range(schema: Schema, low: str, high: str) -> str:
-    match schema.get(low), schema.get(high):
-        case None, None:
-            return ""
-        case lowest, None:
-            return f"from {lowest} on"
-        case None, highest:
-            return f"up to {highest}"
-    return f"from {schema[low]} to {schema[high]}"

@@ -11,9 +11,9 @@ from emulator.broker.broker import MAX_BATCH
 from emulator.clock import US_PER_MS
 from emulator.errors import StoppingError, TopicNotFoundError
 from emulator.http_api.fields import Input, NoInput, TopicName
-from emulator.http_api.route import Call, Family, Route
+from emulator.http_api.route import JSON, Call, Family, Route
 
-TEXT, HTML, JSON = "text/plain", "text/html", "application/json"
+TEXT, HTML = "text/plain", "text/html"
 
 
 class Info(msgspec.Struct, frozen=True):

@@ -27,7 +27,8 @@ class Route(NamedTuple):
 
     ``parameters`` are those of the path and, beyond these, of the query. ``answer`` is the type that is
     sent as JSON, or the media type of anything else. ``errors`` are those of its own; what can go wrong
-    with every request is not repeated.
+    with every request is not repeated. ``links`` say, by the name of another handler, what of this answer
+    it can be given (OpenAPI link objects).
     """
 
     method: str
@@ -42,9 +43,7 @@ class Route(NamedTuple):
     may_create: bool = False  # answers 201 instead when something new was made
     is_open: bool = False  # needs no token
     errors: Sequence[type[EmulatorError]] = ()
-    links: Mapping[
-        str, Mapping[str, object]
-    ] = {}  # by handler name: what of the answer it takes, OpenAPI links
+    links: Mapping[str, Mapping[str, object]] = {}
 
 
 class Family(NamedTuple):

@@ -66,7 +66,7 @@ class MessageIn(Input, frozen=True):
             bytes,
             Meta(
                 min_length=1,
-                description="Any bytes",
+                description="base64 of any bytes but none",
                 extra_json_schema={
                     "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
                 },

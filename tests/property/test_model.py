@@ -1,0 +1,253 @@
+"""A real broker, driven at random and held to the model step by step, through restarts.
+
+``MODEL_EXAMPLES=1000`` makes that many random runs; without it there are few, and always the same ones.
+"""
+
+import asyncio
+import os
+import sqlite3
+import tempfile
+from collections.abc import Awaitable
+from contextlib import AsyncExitStack, closing
+from pathlib import Path
+from typing import TypeVar
+
+import pytest
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+
+from emulator.broker.broker import Broker
+from emulator.broker.receipts import Settled
+from emulator.clock import US_PER_S
+from emulator.errors import RefusedError
+from emulator.message import DELAY, TAGS, UNIQ_KEY, Message, dead_letter_topic
+from emulator.schedule.levels import LevelTable
+from emulator.store.database import FILE_NAME
+from tests.brokers import TOPIC, bodies, receive, running_broker, visible
+from tests.property.model import Group, Model
+
+EXAMPLES = os.environ.get("MODEL_EXAMPLES")
+LEVELS = LevelTable.parse("1s 2s 5s 10s 1m")
+
+T = TypeVar("T")
+
+groups = st.sampled_from(["everything", "only-a"])
+levels = st.integers(0, LEVELS.highest + 1)
+invisible_us = st.sampled_from([1, US_PER_S, 5 * US_PER_S, 30 * US_PER_S])
+which = st.integers(0)
+moves_us = st.one_of(
+    st.builds(int.__add__, st.sampled_from(LEVELS.delays_us), st.integers(-1, 1)),
+    st.integers(0, 120 * US_PER_S),
+)
+
+
+class Handed:
+    """A receipt as both sides know it; it is kept after it was used, to see it refused."""
+
+    def __init__(self, group: str, number: int, times: int, handle: str) -> None:
+        self.group, self.number, self.times, self.handle = group, number, times, handle
+
+
+class BrokerMachine(RuleBasedStateMachine):
+    """Each rule does the same to both sides; the invariants compare what can be seen of them."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.directory = tempfile.TemporaryDirectory()
+        self.loop = asyncio.Runner()
+        self.running = AsyncExitStack()
+        self.sent: list[str] = []
+        self.handed: list[Handed] = []
+
+    def do(self, step: Awaitable[T]) -> T:
+        async def run() -> T:
+            return await step
+
+        return self.loop.run(run())
+
+    @initialize()
+    def start(self) -> None:
+        self.open()
+        own = [Group("everything", "", 2), Group("only-a", "A", 1)]
+        for group in own:
+            self.do(self.broker.groups.put(group.name, group.max_retries, 1))
+        self.model = Model(LEVELS.delays_us, own, self.broker.clock.now_us())
+
+    def open(self) -> None:
+        context = running_broker(self.directory.name, levels=LEVELS.text, topic_queues=3)
+        self.broker: Broker = self.do(self.running.enter_async_context(context))
+
+    def teardown(self) -> None:
+        try:
+            self.do(self.running.aclose())
+            self.check_ledger()
+        finally:
+            self.loop.close()
+            self.directory.cleanup()
+
+    # What producers do
+
+    @rule(level=levels, tag=st.sampled_from("AB"), copies=st.integers(1, 3))
+    def send(self, level: int, tag: str, copies: int) -> None:
+        for _ in range(copies):
+            body = str(len(self.sent))
+            self.sent.append(body)
+            properties = {DELAY: str(level), TAGS: tag, UNIQ_KEY: f"key-{body}"}
+            self.do(self.broker.send(Message(TOPIC, body.encode(), properties)))
+            self.model.send(body, tag, level)
+
+    # What consumers do
+
+    @rule(group=groups, limit=st.integers(1, 5), invisible=invisible_us)
+    def receive(self, group: str, limit: int, invisible: int) -> None:
+        tags = self.model.groups[group].tag or "*"
+        found = self.do(receive(self.broker, limit, group=group, invisible_us=invisible, tags=tags))
+        expected = self.model.receive(group, limit, invisible)
+        assert [(m.message.body.decode(), m.times, m.message.reconsume_times) for m in found] == [
+            (take.record.body, take.times, take.record.given_back) for take in expected
+        ]
+        self.handed += [
+            Handed(group, take.record.number, take.times, one.handle)
+            for one, take in zip(found, expected, strict=True)
+        ]
+
+    def settle(self, step: Awaitable[Settled], is_refused: bool) -> None:
+        settled = self.do(step)
+        assert (len(settled.done), len(settled.failed)) == ((0, 1) if is_refused else (1, 0))
+
+    @precondition(lambda self: self.handed)
+    @rule(index=which)
+    def acknowledge(self, index: int) -> None:
+        one = self.handed[index % len(self.handed)]
+        is_refused = refuses(self.model.acknowledge, one.group, one.number, one.times)
+        self.settle(self.broker.receipts.acknowledge(one.group, [one.handle]), is_refused)
+
+    @precondition(lambda self: self.handed)
+    @rule(index=which, level=st.integers(-1, LEVELS.highest))
+    def give_back(self, index: int, level: int) -> None:
+        one = self.handed[index % len(self.handed)]
+        is_refused = refuses(self.model.give_back, one.group, one.number, one.times, level)
+        self.settle(self.broker.receipts.give_back(one.group, [one.handle], level), is_refused)
+
+    @precondition(lambda self: self.handed)
+    @rule(index=which, invisible=st.one_of(st.just(0), invisible_us))
+    def extend(self, index: int, invisible: int) -> None:
+        one = self.handed[index % len(self.handed)]
+        is_refused = refuses(self.model.extend, one.group, one.number, one.times, invisible)
+        self.settle(self.broker.receipts.extend(one.group, [one.handle], invisible), is_refused)
+        self.move_by(0)  # what is visible at once is so when the timer has seen it
+
+    # What testers do
+
+    @rule(by_us=moves_us)
+    def move_by(self, by_us: int) -> None:
+        move = self.do(self.broker.advance_clock(by_us))
+        assert move.fired == self.model.move_to(self.model.now_us + by_us)
+        assert (move.now_us, move.next_due_us) == (self.model.now_us, self.model.next_due_us())
+
+    @rule()
+    def move_to_next(self) -> None:
+        due_us = self.model.next_due_us()
+        if due_us is None:
+            with pytest.raises(RefusedError):
+                self.do(self.broker.move_clock_to_next())
+            return
+        move = self.do(self.broker.move_clock_to_next())
+        assert move.fired == self.model.move_to(due_us)
+        assert move.now_us == due_us
+
+    @rule(by_us=st.integers(1, US_PER_S))
+    def move_back(self, by_us: int) -> None:
+        with pytest.raises(RefusedError):
+            self.do(self.broker.advance_clock(-by_us))
+
+    @precondition(lambda self: self.sent)
+    @rule(index=which)
+    def cancel(self, index: int) -> None:
+        body = self.sent[index % len(self.sent)]
+        is_refused = refuses(self.model.cancel, body)
+        self.intervene(self.broker.pending.cancel(f"key-{body}"), is_refused)
+
+    @precondition(lambda self: self.sent)
+    @rule(index=which)
+    def deliver_now(self, index: int) -> None:
+        body = self.sent[index % len(self.sent)]
+        is_refused = refuses(lambda: self.model.deliver(self.model.find_parked(body)))
+        self.intervene(self.broker.pending.deliver_now(f"key-{body}"), is_refused)
+
+    def intervene(self, step: Awaitable[object], is_refused: bool) -> None:
+        if is_refused:
+            with pytest.raises(RefusedError):
+                self.do(step)
+        else:
+            self.do(step)
+
+    @rule()
+    def restart(self) -> None:
+        self.do(self.running.aclose())
+        self.open()
+        self.move_by(0)
+
+    @precondition(lambda self: len(self.sent) > 10)
+    @rule()
+    def reset(self) -> None:
+        self.check_ledger()
+        self.do(self.broker.reset.all())
+        self.model.reset()
+
+    # What can be seen
+
+    @invariant()
+    def time_is_the_same(self) -> None:
+        assert self.broker.clock.now_us() == self.model.now_us
+
+    @invariant()
+    def the_same_is_pending(self) -> None:
+        pending = self.do(self.broker.pending.list(limit=1_000_000))
+        assert [(m.message.body.decode(), m.message.due_us) for m in pending] == [
+            (record.body, record.due_us) for record in self.model.parked
+        ]
+        assert self.broker.pending.count == len(self.model.parked)
+
+    @invariant()
+    def the_same_is_visible(self) -> None:
+        if self.broker.topics.find(TOPIC):
+            found = self.do(visible(self.broker))
+            assert bodies(found) == [r.body for r in self.model.visible if r.only_for is None]
+
+    @invariant()
+    def the_same_is_dead(self) -> None:
+        for group in self.model.groups.values():
+            if self.broker.topics.find(dead_letter_topic(group.name)):
+                found = self.do(visible(self.broker, dead_letter_topic(group.name)))
+                assert bodies(found) == group.dead
+
+    def check_ledger(self) -> None:
+        with closing(sqlite3.connect(Path(self.directory.name) / FILE_NAME)) as database:
+            assert not database.execute(
+                "SELECT * FROM deliveries WHERE delivered_us < due_us AND NOT forced"
+            ).fetchall()
+            assert not database.execute(
+                "SELECT parked_offset FROM deliveries GROUP BY parked_offset HAVING count(*) > 1"
+            ).fetchall()
+
+
+def refuses(act: object, *args: object) -> bool:
+    """Do it to the model; whether that has to be refused."""
+    assert callable(act)
+    try:
+        act(*args)
+    except LookupError:
+        return True
+    return False
+
+
+BrokerMachine.TestCase.settings = settings(
+    max_examples=int(EXAMPLES or 60),
+    derandomize=EXAMPLES is None,
+    stateful_step_count=40,
+    deadline=None,
+    suppress_health_check=list(HealthCheck),
+)
+TestModel = BrokerMachine.TestCase

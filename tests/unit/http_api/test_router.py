@@ -1,0 +1,55 @@
+"""Routing by path: literals, variables, encoding, and what is said when nothing fits."""
+
+import pytest
+
+from emulator.http_api.router import MethodNotAllowedError, NoSuchPathError, Router
+
+
+@pytest.fixture
+def router() -> Router[str]:
+    router: Router[str] = Router()
+    for method, path in (
+        ("GET", "/topics"),
+        ("GET", "/topics/{topic}"),
+        ("PUT", "/topics/{topic}"),
+        ("POST", "/topics/{topic}/messages"),
+        ("POST", "/topics/{topic}/messages/batch"),
+        ("GET", "/topics/{topic}/queues/{queue_id}"),
+        ("GET", "/topics/all"),
+    ):
+        router.add(method, path, f"{method} {path}")
+    return router
+
+
+@pytest.mark.parametrize(
+    ("path", "endpoint", "parameters"),
+    [
+        ("/topics", "/topics", {}),
+        ("/topics/orders", "/topics/{topic}", {"topic": "orders"}),
+        ("/topics/all", "/topics/all", {}),
+        ("/topics/a/queues/3", "/topics/{topic}/queues/{queue_id}", {"topic": "a", "queue_id": "3"}),
+        ("/topics/%25RETRY%25g", "/topics/{topic}", {"topic": "%RETRY%g"}),
+        ("/topics/a%2Fb", "/topics/{topic}", {"topic": "a/b"}),
+        ("/topics/%2541", "/topics/{topic}", {"topic": "%41"}),
+        ("/topics/{topic}", "/topics/{topic}", {"topic": "{topic}"}),
+        ("/t%6Fpics", "/topics", {}),
+    ],
+)
+def test_paths_that_fit(router: Router[str], path: str, endpoint: str, parameters: dict[str, str]) -> None:
+    assert router.find("GET", path) == (f"GET {endpoint}", parameters)
+
+
+@pytest.mark.parametrize(
+    "path", ["/", "", "/topics/", "/topics//messages", "/topics/a/queues", "/topics/all/x"]
+)
+def test_paths_that_do_not(router: Router[str], path: str) -> None:
+    with pytest.raises(NoSuchPathError):
+        router.find("GET", path)
+
+
+def test_a_method_that_does_not_fit_is_told_those_that_do(router: Router[str]) -> None:
+    with pytest.raises(
+        MethodNotAllowedError, match=r"/topics/\{topic\} does not take POST; allowed: GET, PUT"
+    ) as raised:
+        router.find("POST", "/topics/orders")
+    assert raised.value.headers == {"Allow": "GET, PUT"}
