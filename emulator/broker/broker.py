@@ -17,7 +17,7 @@ from emulator.clock import Clock
 from emulator.errors import ClockError, IllegalMessageError
 from emulator.message import Draft, Message, StoredMessage, draft, mark_parked
 from emulator.schedule.level_queues import LevelQueues
-from emulator.schedule.timer import Move, Timer
+from emulator.schedule.timer import Timer
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
@@ -34,6 +34,15 @@ class Sent(NamedTuple):
     stored: StoredMessage
     queue: Queue
     level: int
+
+
+class Moved(NamedTuple):
+    """What a move of the clock did, in emulated microseconds; ``next_due_us`` of a delayed message."""
+
+    from_us: int
+    now_us: int
+    fired: int
+    next_due_us: int | None
 
 
 class Broker:
@@ -115,27 +124,29 @@ class Broker:
             return self.levels.park(batch, ready, level, queue)
         return batch.append(queue, ready)
 
-    async def advance_clock(self, by_us: int) -> Move:
+    async def advance_clock(self, by_us: int) -> Moved:
         """Move the clock forward by a duration; answers when everything on the way is delivered.
 
         Raises ClockError for a move backwards, StoreUnavailableError when a delivery could not be stored.
         """
-        return await self._move(lambda now_us, _due_us: now_us + by_us)
+        return await self._move(lambda now_us: now_us + by_us)
 
-    async def move_clock_to(self, instant_us: int) -> Move:
+    async def move_clock_to(self, instant_us: int) -> Moved:
         """Move the clock to an instant. As ``advance_clock``."""
-        return await self._move(lambda _now_us, _due_us: instant_us)
+        return await self._move(lambda _: instant_us)
 
-    async def move_clock_to_next(self) -> Move:
-        """Move the clock to where something is due next. As ``advance_clock``."""
+    async def move_clock_to_next(self) -> Moved:
+        """Move the clock to where the next delayed message is due. As ``advance_clock``."""
 
-        def target(now_us: int, due_us: int | None) -> int:
+        def target(now_us: int) -> int:
+            due_us = self.pending.next_due_us
             if due_us is None:
                 raise ClockError("nothing is pending, so there is no next due time to move the clock to")
             return max(now_us, due_us)
 
         return await self._move(target)
 
-    async def _move(self, target: Callable[[int, int | None], int]) -> Move:
+    async def _move(self, target: Callable[[int], int]) -> Moved:
         """Goes to its end even if the caller goes away: the clock must not stand before what it fired."""
-        return await asyncio.shield(self.timer.move(target, self._record_move))
+        move = await asyncio.shield(self.timer.move(target, self._record_move))
+        return Moved(*move, self.pending.next_due_us)

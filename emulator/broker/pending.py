@@ -57,6 +57,11 @@ class PendingMessages:
         """How many messages wait."""
         return sum(level.pending for level in self._levels.levels)
 
+    @property
+    def next_due_us(self) -> int | None:
+        """When the next of them becomes visible; None when nothing waits."""
+        return self._levels.next_delivery_us()
+
     def levels(self) -> list[LevelState]:
         """The level table, and the levels that are no longer in it but still hold messages."""
         now_us = self._clock.now_us()

@@ -358,8 +358,13 @@ class Receipts:
             except ReceiptError as error:
                 settled.failed.append((handle, error))
                 continue
-            messages = await messages_at(self._database, [take.commit_offset])
-            retries[handle] = await self._retries.prepare(group, messages[take.commit_offset], delay_level)
+            message = (await messages_at(self._database, [take.commit_offset])).get(take.commit_offset)
+            if message is None:
+                settled.failed.append(
+                    (handle, ReceiptError(f"the message of receipt {handle!r} was removed"))
+                )
+                continue
+            retries[handle] = await self._retries.prepare(group, message, delay_level)
 
         def work(batch: Batch) -> None:
             for handle, retry in retries.items():

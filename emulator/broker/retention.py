@@ -35,6 +35,9 @@ _BYTES = (
     "SELECT (page_count - freelist_count) * page_size"
     " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
 )
+_STORED_FROM = (
+    "SELECT commit_offset, store_us FROM messages WHERE commit_offset >= ? ORDER BY commit_offset LIMIT 1"
+)
 _OLDEST = "SELECT commit_offset, queue_key, queue_offset, unique_key, properties FROM messages"
 _EMPTIED_TO = (
     "UPDATE queues SET min_offset = max(min_offset, ?), next_offset = max(next_offset, ?) WHERE key = ?"
@@ -97,12 +100,13 @@ class Retention:
         """Remove what is too old or too much; how many messages that were."""
         removed = 0
         if self._age_us:
-            before_us = await self._instant_at(wall_us() - self._age_us)
-            while (step := await self._remove_oldest(before_us)) and not self._closing.is_set():
+            end = await self._first_since(await self._instant_at(wall_us() - self._age_us))
+            while (step := await self._remove_oldest(end)) and not self._closing.is_set():
                 removed += step
         while self._max_bytes and not self._closing.is_set():
             [(size,)] = await self._database.rows(_BYTES)
-            step = await self._remove_oldest(None) if size > self._max_bytes else 0
+            end = self._writer.next_commit_offset if size > self._max_bytes else 0
+            step = await self._remove_oldest(end)
             if not step:
                 break
             removed += step
@@ -114,12 +118,21 @@ class Retention:
             return int(at_us + rate_of(mode) * (instant_wall_us - mark_wall_us))
         return 0
 
-    async def _remove_oldest(self, before_us: int | None) -> int:
-        """Remove up to ``STEP`` of the oldest messages, stored before an instant or whenever."""
-        conditions, parameters = ["TRUE"], []
-        if before_us is not None:
-            conditions.append("store_us < ?")
-            parameters.append(before_us)
+    async def _first_since(self, instant_us: int) -> int:
+        """The commit offset from which on messages were stored at the instant or later, by bisection."""
+        low, high = 0, self._writer.next_commit_offset
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._database.rows(_STORED_FROM, (middle,))
+            if found and found[0][1] < instant_us:
+                low = found[0][0] + 1
+            else:
+                high = middle
+        return low
+
+    async def _remove_oldest(self, end: int) -> int:
+        """Remove up to ``STEP`` of the oldest messages with a commit offset below ``end``."""
+        conditions, parameters = ["commit_offset < ?"], [end]
         for level in self._levels.levels:
             # What a kill would deliver again must stay as well: the saved offset counts.
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")

@@ -5,13 +5,13 @@ from typing import Annotated
 
 import msgspec
 
+from emulator.broker.broker import Moved as MovedClock
 from emulator.clock import US_PER_MS
 from emulator.duration import parse_duration_us
 from emulator.errors import ClockError
 from emulator.http_api.fields import Input, InstantMs, NoInput, matching
 from emulator.http_api.record import to_ms
 from emulator.http_api.route import Call, Family, Route
-from emulator.schedule.timer import Move
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -68,7 +68,7 @@ async def clock(call: Call, _: NoInput) -> ClockOut:
         broker.clock.mode,
         now_us // US_PER_MS,
         now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        to_ms(broker.timer.next_due_us()),
+        to_ms(broker.pending.next_due_us),
         broker.pending.count,
     )
 
@@ -88,7 +88,7 @@ async def move_to_next(call: Call, _: NoInput, __: NoInput) -> Moved:
     return _moved(call, await call.broker.move_clock_to_next())
 
 
-def _moved(call: Call, move: Move) -> Moved:
+def _moved(call: Call, move: MovedClock) -> Moved:
     return Moved(
         move.from_us // US_PER_MS,
         move.now_us // US_PER_MS,
@@ -125,7 +125,7 @@ CLOCK = Family(
             "POST",
             "/v1/clock/next",
             move_to_next,
-            "Move the clock to where something is due next",
+            "Move the clock to where the next delayed message is due",
             Moved,
             body=NoInput,
             is_body_optional=True,

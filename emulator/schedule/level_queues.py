@@ -148,12 +148,19 @@ class LevelQueues:
     # What is due
 
     def next_due_us(self) -> int | None:
-        """When the first level fires next, by the profile's timing."""
+        """When there is something to do next: a delivery, or saving the offset table."""
+        delivery_us = self.next_delivery_us()
+        if not self._is_dirty:
+            return delivery_us
+        return self._saves_at_us if delivery_us is None else min(delivery_us, self._saves_at_us)
+
+    def next_delivery_us(self) -> int | None:
+        """When the next message becomes visible, by the profile's timing."""
         now_us = self._clock.now_us()
-        dues = [due_us for level in self.levels if (due_us := self._fires_at(level, now_us)) is not None]
-        if self._is_dirty:
-            dues.append(self._saves_at_us)
-        return min(dues, default=None)
+        return min(
+            (due_us for level in self.levels if (due_us := self._fires_at(level, now_us)) is not None),
+            default=None,
+        )
 
     def _fires_at(self, level: Level, now_us: int) -> int | None:
         if level.ahead:

@@ -10,7 +10,8 @@ from emulator.message import DELAY
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TOKEN = re.compile(r"([+-]?\d{1,12})([smhd])", re.ASCII)
-_NUMBER = re.compile(r"([+-]?)0*(\d+)", re.ASCII)
+_NUMBER = re.compile(r"([+-]?)0*(\d{1,10})", re.ASCII)
+_INT32 = range(-(1 << 31), 1 << 31)
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,19 +57,18 @@ class LevelTable:
     def level_of(self, properties: dict[str, str]) -> int:
         """The level that a message asks for, 0 for none; one above the highest is clamped and rewritten.
 
-        Raises IllegalMessageError when ``DELAY`` is not a whole number (sheet 5.2).
+        Raises IllegalMessageError when ``DELAY`` is not a whole number of 32 bits (sheet 5.2).
         """
         text = properties.get(DELAY)
         if text is None:
             return 0
         match = _NUMBER.fullmatch(text)
-        if not match:
+        if not match or (level := int(match[1] + match[2])) not in _INT32:
             raise IllegalMessageError(
                 "delay_level",
                 f"property {DELAY} is {text[:40]!r}; allowed: a whole number,"
                 f" 1 to {self.highest} for a delay, 0 or less for none",
             )
-        level = int(match[1] + match[2][:20])
         if level > self.highest:
             level = self.highest
             properties[DELAY] = str(level)

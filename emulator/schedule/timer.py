@@ -48,7 +48,6 @@ class Move(NamedTuple):
     from_us: int
     now_us: int
     fired: int
-    next_due_us: int | None
 
 
 class Timer:
@@ -86,10 +85,8 @@ class Timer:
                 task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def move(
-        self, target: Callable[[int, int | None], int], record: Callable[[int, int], Awaitable[None]]
-    ) -> Move:
-        """Move the clock to ``target(now_us, next_due_us)`` and fire everything on the way, in order.
+    async def move(self, target: Callable[[int], int], record: Callable[[int, int], Awaitable[None]]) -> Move:
+        """Move the clock to ``target(now_us)`` and fire everything on the way, in order.
 
         ``record(from_us, to_us)`` makes the move durable before the answer. Raises ClockError for a
         target in the past, StoreUnavailableError when a delivery could not be stored: the clock then
@@ -97,16 +94,16 @@ class Timer:
         """
         async with self.lock:
             from_us = self._clock.now_us()
-            # First what is due already: only then is it known what is due next.
+            # First what is due already: only then does the target know what is due next.
             fired = await self._fire_all(from_us)
-            target_us = target(from_us, self.next_due_us())
+            target_us = target(from_us)
             check_move(from_us, target_us)
             fired += await self._fire_all(target_us)
             pass_point("clock.fired")
             await record(from_us, max(target_us, self._clock.now_us()))
             self._clock.reach(target_us)
             self.changed()
-            return Move(from_us, self._clock.now_us(), fired, self.next_due_us())
+            return Move(from_us, self._clock.now_us(), fired)
 
     async def _run(self) -> None:
         is_failing = False

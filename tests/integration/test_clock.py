@@ -80,12 +80,13 @@ async def test_the_clock_is_moved_by_to_and_to_the_next_due_time() -> None:
             await broker.move_clock_to_next()
 
 
-async def test_the_next_due_time_may_be_that_of_a_receipt() -> None:
+async def test_next_is_the_next_delayed_message_and_receipts_run_out_on_the_way() -> None:
     async with running_broker() as broker:
+        due_us = (await send(broker, level=3)).stored.due_us
         await send(broker)
-        [taken] = await receive(broker, invisible_us=5 * S)
-        assert (await broker.move_clock_to_next()).now_us == taken.visible_us
-        assert len(await receive(broker)) == 1
+        assert len(await receive(broker, invisible_us=5 * S)) == 1
+        assert (await broker.move_clock_to_next())[1:] == (due_us, 1, None)
+        assert len(await receive(broker, limit=2)) == 2
 
 
 async def test_the_next_due_time_is_found_behind_any_number_of_cancelled_messages() -> None:

@@ -62,8 +62,7 @@ class Model:
         self.visible.append(record)
 
     def next_due_us(self) -> int | None:
-        takes = [take for group in self.groups.values() for take in group.takes.values()]
-        return min([r.due_us for r in self.parked] + [t.until_us for t in takes if t.until_us], default=None)
+        return min((record.due_us for record in self.parked), default=None)
 
     def move_to(self, instant_us: int) -> int:  # how many messages became visible
         due = [record for record in self.parked if record.due_us <= instant_us]
