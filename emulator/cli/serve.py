@@ -1,6 +1,7 @@
 """``mocketmq serve``: run a broker until it is told to stop."""
 
 import asyncio
+import gc
 import ipaddress
 import logging
 import os
@@ -49,10 +50,13 @@ def serve(config: Path | None, **flags: Any) -> None:
     # Libraries are heard from warnings on.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     logging.getLogger("emulator").setLevel(settings.log_level.upper())
+    # It logs a stack for each request that is not HTTP; the client is answered, and that is all.
+    logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     if not settings.token and not _is_loopback(settings.host):
         log.warning(
             "anybody who reaches %s can use this broker: set --token, or --host 127.0.0.1", settings.host
         )
+    _favour_short_turns()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(settings))
 
@@ -64,6 +68,7 @@ async def _run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running_emulator(settings) as emulator:
         click.echo(_start_line(emulator))
+        gc.freeze()  # what is there now stays; no collection need look through it again
         await _until_stopped_or_broken(stop, emulator)
         log.info("stopping")
 
@@ -76,6 +81,16 @@ async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> N
         # A stop in order could wait for ever for the part that died.
         logging.shutdown()
         os._exit(Exit.DEFECT)
+
+
+def _favour_short_turns() -> None:
+    """Up to a third more sends a second through HTTP than with Python's defaults, measured together.
+
+    SQLite's thread asks for the interpreter's lock once per row and waits for it this long at most, and
+    collections come after 50,000 new objects instead of 700.
+    """
+    sys.setswitchinterval(0.0002)
+    gc.set_threshold(50_000, 20, 50)
 
 
 def _start_line(emulator: Emulator) -> str:
