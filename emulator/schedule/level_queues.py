@@ -30,7 +30,7 @@ from emulator.store.writer import MAX_BATCH_BYTES, Batch, Writer
 
 SCHEME = "levels"
 READ_AHEAD = 512
-BATCH = 512
+BATCH = 256
 """Messages per delivering transaction: enough to keep the disk busy, few enough not to hold up a send."""
 
 _DELIVER = """
