@@ -5,6 +5,7 @@ import logging
 import platform
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack, asynccontextmanager
+from functools import partial
 from pathlib import Path
 
 from emulator import __version__
@@ -28,7 +29,7 @@ from emulator.schedule.levels import LevelTable
 from emulator.schedule.profile import profile_named
 from emulator.schedule.timer import Timer
 from emulator.settings import Settings
-from emulator.store.counters import Run, begin_run, read_past, record_move
+from emulator.store.counters import Run, arrive, begin_run, read_past
 from emulator.store.database import MEMORY, Database
 from emulator.store.lock import DirectoryLock
 from emulator.store.message_keys import MessageKeys
@@ -139,6 +140,7 @@ async def _build(
     retries = Retries(topics, levels)
     receipts = Receipts(database, writer, clock, topics, groups, polls, ledger, retries, timer.changed)
     await receipts.load()
+    await levels.read_ahead()
     timer.add(levels)
     timer.add(receipts)
     keys = MessageKeys(database, writer, past.keys_indexed_to)
@@ -160,9 +162,6 @@ async def _build(
     stack.push_async_callback(timer.close)
     tasks = [writer.task, timer.start(), retention.start(), keys.start()]
 
-    async def record(from_us: int, to_us: int) -> None:
-        await record_move(writer, run, from_us, to_us)
-
     broker = Broker(
         clock=clock,
         writer=writer,
@@ -176,7 +175,7 @@ async def _build(
         pending=PendingMessages(database, clock, timer, topics, levels, lives),
         lives=lives,
         reset=Reset(database, writer, timer, topics, groups, levels),
-        record_move=record,
+        arrive=partial(arrive, writer, clock, run),
         max_message_bytes=settings.max_message_bytes,
     )
     return broker, run, tasks

@@ -19,10 +19,10 @@ import aiohttp
 import msgspec
 from yarl import URL
 
+from emulator import DEFAULT_URL
 from emulator.duration import parse_duration_us
 from emulator.errors import EmulatorError, InvalidArgumentError, shorten
 
-DEFAULT_URL = "http://127.0.0.1:9877"
 CONNECT_S = 10.0
 """Real seconds for a connection; an answer may take as long as it needs, such as that to a move."""
 

@@ -62,7 +62,7 @@ class Clock:
         """``real``, ``manual`` or ``xN``, as in the setting."""
         if self.rate == 0:
             return "manual"
-        return "real" if self.rate == 1 else f"x{self.rate:g}"
+        return "real" if self.rate == 1 else f"x{self.rate:.15g}"
 
     def now_us(self) -> int:
         """The emulated instant. Never less than an earlier answer."""
@@ -121,11 +121,13 @@ def start_instant_us(mode: str, wall_now_us: int, last_us: int, mark: Mark | Non
     """Where a clock starts on a store that was used before.
 
     ``last_us`` is the latest instant that the store remembers, 0 if none; ``mark`` is where the last run's
-    clock stood when it was last set. A clock of the same mode goes on as if a broker had run all the time,
-    so it never goes back, and messages that were due in two emulated hours still are.
+    clock stood when it was last set. That clock counts as having run on until now, so a restart never sets
+    time back, whatever the new mode. A clock of the same mode goes on from there, and messages that were
+    due in two emulated hours still are; so does a manual one. Others catch up with the wall clock.
     """
-    if mark is not None and rate_of(mark.mode) == rate_of(mode):
-        return max(last_us, mark.now_us(wall_now_us))
+    reached_us = last_us if mark is None else max(last_us, mark.now_us(wall_now_us))
     if mode == "manual":
-        return last_us or wall_now_us - wall_now_us % US_PER_MS
-    return max(last_us, wall_now_us)
+        return reached_us or wall_now_us - wall_now_us % US_PER_MS
+    if mark is not None and rate_of(mark.mode) == rate_of(mode):
+        return reached_us
+    return max(reached_us, wall_now_us)

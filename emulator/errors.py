@@ -41,10 +41,10 @@ class RefusedError(EmulatorError):
 
 
 class InvalidArgumentError(RefusedError):
-    """``field`` had ``value``; ``allowed`` says in words what it may be."""
+    """``field`` had ``value``; ``allowed`` says what it may be; ``reason`` is upstream's sentence for it."""
 
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"{field} is {shorten(value)}; allowed: {allowed}")
+    def __init__(self, field: str, value: object, allowed: str, reason: str | None = None) -> None:
+        super().__init__(reason or f"{field} is {shorten(value)}; allowed: {allowed}")
         self.field = field
         self.allowed = allowed
 

@@ -31,8 +31,14 @@ DLQ_PREFIX = "%DLQ%"
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 MAX_PROPERTIES_BYTES = 32_767
-MAX_SYSTEM_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
+MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
+"""Of the topics that are named after a group, for its retries and dead letters."""
 NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
+GROUP_NAMES = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
+TOPIC_NAMES = (
+    f"1 to {MAX_TOPIC_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -;"
+    f" up to {MAX_GROUP_LENGTH} more after {RETRY_PREFIX} or {DLQ_PREFIX}"
+)
 
 FORBIDDEN_TOPICS = frozenset(
     {
@@ -45,6 +51,17 @@ FORBIDDEN_TOPICS = frozenset(
     }
 )
 """Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
+
+_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+_SYSTEM_GROUPS = {
+    "TOOLS_CONSUMER",
+    "FILTERSRV_CONSUMER",
+    "SELF_TEST_C_GROUP",
+    "CID_ONS-HTTP-PROXY",
+    "CID_ONSAPI_PULL",
+    "CID_ONSAPI_PERMISSION",
+    "CID_ONSAPI_OWNER",
+}
 
 _NAME = re.compile(NAME_PATTERN)
 _OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
@@ -118,7 +135,7 @@ def tag_hash(properties: dict[str, str]) -> int:
     return java_hash(tag) if tag else 0
 
 
-def encode_properties(properties: dict[str, str]) -> str:
+def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BYTES) -> str:
     """The property string ``key 01 value 02 …``.
 
     Raises IllegalMessageError for what RocketMQ's decoder would drop without a word (empty keys and
@@ -138,10 +155,8 @@ def encode_properties(properties: dict[str, str]) -> str:
         raise IllegalMessageError(
             "properties", "a property is not valid Unicode (a lone surrogate)"
         ) from None
-    if size > MAX_PROPERTIES_BYTES:
-        raise IllegalMessageError(
-            "properties", f"the properties take {size} bytes; allowed: at most {MAX_PROPERTIES_BYTES}"
-        )
+    if size > limit:
+        raise IllegalMessageError("properties", f"the properties take {size} bytes; allowed: at most {limit}")
     return text
 
 
@@ -150,17 +165,17 @@ def decode_properties(text: str) -> dict[str, str]:
     return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
 
 
-def draft(message: Message, now_us: int) -> Draft:
+def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> Draft:
     """Make the message ready to be stored, with a unique key if it has none.
 
-    Raises IllegalMessageError for properties that cannot be stored.
+    Raises IllegalMessageError for properties that cannot be stored, or take more than ``limit`` bytes.
     """
     unique_key = message.properties.get(UNIQ_KEY)
     if not unique_key:
         unique_key = message.properties[UNIQ_KEY] = new_unique_key(now_us)
     return Draft(
         message.body,
-        encode_properties(message.properties),
+        encode_properties(message.properties, limit),
         tag_hash(message.properties),
         unique_key,
         message.born_us,
@@ -216,24 +231,31 @@ def dead_letter_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
+def is_system_topic(name: str) -> bool:
+    """Upstream's system topics, which only the broker makes (TopicValidator, sheet 7.2)."""
+    return name in _SYSTEM_TOPICS or name.startswith("rmq_sys_")
+
+
+def is_system_group(name: str) -> bool:
+    """Upstream's system groups, which can always be used (MixAll.isSysConsumerGroup, sheet 7.2)."""
+    return name in _SYSTEM_GROUPS or name.startswith("CID_RMQ_SYS_")
+
+
 def check_topic_name(topic: str) -> None:
-    """Raise InvalidArgumentError unless upstream's TopicValidator accepts the name (sheet 7.2)."""
+    """Raise InvalidArgumentError in upstream's words unless its TopicValidator takes the name (sheet 7.2)."""
+    limit = MAX_GROUP_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
     if not topic.strip():
-        raise InvalidArgumentError("topic", topic, "The specified topic is blank.")
-    if not _NAME.fullmatch(topic):
-        raise InvalidArgumentError(
-            "topic",
-            topic,
-            f"The specified topic contains illegal characters, allowing only {NAME_PATTERN}",
-        )
-    limit = MAX_SYSTEM_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
-    if len(topic) > limit:
-        raise InvalidArgumentError("topic", topic, "The specified topic is longer than topic max length.")
+        reason = "The specified topic is blank."
+    elif not _NAME.fullmatch(topic):
+        reason = f"The specified topic contains illegal characters, allowing only {NAME_PATTERN}"
+    elif len(topic) > limit:
+        reason = "The specified topic is longer than topic max length."
+    else:
+        return
+    raise InvalidArgumentError("topic", topic, TOPIC_NAMES, reason)
 
 
 def check_group_name(group: str) -> None:
     """Raise InvalidArgumentError unless the name is 1 to 255 characters of ``[%|a-zA-Z0-9_-]``."""
     if not _NAME.fullmatch(group) or len(group) > MAX_GROUP_LENGTH:
-        raise InvalidArgumentError(
-            "group", group, f"1 to {MAX_GROUP_LENGTH} characters matching {NAME_PATTERN}"
-        )
+        raise InvalidArgumentError("group", group, GROUP_NAMES)

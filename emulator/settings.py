@@ -15,6 +15,7 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from emulator.duration import parse_duration_us
 from emulator.errors import InvalidArgumentError, SettingError
 from emulator.failpoint import ENVIRONMENT as FAILPOINT
+from emulator.message import GROUP_NAMES, TOPIC_NAMES, check_group_name, check_topic_name, is_system_topic
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
@@ -84,6 +85,18 @@ def _parse_clock(text: str) -> str:
     return text
 
 
+def _parse_topic(text: str) -> str:
+    check_topic_name(text)
+    if is_system_topic(text):
+        raise ValueError(text)
+    return text
+
+
+def _parse_group(text: str) -> str:
+    check_group_name(text)
+    return text
+
+
 _TEXT: Final = _pattern("(?s).+", "any text that is not empty")
 _BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
 _PORT: Final = _whole(0, 65_535)
@@ -91,6 +104,8 @@ _ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(tex
 _QUEUES: Final = _whole(1, 1024)
 _CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 _TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
+_TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
+_GROUP: Final = Rule(GROUP_NAMES, _parse_group)
 
 
 def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", secret: bool = False) -> Any:
@@ -109,7 +124,7 @@ def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", s
 class TopicDeclaration:
     """A topic that exists from the start. In the file, its queue counts default to ``topic_queues``."""
 
-    name: str = field(metadata={"rule": _TEXT})
+    name: str = field(metadata={"rule": _TOPIC})
     read_queues: int = _setting("4", _QUEUES)
     write_queues: int = _setting("4", _QUEUES)
     perm: Permission = _setting("rw", _choice(Permission))
@@ -119,9 +134,9 @@ class TopicDeclaration:
 class GroupDeclaration:
     """A consumer group that exists from the start."""
 
-    name: str = field(metadata={"rule": _TEXT})
+    name: str = field(metadata={"rule": _GROUP})
     max_retries: int = _setting("16", _whole(0, 1000))
-    retry_queues: int = _setting("1", _QUEUES)
+    retry_queues: int = _setting("1", _whole(1, 64))
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -229,19 +244,19 @@ def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
     return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
 
 
-def _read(kind: type[Any], raw: Mapping[str, object], source: str) -> dict[str, Any]:
-    """The values of one source by their fields, each checked."""
+def _read(kind: type[Any], raw: Mapping[str, object], source: str, place: str = "") -> dict[str, Any]:
+    """The values of one source by their fields, each checked; ``place`` stands before a name in errors."""
     known = _by_name(kind)
     values = {}
     for name, value in raw.items():
         if name not in known:
-            raise SettingError(name, _Word("unknown"), f"{', '.join(known)} (given by {source})")
+            raise SettingError(place + name, _Word("unknown"), f"{', '.join(known)} (given by {source})")
         rule = known[name].metadata["rule"]
         try:
             values[known[name].name] = rule.parse(_as_text(value))
         except (ValueError, InvalidArgumentError):
             shown = _Word("hidden") if known[name].metadata.get("secret") else value
-            raise SettingError(name, shown, f"{rule.allowed} (given by {source})") from None
+            raise SettingError(place + name, shown, f"{rule.allowed} (given by {source})") from None
     return values
 
 
@@ -261,12 +276,15 @@ def _declarations(
     if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
         raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
     found: dict[str, object] = {}
-    for number, table in enumerate(tables, start=1):
-        source = f"[[{name}]] number {number} in {path}"
+    for index, table in enumerate(tables):
+        place = f"{name}[{index}]."
         if "name" not in table:
-            raise SettingError("name", _Word("missing"), f"{_TEXT.allowed} (to be given by {source})")
-        declaration = kind(**_read(kind, {**defaults, **table}, source))
+            allowed = _by_name(kind)["name"].metadata["rule"].allowed
+            raise SettingError(f"{place}name", _Word("missing"), f"{allowed} (to be given by {path})")
+        declaration = kind(**_read(kind, {**defaults, **table}, str(path), place))
         if declaration.name in found:
-            raise SettingError("name", declaration.name, f"a name that is declared once (given by {source})")
+            raise SettingError(
+                f"{place}name", declaration.name, f"a name that is declared once (given by {path})"
+            )
         found[declaration.name] = declaration
     return tuple(found.values())

@@ -1,7 +1,7 @@
 """The broker as the front doors see it: sending, and the parts that do the rest."""
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -15,9 +15,9 @@ from emulator.broker.reset import Reset
 from emulator.broker.topics import Topic, Topics
 from emulator.clock import Clock
 from emulator.errors import ClockError, IllegalMessageError
-from emulator.message import Draft, Message, StoredMessage, draft, mark_parked
+from emulator.message import RETRY_PREFIX, Draft, Message, StoredMessage, draft, mark_parked
 from emulator.schedule.level_queues import LevelQueues
-from emulator.schedule.timer import Timer
+from emulator.schedule.timer import Arrive, Timer
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
@@ -63,7 +63,7 @@ class Broker:
         pending: PendingMessages,
         lives: Lives,
         reset: Reset,
-        record_move: Callable[[int, int], Awaitable[None]],
+        arrive: Arrive,
         max_message_bytes: int,
     ) -> None:
         self.clock = clock
@@ -78,7 +78,7 @@ class Broker:
         self.pending = pending
         self.lives = lives
         self.reset = reset
-        self._record_move = record_move
+        self._arrive = arrive
         self.max_message_bytes = max_message_bytes
         self.sent = 0
 
@@ -86,9 +86,10 @@ class Broker:
         """Store a message; it is durable when this returns.
 
         ``DELAY`` in its properties parks it. Raises NoPermissionError, TopicNotFoundError,
-        InvalidArgumentError, IllegalMessageError, or a StoreError: then nothing was stored.
+        GroupNotFoundError for the retry topic of no group, InvalidArgumentError, IllegalMessageError, or a
+        StoreError: then nothing was stored.
         """
-        topic = await self.topics.for_send(message.topic)
+        topic = await self._topic_for(message)
         queue, level, ready = self._judge(topic, message)
         stored: StoredMessage = await self.writer.commit(partial(self._append, queue, level, ready))
         self.sent += 1
@@ -96,7 +97,7 @@ class Broker:
 
     async def send_batch(self, messages: Sequence[Message]) -> list[Sent]:
         """Store 1 to 1,000 messages as one transaction: all or none. Raises as ``send``."""
-        judged = [self._judge(await self.topics.for_send(message.topic), message) for message in messages]
+        judged = [self._judge(await self._topic_for(message), message) for message in messages]
 
         def work(batch: Batch) -> list[Sent]:
             return [
@@ -106,6 +107,11 @@ class Broker:
         sent: list[Sent] = await self.writer.commit(work)
         self.sent += len(sent)
         return sent
+
+    async def _topic_for(self, message: Message) -> Topic:
+        if message.topic.startswith(RETRY_PREFIX):
+            await self.groups.for_use(message.topic.removeprefix(RETRY_PREFIX))  # sheet 6.4
+        return await self.topics.for_send(message.topic)
 
     def _judge(self, topic: Topic, message: Message) -> tuple[Queue, int, Draft]:
         size = len(message.body)
@@ -148,5 +154,5 @@ class Broker:
 
     async def _move(self, target: Callable[[int], int]) -> Moved:
         """Goes to its end even if the caller goes away: the clock must not stand before what it fired."""
-        move = await asyncio.shield(self.timer.move(target, self._record_move))
+        move = await asyncio.shield(self.timer.move(target, self._arrive))
         return Moved(*move, self.pending.next_due_us)

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Iterable, Iterator
 
 from emulator.errors import GroupNotFoundError, InvalidArgumentError
-from emulator.message import check_group_name
+from emulator.message import check_group_name, is_system_group
 from emulator.store.database import Database
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
@@ -26,6 +26,7 @@ _SAVE_GROUP = (
     "INSERT INTO groups VALUES (?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
     " max_retries = excluded.max_retries, retry_queues = excluded.retry_queues"
 )
+_ADD_GROUP = "INSERT INTO groups VALUES (?, ?, ?) ON CONFLICT (name) DO NOTHING"
 
 
 class Take:
@@ -40,6 +41,7 @@ class Take:
         "commit_offset",
         "is_available",
         "is_delayed",
+        "is_reserved",
         "is_saved",
         "is_settling",
         "place",
@@ -73,6 +75,7 @@ class Take:
         self.is_saved = is_saved
         self.is_delayed = is_delayed
         self.is_available = False
+        self.is_reserved = False  # chosen for a consumer, which is not durable yet
         self.is_settling = False
 
 
@@ -126,7 +129,7 @@ class Group:
 
     def make_available(self, take: Take) -> None:
         """Let the message be taken again."""
-        take.is_available = True
+        take.is_available, take.is_reserved = True, False
         self.available[take.commit_offset] = take
 
     def open(self, take: Take) -> None:
@@ -175,17 +178,23 @@ class Groups:
         return group
 
     async def for_use(self, name: str) -> Group:
-        """The group, made on first use if that is on. Raises InvalidArgumentError, GroupNotFoundError."""
+        """The group, made on first use if that is on or upstream always has it.
+
+        Raises InvalidArgumentError, GroupNotFoundError.
+        """
         group = self._groups.get(name)
         if group is not None:
             return group
         check_group_name(name)
-        if not self._auto_create:
+        if not (self._auto_create or is_system_group(name)):
             return self.get(name)
-        return await self.put(name, MAX_RETRIES, 1)
+        return await self.put(name, MAX_RETRIES, 1, replace=False)
 
-    async def put(self, name: str, max_retries: int, retry_queues: int) -> Group:
-        """Create the group, or change it. Raises InvalidArgumentError for a bad name or number."""
+    async def put(self, name: str, max_retries: int, retry_queues: int, *, replace: bool = True) -> Group:
+        """Create the group, or change it; without ``replace``, one that exists by then stays as it is.
+
+        Raises InvalidArgumentError for a bad name or number.
+        """
         check_group_name(name)
         if not 0 <= max_retries <= MAX_RETRIES_LIMIT:
             raise InvalidArgumentError("max_retries", max_retries, f"0 to {MAX_RETRIES_LIMIT}")
@@ -193,11 +202,15 @@ class Groups:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
 
         def apply() -> None:
-            group = self._groups.setdefault(name, Group(name, max_retries, retry_queues))
-            group.max_retries, group.retry_queues = max_retries, retry_queues
+            group = self._groups.get(name)
+            if group is None:
+                self._groups[name] = Group(name, max_retries, retry_queues)
+            elif replace:
+                group.max_retries, group.retry_queues = max_retries, retry_queues
 
         def work(batch: Batch) -> None:
-            batch.execute(_SAVE_GROUP, (name, max_retries, retry_queues))
+            # In whichever order the two statements run in one transaction, the one that replaces prevails.
+            batch.execute(_SAVE_GROUP if replace else _ADD_GROUP, (name, max_retries, retry_queues))
             batch.on_commit(apply)
 
         await self._writer.commit(work)

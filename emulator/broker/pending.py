@@ -1,5 +1,6 @@
 """Delayed messages that still wait for their due time: list them, cancel them, deliver them now."""
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 from emulator.broker.lives import Lives
@@ -111,20 +112,21 @@ class PendingMessages:
 
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
+        records = await self._lives.records(message_id)
         async with self._timer.lock:
-            found = await self._find(message_id)
+            found = self._waiting(message_id, records)
             await self._levels.cancel(found.message)
         return found
 
     async def deliver_now(self, message_id: str) -> PendingMessage:
         """Deliver the message at once. Raises MessageNotFoundError, NotPendingError."""
+        records = await self._lives.records(message_id)
         async with self._timer.lock:
-            found = await self._find(message_id)
+            found = self._waiting(message_id, records)
             await self._levels.force(found.message)
         return found
 
-    async def _find(self, message_id: str) -> PendingMessage:
-        records = await self._lives.records(message_id)
+    def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> PendingMessage:
         named = commit_offset_of(message_id)  # should several messages bear one unique key
         for record in sorted(records, key=lambda record: record.commit_offset != named):
             if record.due_us is not None and self._levels.pending_level(record) is not None:

@@ -23,7 +23,7 @@ class Polls:
     def listening(self, topics: Iterable[str]) -> Iterator[asyncio.Event]:
         """An event that is set when something arrives in one of the topics; clear it before looking."""
         event = asyncio.Event()
-        names = list(topics)
+        names = set(topics)
         for name in names:
             self._waiting.setdefault(name, set()).add(event)
         if self._closed:
@@ -58,14 +58,20 @@ class Polls:
             self.wake(topic)
 
 
-async def wait_for(event: asyncio.Event, until_loop_s: float) -> bool:
-    """Wait for the event until the event loop's time; False when the time is up.
+class Patience:
+    """How much longer a caller waits, from ``wait_s`` real seconds on.
 
     Patience is the client's and so is measured in real time, whatever the emulated clock does.
     """
-    try:
-        async with asyncio.timeout_at(until_loop_s):
-            await event.wait()
-    except TimeoutError:
-        return False
-    return True
+
+    def __init__(self, wait_s: float) -> None:
+        self._until_loop_s = asyncio.get_running_loop().time() + wait_s
+
+    async def wait(self, event: asyncio.Event) -> bool:
+        """Wait for the event; False when patience has run out."""
+        try:
+            async with asyncio.timeout_at(self._until_loop_s):
+                await event.wait()
+        except TimeoutError:
+            return False
+        return True

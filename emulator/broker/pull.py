@@ -1,6 +1,5 @@
 """Consuming by offset: read any range, commit how far one came (sheet 2.3 and 2.4)."""
 
-import asyncio
 from collections.abc import Sequence
 from enum import Enum
 from functools import partial
@@ -8,7 +7,7 @@ from typing import NamedTuple
 
 from emulator.broker.filters import EVERYTHING, TagFilter
 from emulator.broker.groups import Group, Groups
-from emulator.broker.polls import Polls, wait_for
+from emulator.broker.polls import Patience, Polls
 from emulator.broker.topics import Topics
 from emulator.errors import InvalidArgumentError, QueueNotFoundError
 from emulator.message import StoredMessage
@@ -104,13 +103,13 @@ class Pull:
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_use(group_name)
-        until_loop_s = asyncio.get_running_loop().time() + wait_s
+        patience = Patience(wait_s)
         with self._polls.listening((topic.name,)) as arrival:
             while True:
                 arrival.clear()
                 pulled = await self.browse(topic_name, queue_id, offset, limit, tag_filter)
                 at_end = pulled.status in (PullStatus.OFFSET_OVERFLOW_ONE, PullStatus.NO_MESSAGE_IN_QUEUE)
-                if not at_end or self._polls.is_closed or not await wait_for(arrival, until_loop_s):
+                if not at_end or self._polls.is_closed or not await patience.wait(arrival):
                     break
         delayed = [m.commit_offset for m in pulled.messages if m.parked_offset is not None]
         if delayed:

@@ -21,7 +21,7 @@ from typing import NamedTuple
 
 from emulator.broker.filters import EVERYTHING, TagFilter
 from emulator.broker.groups import Group, Groups, Take
-from emulator.broker.polls import Polls, wait_for
+from emulator.broker.polls import Patience, Polls
 from emulator.broker.retries import Retries, Retry
 from emulator.broker.topics import Topic, Topics
 from emulator.clock import LATEST_US, US_PER_MS, Clock
@@ -99,6 +99,7 @@ class Receipts:
         self._changed = changed
         # A heap; a take that was settled or extended since leaves its old entry behind.
         self._expiries: list[tuple[int, int, str, Group]] = []
+        self._crowded = EXPIRY_BATCH  # at this length the heap is rid of old entries
         self._abandoned: set[asyncio.Task[list[Taken]]] = set()
 
     async def load(self) -> None:
@@ -152,14 +153,14 @@ class Receipts:
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_use(group_name)
-        until_loop_s = asyncio.get_running_loop().time() + wait_s
+        patience = Patience(wait_s)
         with self._polls.listening((topic.name, retry_topic(group.name))) as arrival:
             while True:
                 arrival.clear()
                 taken = await self._take_unless_cancelled(
                     group, topic, max_messages, invisible_us, tag_filter
                 )
-                if taken or self._polls.is_closed or not await wait_for(arrival, until_loop_s):
+                if taken or self._polls.is_closed or not await patience.wait(arrival):
                     return taken
 
     async def _take_unless_cancelled(
@@ -187,6 +188,8 @@ class Receipts:
 
         def work(batch: Batch) -> None:
             visible_us = batch.now_us + invisible_us
+            # What was reset or committed past in the meantime is not taken.
+            chosen[:] = [one for one in chosen if group.takes.get(one[1].commit_offset) is one[1]]
             for message, take in chosen:
                 self._save_take(batch, group, take, take.times + 1, visible_us, batch.now_us)
                 if message.parked_offset is not None:
@@ -208,11 +211,12 @@ class Receipts:
             await self._writer.commit(work)
         except BaseException:
             for _, take in chosen:
-                group.make_available(take)
+                if take.commit_offset in group.takes:
+                    group.make_available(take)
             raise
         pass_point("receive.taken")
         for take in left:
-            self._polls.wake(take.topic)
+            self._polls.wake(take.place.queue.topic)
         return [
             Taken(message, take.topic, _handle(group, take), take.times, take.visible_us)
             for message, take in chosen
@@ -227,7 +231,7 @@ class Receipts:
         chosen: list[tuple[StoredMessage, Take]],
     ) -> None:
         """Add those that were taken before and are visible again."""
-        takes = [take for take in group.available.values() if take.topic == topic.name]
+        takes = [t for t in group.available.values() if topic.name in (t.topic, t.place.queue.topic)]
         takes.sort(key=lambda take: take.commit_offset)
         for first in range(0, len(takes), limit):
             some = takes[first : first + limit]
@@ -296,7 +300,7 @@ class Receipts:
 
     def _reserve(self, group: Group, take: Take) -> None:
         group.available.pop(take.commit_offset, None)
-        take.is_available = False
+        take.is_available, take.is_reserved = False, True
         take.visible_us = LATEST_US
 
     def _save_take(
@@ -420,7 +424,7 @@ class Receipts:
                 f"receipt {handle!r} is not one that group {group.name} can settle:"
                 " it was settled before, or was not given to this group"
             )
-        if times < take.times or take.is_available or take.visible_us <= now_us:
+        if times < take.times or take.is_available or take.is_reserved or take.visible_us <= now_us:
             when = f"at {take.visible_us // US_PER_MS} ms" if times == take.times else "and was taken again"
             raise ReceiptError(f"receipt {handle!r} has expired: the message became visible again {when}")
         return take
@@ -437,16 +441,22 @@ class Receipts:
 
     def _set_visible(self, batch: Batch, group: Group, take: Take, visible_us: int, times: int) -> None:
         batch.execute(_EXTEND, (visible_us, times, group.name, take.commit_offset))
-        batch.on_commit(partial(self._show_from, group, take, visible_us, times))
+        # At once, or the old time could run out before the commit.
+        batch.on_rollback(partial(self._show_from, group, take, take.visible_us, take.times))
+        self._show_from(group, take, visible_us, times)
 
     def _show_from(self, group: Group, take: Take, visible_us: int, times: int) -> None:
-        take.visible_us, take.times = visible_us, times
+        take.visible_us, take.times, take.is_reserved = visible_us, times, False
         self._expect_expiry(group, take)
 
     # What runs out
 
     def _expect_expiry(self, group: Group, take: Take) -> None:
         heapq.heappush(self._expiries, (take.visible_us, take.commit_offset, group.name, group))
+        if len(self._expiries) > self._crowded:
+            self._expiries = [entry for entry in self._expiries if self._expiring(*entry)]
+            heapq.heapify(self._expiries)
+            self._crowded = 2 * len(self._expiries) + EXPIRY_BATCH
         if self._expiries[0][1] == take.commit_offset:
             self._changed()
 
@@ -488,9 +498,11 @@ class Receipts:
                 self._expect_expiry(group, take)
             raise
         for group, take in expired:
-            if not take.is_settling and take.commit_offset in group.takes:
+            # While the dead were buried, it may have been settled or extended.
+            is_open = group.takes.get(take.commit_offset) is take and not take.is_settling
+            if is_open and take.visible_us <= last_us:
                 group.make_available(take)
-                self._polls.wake(take.topic)
+                self._polls.wake(take.place.queue.topic)
         return Fired(0, last_us)
 
     async def _bury(self, dead: Sequence[tuple[Group, Take]]) -> None:
@@ -505,6 +517,8 @@ class Receipts:
 
         def work(batch: Batch) -> None:
             for group, take, retry in retries:
+                if group.takes.get(take.commit_offset) is not take or take.is_settling:
+                    continue
                 batch.reach(take.visible_us)
                 self._retries.append(batch, retry)
                 self._settle(batch, group, take, "dead")

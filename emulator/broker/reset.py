@@ -4,6 +4,9 @@ Topics, groups and the clock stay. Offsets go on where they are instead of begin
 client that is still connected neither reads nor commits an offset that means another message now.
 """
 
+from collections.abc import Sequence
+from functools import partial
+
 from emulator.broker.groups import Groups
 from emulator.broker.topics import Topics
 from emulator.schedule.level_queues import LevelQueues
@@ -15,9 +18,13 @@ from emulator.store.writer import Batch, Writer
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
-_PENDING_OF = """
-SELECT queue_key, queue_offset, commit_offset FROM messages
-WHERE due_us IS NOT NULL AND real_queue_key = ?"""
+_BEARS = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
+_PENDING_OF = f"""
+SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
+WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {_BEARS})"""
+_AGAIN_OF = f"""
+SELECT commit_offset FROM queues JOIN messages ON queue_key = key
+WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {_BEARS}"""
 
 
 class Reset:
@@ -41,9 +48,9 @@ class Reset:
 
     async def all(self) -> None:
         """Forget every message, everything pending, the ledger, and what groups have consumed."""
-        queues = [queue for topic in self._topics for queue in topic.queues]
 
         def work(batch: Batch) -> None:
+            queues = [queue for topic in self._topics for queue in topic.queues]
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
@@ -55,13 +62,16 @@ class Reset:
             self._timer.changed()
 
     async def topic(self, name: str) -> None:
-        """Forget the topic's messages, and cancel what is pending for it. Raises TopicNotFoundError."""
+        """Forget the topic's messages, their retries and dead letters, and cancel what is pending for it.
+
+        Its rows of the ledger stay. Raises TopicNotFoundError.
+        """
         queues = self._topics.get(name).queues
         async with self._timer.lock:
             parked: dict[int, list[tuple[int, int]]] = {}
-            for queue in queues:
-                for queue_key, *where in await self._database.rows(_PENDING_OF, (queue.key,)):
-                    parked.setdefault(queue_key, []).append((where[0], where[1]))
+            for row in await self._database.rows(_PENDING_OF, (name, name)):
+                parked.setdefault(row[0], []).append((row[1], row[2]))
+            again = [row[0] for row in await self._database.rows(_AGAIN_OF, (name,))]
 
             def work(batch: Batch) -> None:
                 for level in self._levels.levels:
@@ -74,10 +84,21 @@ class Reset:
                 for queue in queues:
                     for table in ("takes", "messages"):
                         batch.execute(f"DELETE FROM {table} WHERE queue_key = ?", (queue.key,))
+                for commit_offset in again:
+                    for table in ("takes", "messages"):
+                        batch.execute(f"DELETE FROM {table} WHERE commit_offset = ?", (commit_offset,))
                 batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
                 self._empty(batch, queues)
+                batch.on_commit(partial(self._forget, again))
 
             await self._writer.commit(work, alone=True)
+
+    def _forget(self, commit_offsets: Sequence[int]) -> None:
+        for group in self._groups:
+            for commit_offset in commit_offsets:
+                take = group.takes.get(commit_offset)
+                if take is not None:
+                    group.close(take)
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         for queue in queues:

@@ -1,4 +1,4 @@
-"""Retention: remove old messages, in the background, while the writer has nothing else to do.
+"""Retention: remove old messages in the background, a bounded step at a time; sends go on between two steps.
 
 Never removed is what still waits for its due time. Age counts in real time, so a test that moves the
 clock by forty days does not lose what it has sent.

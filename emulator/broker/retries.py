@@ -4,9 +4,10 @@ import random
 from typing import NamedTuple
 
 from emulator.broker.groups import Group
-from emulator.broker.topics import Topics
+from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics
 from emulator.message import (
     DELAY,
+    MAX_PROPERTIES_BYTES,
     ORIGIN_MESSAGE_ID,
     RETRY_TOPIC,
     WAIT,
@@ -63,7 +64,11 @@ class Retries:
             level, queue = 0, topic.queues[0]
         else:
             topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
-            queue = random.choice(topic.queues[: topic.write_queues])  # noqa: S311 - spreads load
+            if topic.write_queues < group.retry_queues:  # the group was given more since
+                topic = await self._topics.put(
+                    topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
+                )
+            queue = random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
             properties[DELAY] = str(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
             level = self._levels.table.level_of(properties)
             mark_parked(properties, queue.topic, queue.queue_id)
@@ -77,7 +82,8 @@ class Retries:
             born_host=message.born_host,
             reconsume_times=message.reconsume_times + 1,
         )
-        return Retry(draft(again, message.store_us), level, queue)
+        # What the broker adds to properties that were accepted must not make the message undeliverable.
+        return Retry(draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES), level, queue)
 
     def append(self, batch: Batch, retry: Retry) -> StoredMessage:
         """Store the retry in this transaction."""

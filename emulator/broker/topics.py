@@ -6,7 +6,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 
 from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
-from emulator.message import DLQ_PREFIX, FORBIDDEN_TOPICS, RETRY_PREFIX, SCHEDULE_TOPIC, check_topic_name
+from emulator.message import (
+    DLQ_PREFIX,
+    FORBIDDEN_TOPICS,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    check_topic_name,
+    is_system_topic,
+)
 from emulator.store.database import Database
 from emulator.store.queues import Queue, load_queues
 from emulator.store.writer import Batch, Writer
@@ -14,7 +21,6 @@ from emulator.store.writer import Batch, Writer
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_QUEUES = 1_024
 
-_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
     " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm"
@@ -49,16 +55,6 @@ _PERMISSIONS = (("r", PERM_READ), ("w", PERM_WRITE), ("i", PERM_INHERIT))
 def permission_bits(letters: str) -> int:
     """The bits of a permission such as ``rw``."""
     return sum(bit for letter, bit in _PERMISSIONS if letter in letters)
-
-
-def permission_letters(bits: int) -> str:
-    """A permission for people, such as ``rw``."""
-    return "".join(letter for letter, bit in _PERMISSIONS if bits & bit)
-
-
-def is_system_topic(name: str) -> bool:
-    """Upstream's system topics (TopicValidator, sheet 7.2)."""
-    return name in _SYSTEM_TOPICS or name.startswith("rmq_sys_")
 
 
 class Topics:
@@ -122,7 +118,7 @@ class Topics:
         if topic is None:
             check_topic_name(name)
             topic = await self._first_use(name)
-        if not topic.perm & PERM_READ:
+        if not topic.perm & PERM_READ or name == SCHEDULE_TOPIC:
             raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
         return topic
 

@@ -8,9 +8,10 @@ from typing import Any
 
 import click
 
+from emulator import DEFAULT_URL
 from emulator.cli.exits import Exit, Failure
 from emulator.cli.screen import Screen
-from emulator.client import DEFAULT_URL, BrokerError, Client, UnreachableError
+from emulator.client import BrokerError, Client, UnreachableError
 
 _OPTIONS = (
     click.option(

@@ -5,6 +5,7 @@ from urllib.parse import urlsplit
 
 import click
 
+from emulator import DEFAULT_URL
 from emulator.cli.exits import Exit, Failure
 
 _PATIENCE_S = 2.0
@@ -12,11 +13,7 @@ _PATIENCE_S = 2.0
 
 @click.command()
 @click.option(
-    "--url",
-    envvar="MOCKETMQ_URL",
-    default="http://127.0.0.1:9877",
-    show_default=True,
-    help="The broker's address.",
+    "--url", envvar="MOCKETMQ_URL", default=DEFAULT_URL, show_default=True, help="The broker's address."
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def healthcheck(url: str, as_json: bool) -> None:
@@ -34,9 +31,7 @@ def _get_readyz(url: str) -> tuple[int, str]:
     address = urlsplit(url)
     kind = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}.get(address.scheme)
     if kind is None or not address.hostname:
-        raise click.BadParameter(
-            f"{url!r} is not an address such as http://127.0.0.1:9877", param_hint="--url"
-        )
+        raise click.BadParameter(f"{url!r} is not an address such as {DEFAULT_URL}", param_hint="--url")
     connection = kind(address.hostname, address.port, timeout=_PATIENCE_S)
     try:
         connection.request("GET", f"{address.path.rstrip('/')}/readyz")

@@ -9,6 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from emulator.clock import LATEST_US, US_PER_MS
+from emulator.message import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
@@ -23,12 +24,10 @@ TopicName = Annotated[
     str,
     matching(
         "^(?:%(?:RETRY|DLQ)%[%|a-zA-Z0-9_-]{0,255}|[%|a-zA-Z0-9_-]{1,127})$",
-        "1 to 127 characters of a-z, A-Z, 0-9, %, |, _ and -; up to 255 more after %RETRY% or %DLQ%",
+        TOPIC_NAMES,
     ),
 ]
-GroupName = Annotated[
-    str, matching("^[%|a-zA-Z0-9_-]{1,255}$", "1 to 255 characters of a-z, A-Z, 0-9, %, |, _ and -")
-]
+GroupName = Annotated[str, matching("^[%|a-zA-Z0-9_-]{1,255}$", GROUP_NAMES)]
 TagExpression = Annotated[
     str,
     Meta(max_length=4096),

@@ -111,9 +111,9 @@ async def life(call: Call, path: MessagePath) -> LifeOut:
         found.records[0].unique_key,
         _state(call, found),
         [message_out(call.broker, record) for record in found.records],
-        [Delivery(*row) for row in found.deliveries],
+        [Delivery(**row._asdict()) for row in found.deliveries],
         [Intervention(row.parked_offset, _kind(row.kind), row.at_us) for row in found.interventions],
-        [TakeOut(*row) for row in found.takes],
+        [TakeOut(**row._asdict()) for row in found.takes],
     )
 
 

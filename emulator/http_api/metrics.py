@@ -42,7 +42,8 @@ class BrokerCollector(Collector):
             ("delivered_delayed_messages", "Delayed messages that became visible", broker.levels.delivered),
             (
                 "early_messages",
-                "Delayed messages delivered before they were due; a defect",
+                "Delayed messages delivered before they were due: a defect, but in profile rocketmq4 after a"
+                " level was shortened or removed",
                 broker.levels.early,
             ),
             ("commits", "Transactions written", broker.writer.commits),

@@ -75,7 +75,7 @@ async def info(call: Call, _: NoInput) -> Info:
 
 
 async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
-    """Topics, groups and the clock stay, and so do settings."""
+    """Topics, groups, settings and the clock stay; with one topic, so do its rows in the ledger."""
     if what.topic is UNSET:
         await call.broker.reset.all()
         return ResetOut("all")

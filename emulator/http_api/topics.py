@@ -1,12 +1,11 @@
 """Topics and their queues."""
 
-import asyncio
 from typing import Annotated, Literal
 
 import msgspec
 from msgspec import Meta
 
-from emulator.broker.polls import wait_for
+from emulator.broker.polls import Patience
 from emulator.broker.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
 from emulator.clock import US_PER_MS, US_PER_S
 from emulator.errors import NoPermissionError, TopicNotFoundError
@@ -88,14 +87,14 @@ async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
     broker = call.broker
     if not call.api.settings.auto_create_topics:
         broker.topics.get(path.topic)
-    until_loop_s = asyncio.get_running_loop().time() + what.timeout_ms * US_PER_MS / US_PER_S
+    patience = Patience(what.timeout_ms * US_PER_MS / US_PER_S)
     with broker.polls.listening((path.topic,)) as arrival:
         while True:
             arrival.clear()
             found = broker.topics.find(path.topic)
             delivered = sum(queue.next_offset - queue.min_offset for queue in found.queues) if found else 0
             reached = delivered >= what.delivered
-            if reached or broker.polls.is_closed or not await wait_for(arrival, until_loop_s):
+            if reached or broker.polls.is_closed or not await patience.wait(arrival):
                 return WaitOut(delivered, reached)
 
 

@@ -13,11 +13,12 @@ a message inside SQLite. So memory does not grow with the number of pending mess
 import heapq
 from collections import deque
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
 from emulator.clock import Clock
-from emulator.errors import NotPendingError
+from emulator.errors import NotPendingError, StoreError
 from emulator.failpoint import pass_point
 from emulator.message import Draft, StoredMessage
 from emulator.schedule.ledger import Ledger
@@ -102,8 +103,6 @@ class Level:
 class LevelQueues:
     """All levels. Made by :func:`load_level_queues`; fired by the timer, under whose lock it changes."""
 
-    name = SCHEME
-
     def __init__(
         self,
         levels: list[Level],
@@ -127,7 +126,7 @@ class LevelQueues:
         self._ledger = ledger
         self._queue_of = queue_of
         self._changed = changed
-        self._saves_at_us = profile.saves_at(clock.now_us())
+        self._saves_at_us = 0  # while there is something to save: when
 
     def park(self, batch: Batch, draft: Draft, level: int, real_queue: Queue) -> StoredMessage:
         """Append the message to its level queue, due at its store time plus the level's delay."""
@@ -149,6 +148,8 @@ class LevelQueues:
 
     def next_due_us(self) -> int | None:
         """When there is something to do next: a delivery, or saving the offset table."""
+        if any(not level.ahead and not level.is_read for level in self.levels):
+            return 0  # not known before it is read
         delivery_us = self.next_delivery_us()
         if not self._is_dirty:
             return delivery_us
@@ -158,39 +159,42 @@ class LevelQueues:
         """When the next message becomes visible, by the profile's timing."""
         now_us = self._clock.now_us()
         return min(
-            (due_us for level in self.levels if (due_us := self._fires_at(level, now_us)) is not None),
+            (
+                self.profile.fires_at(level.ahead[0].due_us, level.delay_us, now_us)
+                for level in self.levels
+                if level.ahead
+            ),
             default=None,
         )
 
-    def _fires_at(self, level: Level, now_us: int) -> int | None:
-        if level.ahead:
-            return self.profile.fires_at(level.ahead[0].due_us, level.delay_us, now_us)
-        return None if level.is_read else 0  # 0: unknown until it is read
-
     async def fire(self, until_us: int) -> Fired:
         """Deliver one batch of what fires by ``until_us``, in order of due time and then of arrival."""
-        for level in self.levels:
-            if not level.ahead and not level.is_read:
-                await self._read_ahead(level)
+        await self.read_ahead()
+        pass_point("delivery.picked")
+        # While the clock is moved, a delivery jumps to its instant. Alone, it jumps over nothing that was
+        # sent before it: all of that is committed, and known here, when it is formed.
         picked_us = self._clock.now_us()
-        picks = self._pick(until_us, picked_us)
+        picks = await self._writer.commit(
+            partial(self._deliver, until_us, picked_us), alone=until_us > picked_us
+        )
+        pass_point("delivery.delivered")
         if picks:
-            pass_point("delivery.picked")
-            await self._writer.commit(partial(self._deliver, picks, picked_us))
-            pass_point("delivery.delivered")
             until_us = picks[-1][0]
         if self._is_dirty and self._saves_at_us <= until_us:
             await self.save()
-        for level in self.levels:
-            if not level.ahead and not level.is_read:
-                await self._read_ahead(level)
+        with suppress(StoreError):  # delivered is delivered; the next call reads again
+            await self.read_ahead()
         return Fired(len(picks), until_us)
 
-    async def _read_ahead(self, level: Level) -> None:
-        end = level.queue.next_offset
-        rows = await self._database.rows(_READ_AHEAD, (level.queue.key, level.read_to, end, READ_AHEAD))
-        level.ahead.extend(map(Parked._make, rows))
-        level.read_to = rows[-1][0] + 1 if len(rows) == READ_AHEAD else end
+    async def read_ahead(self) -> None:
+        """Read what is due next in each level of which nothing is known."""
+        for level in self.levels:
+            if level.ahead or level.is_read:
+                continue
+            end = level.queue.next_offset
+            rows = await self._database.rows(_READ_AHEAD, (level.queue.key, level.read_to, end, READ_AHEAD))
+            level.ahead.extend(map(Parked._make, rows))
+            level.read_to = rows[-1][0] + 1 if len(rows) == READ_AHEAD else end
 
     def _pick(self, until_us: int, now_us: int) -> list[tuple[int, Level, Parked]]:
         """Merge the heads of all levels by (instant, commit offset), as far as the read-ahead reaches."""
@@ -218,22 +222,23 @@ class LevelQueues:
                 break
         return picks
 
-    def _deliver(self, picks: list[tuple[int, Level, Parked]], picked_us: int, batch: Batch) -> None:
+    def _deliver(self, until_us: int, picked_us: int, batch: Batch) -> list[tuple[int, Level, Parked]]:
+        picks = self._pick(until_us, picked_us)
         passed: dict[Level, int] = {}
         early = 0
         for fires_us, level, entry in picks:
             batch.reach(fires_us)
             early += batch.now_us < entry.due_us
-            self._copy(batch, level, entry, entry.due_us, max(picked_us, fires_us))
+            self._copy(batch, level, entry, max(picked_us, fires_us))
             passed[level] = entry.queue_offset + 1
         if not self.profile.save_interval_us:
             for level, offset in passed.items():
                 batch.execute(_SAVE_OFFSET, (level.number, offset))
-        batch.on_commit(partial(self._delivered, passed, len(picks), early))
+        if picks:
+            batch.on_commit(partial(self._delivered, passed, picks[0][0], len(picks), early))
+        return picks
 
-    def _copy(
-        self, batch: Batch, level: Level, entry: Parked, due_us: int, picked_us: int, forced: bool = False
-    ) -> None:
+    def _copy(self, batch: Batch, level: Level, entry: Parked, picked_us: int, forced: bool = False) -> None:
         queue = self._queue_of(entry.real_queue_key)
         commit_offset, queue_offset = batch.place(queue)
         batch.execute(_DELIVER, (commit_offset, queue.key, queue_offset, batch.now_us, entry.commit_offset))
@@ -245,12 +250,14 @@ class LevelQueues:
             scheme=SCHEME,
             level=level.number,
             stored_us=entry.store_us,
-            due_us=due_us,
+            due_us=entry.due_us,
             picked_us=picked_us,
             forced=forced,
         )
 
-    def _delivered(self, passed: dict[Level, int], count: int, early: int) -> None:
+    def _delivered(self, passed: dict[Level, int], first_us: int, count: int, early: int) -> None:
+        if not self._is_dirty:
+            self._saves_at_us = self.profile.saves_at(first_us)
         self.delivered += count
         self.early += early
         for level, offset in passed.items():
@@ -278,7 +285,6 @@ class LevelQueues:
         pass_point("offsets.saved")
         for level, offset in offsets.items():
             level.saved_offset = offset
-        self._saves_at_us = self.profile.saves_at(max(self._clock.now_us(), self._saves_at_us))
 
     async def close(self) -> None:
         """Save what is not saved yet: a clean stop repeats nothing."""
@@ -314,7 +320,7 @@ class LevelQueues:
         entry = _parked_of(parked)
 
         def work(batch: Batch) -> None:
-            self._copy(batch, level, entry, entry.due_us, batch.now_us, forced=True)
+            self._copy(batch, level, entry, batch.now_us, forced=True)
             batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
             batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
 
@@ -398,7 +404,8 @@ async def load_levels(
         if level.pending and (number > table.highest or await _was_changed(database, level)):
             warnings.append(
                 f"level {number} was changed with {level.pending} messages pending: they keep the due times"
-                " that they were given, and messages sent to this level now wait behind them"
+                " that they were given, and messages sent to it now wait behind them; in profile rocketmq4,"
+                " those due later than the new delay allows are delivered at once"
             )
     return levels, warnings
 

@@ -5,11 +5,17 @@ from dataclasses import dataclass
 
 from emulator.clock import US_PER_S
 from emulator.duration import format_duration
-from emulator.errors import IllegalMessageError, SettingError
+from emulator.errors import IllegalMessageError, SettingError, shorten
 from emulator.message import DELAY
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TOKEN = re.compile(r"([+-]?\d{1,12})([smhd])", re.ASCII)
+_MAX_LEVELS = 1_000
+_MAX_DELAY_S = 36_500 * _UNITS_S["d"]
+_ALLOWED = (
+    f"1 to {_MAX_LEVELS} whole numbers with a unit s, m, h or d, from -36500d to 36500d,"
+    " parted by single spaces"
+)
 _NUMBER = re.compile(r"([+-]?)0*(\d{1,10})", re.ASCII)
 _INT32 = range(-(1 << 31), 1 << 31)
 
@@ -28,17 +34,18 @@ class LevelTable:
         Zero and negative delays are legal and mean "at once", as upstream (sheet 5.1). Raises
         SettingError that names the first bad token; upstream's broker exits on one, too.
         """
+        tokens = text.split(" ")
+        if len(tokens) > _MAX_LEVELS:
+            raise SettingError("levels", text, f"{_ALLOWED}; there are {len(tokens)}")
         delays_us = []
-        for position, token in enumerate(text.split(" "), start=1):
+        for position, token in enumerate(tokens, start=1):
             match = _TOKEN.fullmatch(token)
-            if not match:
+            delay_s = int(match[1]) * _UNITS_S[match[2]] if match else None
+            if delay_s is None or abs(delay_s) > _MAX_DELAY_S:
                 raise SettingError(
-                    "levels",
-                    text,
-                    f"whole numbers with a unit s, m, h or d, parted by single spaces;"
-                    f" token {position}, {token!r}, is not one",
+                    "levels", text, f"{_ALLOWED}; token {position}, {shorten(token)}, is not one"
                 )
-            delays_us.append(int(match[1]) * _UNITS_S[match[2]] * US_PER_S)
+            delays_us.append(delay_s * US_PER_S)
         return cls(text, tuple(delays_us))
 
     @property

@@ -13,6 +13,7 @@ instant, before the clock stands at the target.
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable
+from functools import partial
 from typing import NamedTuple, Protocol
 
 from emulator.clock import Clock, check_move
@@ -23,6 +24,14 @@ log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 """Real seconds until the next try after the store refused a delivery."""
+
+
+LONGEST_SLEEP_S = 30.0
+"""The event loop's clock stands still while the machine is suspended; so much later it is seen at most."""
+
+Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
+"""``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, all in one; it answers
+False and does nothing if ``is_clear()`` says that something was sent meanwhile that is due by then."""
 
 
 class Fired(NamedTuple):
@@ -85,12 +94,12 @@ class Timer:
                 task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
-    async def move(self, target: Callable[[int], int], record: Callable[[int, int], Awaitable[None]]) -> Move:
+    async def move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
         """Move the clock to ``target(now_us)`` and fire everything on the way, in order.
 
-        ``record(from_us, to_us)`` makes the move durable before the answer. Raises ClockError for a
-        target in the past, StoreUnavailableError when a delivery could not be stored: the clock then
-        stands at the last instant that was fired.
+        That includes what is sent meanwhile and due by then. Raises ClockError for a target in the past,
+        StoreUnavailableError when a delivery could not be stored: the clock then stands at the last
+        instant that was fired.
         """
         async with self.lock:
             from_us = self._clock.now_us()
@@ -98,10 +107,11 @@ class Timer:
             fired = await self._fire_all(from_us)
             target_us = target(from_us)
             check_move(from_us, target_us)
-            fired += await self._fire_all(target_us)
-            pass_point("clock.fired")
-            await record(from_us, max(target_us, self._clock.now_us()))
-            self._clock.reach(target_us)
+            is_there = False
+            while not is_there:
+                fired += await self._fire_all(target_us)
+                pass_point("clock.fired")
+                is_there = await arrive(from_us, target_us, partial(self._is_clear, target_us))
             self.changed()
             return Move(from_us, self._clock.now_us(), fired)
 
@@ -126,15 +136,21 @@ class Timer:
                     is_failing = False
                     continue
             try:
-                async with asyncio.timeout(wait_s):
+                async with asyncio.timeout(
+                    LONGEST_SLEEP_S if wait_s is None else min(wait_s, LONGEST_SLEEP_S)
+                ):
                     await self._changed.wait()
             except TimeoutError:
                 pass
 
+    def _is_clear(self, until_us: int) -> bool:
+        due_us = self.next_due_us()
+        return due_us is None or due_us > until_us
+
     async def _fire_all(self, until_us: int) -> int:
         """Fire everything due by ``until_us``, the clock going along; how many messages became visible."""
         fired = 0
-        while (due_us := self.next_due_us()) is not None and due_us <= until_us:
+        while not self._is_clear(until_us):
             step = await self._fire(until_us)
             fired += step.delivered
             self._clock.reach(step.instant_us)

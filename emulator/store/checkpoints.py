@@ -3,11 +3,15 @@
 SQLite by itself does this inside a commit, which then takes a tenth of a second. Here another connection
 copies most of it while the writer goes on; what is left for a commit to copy is little. It has to be left
 something: only the writer can begin the log anew, when all of it has been copied.
+
+A copy that fails is tried again when there is enough for the next one; until then commits copy by
+themselves, as far as that works, and nothing is lost.
 """
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 
 from sqlalchemy.exc import DBAPIError
 from sqlalchemy.ext.asyncio import AsyncConnection
@@ -38,22 +42,28 @@ class Checkpoints:
                 self._task = asyncio.create_task(self._run(), name="checkpoints")
 
     async def close(self) -> None:
-        """Stop after the copy that is under way. May be called twice."""
+        """Stop after the copy that is under way. May be called twice; never fails."""
         self._closing = True
         self._enough.set()
         if self._task is not None:
             await self._task
 
     async def _run(self) -> None:
-        connection = await self._connect()
+        connection: AsyncConnection | None = None
         while not self._closing:
             self._enough.clear()
-            await self._copy(connection)
+            with _failures_logged("the write-ahead log could not be copied back"):
+                connection = connection or await self._connect()
+                await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
             await self._enough.wait()
-        await connection.close()
+        if connection is not None:
+            with _failures_logged("the connection that copies the write-ahead log could not be closed"):
+                await connection.close()
 
-    async def _copy(self, connection: AsyncConnection) -> None:
-        try:
-            await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
-        except DBAPIError as error:
-            log.warning("the write-ahead log could not be copied back: %s", error.orig)
+
+@contextmanager
+def _failures_logged(what: str) -> Iterator[None]:
+    try:
+        yield
+    except Exception as error:  # noqa: BLE001 - nothing that fails here may end the task or stop a stop
+        log.warning("%s: %s", what, error.orig if isinstance(error, DBAPIError) else error)

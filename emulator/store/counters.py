@@ -1,10 +1,12 @@
 """Numbers that must survive the removal of what they were counted from, and what past runs left behind."""
 
+from collections.abc import Callable
+from functools import partial
 from typing import NamedTuple
 
-from emulator.clock import Mark, wall_us
+from emulator.clock import Clock, Mark, wall_us
 from emulator.store.database import Database
-from emulator.store.writer import Writer
+from emulator.store.writer import Batch, Writer
 
 SAVE_NEXT_COMMIT_OFFSET = (
     "INSERT INTO counters VALUES ('next_commit_offset', ?)"
@@ -68,7 +70,21 @@ async def begin_run(writer: Writer, run: Run) -> None:
     await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
 
 
-async def record_move(writer: Writer, run: int, from_us: int, to_us: int) -> None:
-    """Record that the clock was moved: a restart begins no earlier, and reports mark it."""
-    row = (run, wall_us(), from_us, to_us)
-    await writer.commit(lambda batch: batch.execute(_RECORD_MOVE, row))
+async def arrive(
+    writer: Writer, clock: Clock, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]
+) -> bool:
+    """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
+
+    In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
+    is stored at ``to_us`` or later. Does nothing and returns False if it is not clear.
+    """
+
+    def work(batch: Batch) -> bool:
+        if not is_clear():
+            return False
+        batch.execute(_RECORD_MOVE, (run, wall_us(), from_us, max(to_us, clock.now_us())))
+        batch.on_commit(partial(clock.reach, to_us))
+        return True
+
+    arrived: bool = await writer.commit(work, alone=True)
+    return arrived

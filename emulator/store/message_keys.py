@@ -19,6 +19,8 @@ from emulator.store.writer import Batch, Writer
 log = logging.getLogger(__name__)
 
 INTERVAL_S = 1.0
+BUSY = 20
+"""Commits of others since the last look from which on the writer is left alone."""
 STEP = 1_000
 """Messages indexed per transaction."""
 MAX_FOUND = 1_000
@@ -64,8 +66,7 @@ class MessageKeys:
         commits = 0
         while not self._closing.is_set():
             try:
-                # Busy means that somebody else has committed since the last look.
-                while self._writer.commits == commits and self.is_behind and not self._closing.is_set():
+                while self._writer.commits - commits < BUSY and self.is_behind and not self._closing.is_set():
                     await self.follow()
                     commits += 1
                 commits = self._writer.commits

@@ -127,7 +127,7 @@ takes = Table(
     Column("last_taken_us", BigInteger),
     Column("visible_us", BigInteger, nullable=False),  # open: when it can be taken again
     Column("settled_us", BigInteger),
-    Column("outcome", Text),  # acked, retried, dead
+    Column("outcome", Text),  # acked, retried, dead, passed
     Index("takes_open", "group_name", sqlite_where=text("settled_us IS NULL")),
     sqlite_with_rowid=False,
 )

@@ -174,7 +174,8 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
         await send(broker, level=3)
         commit = broker.writer.commit
 
-        async def failing(_work: object) -> None:
+        async def failing(_work: object, *, alone: bool) -> None:
+            assert alone
             raise StoreUnavailableError("no space left")
 
         await broker.advance_clock(1 * S)
@@ -230,3 +231,21 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
         await send(broker, "later", level=2)
     async with running_broker(tmp_path, clock="x1000000") as broker:
         assert bodies(await receive(broker, wait_s=20)) == ["later"]
+
+
+async def test_what_is_sent_during_a_move_is_delivered_at_its_due_time(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker, level=18)
+        for _ in range(20):
+            await asyncio.gather(broker.advance_clock(7200 * S), send(broker, level=1), send(broker, level=5))
+        await broker.advance_clock(7200 * S)
+    late = "SELECT count(*) AS count, sum(delivered_us != due_us) AS late FROM deliveries"
+    assert rows(tmp_path, late) == [{"count": 41, "late": 0}]
+
+
+async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        due_us = (await send(broker, level=7)).stored.due_us
+    async with running_broker(tmp_path) as broker:
+        assert broker.pending.next_due_us == due_us
+        assert broker.pending.levels()[6].next_due_us == due_us

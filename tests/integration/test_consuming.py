@@ -10,7 +10,13 @@ from emulator.broker.broker import Broker
 from emulator.broker.filters import TagFilter
 from emulator.broker.pull import PullStatus
 from emulator.broker.receipts import Taken
-from emulator.errors import GroupNotFoundError, InvalidArgumentError, QueueNotFoundError, StoreBusyError
+from emulator.errors import (
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NoPermissionError,
+    QueueNotFoundError,
+    StoreBusyError,
+)
 from emulator.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, Message, decode_properties
 from emulator.store import writer
 from emulator.store.writer import Work
@@ -509,3 +515,86 @@ async def test_lag_counts_what_a_group_has_not_finished() -> None:
         assert place.lag == 5
         await acknowledge(broker, taken[:2])
         assert place.lag == 3
+
+
+# What an audit found
+
+
+async def test_the_retry_topic_can_be_received_from_itself() -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        await give_back(broker, await receive(broker))
+        await broker.advance_clock(10 * S)
+        assert len(await receive(broker, topic=RETRY, invisible_us=5 * S)) == 1
+        await broker.advance_clock(5 * S)
+        assert len(await receive(broker, topic=RETRY)) == 1
+
+
+async def test_a_message_full_of_properties_can_be_retried_and_given_up() -> None:
+    async with running_broker() as broker:
+        await broker.groups.put(GROUP, 1, 1)
+        await send(broker, filler="x" * 32_600)
+        assert (await give_back(broker, await receive(broker))).failed == []
+        await broker.advance_clock(10 * S)
+        assert len(await receive(broker, invisible_us=1 * S)) == 1
+        await send(broker, "delayed", level=1)
+        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert len(await visible(broker, DLQ)) == 1
+
+
+async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        old = await receive(broker, invisible_us=1 * S)
+        await broker.advance_clock(1 * S)
+        refused = []
+
+        async def commit_after_the_old_one_is_used(work: Work) -> Any:
+            monkeypatch.undo()
+            refused.extend((await acknowledge(broker, old)).failed)
+            return await broker.writer.commit(work)
+
+        monkeypatch.setattr(broker.writer, "commit", commit_after_the_old_one_is_used)
+        new = await receive(broker)
+        assert len(refused) == 1
+        assert (await acknowledge(broker, new)).failed == []
+
+
+async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        [taken] = await receive(broker, invisible_us=1 * S)
+        commit = broker.writer.commit
+
+        async def commit_slowly(work: Work) -> Any:
+            done = await commit(lambda batch: (work(batch), broker.receipts.next_due_us())[1])
+            assert done == taken.visible_us + 4 * S
+            monkeypatch.undo()
+            return await commit(lambda _: None)
+
+        monkeypatch.setattr(broker.writer, "commit", commit_slowly)
+        await broker.receipts.extend(GROUP, [taken.handle], 5 * S)
+        await broker.advance_clock(2 * S)
+        assert await receive(broker) == []
+
+
+async def test_a_group_can_be_given_more_retry_queues() -> None:
+    async with running_broker() as broker:
+        await send(broker)
+        await give_back(broker, await receive(broker))
+        await broker.groups.put(GROUP, 16, 5)
+        await send(broker)
+        await give_back(broker, await receive(broker))
+        assert broker.topics.get(RETRY).read_queues == 5
+
+
+async def test_what_no_client_may_do_with_the_brokers_own_topics() -> None:
+    async with running_broker(auto_create_groups=False) as broker:
+        with pytest.raises(NoPermissionError):
+            await receive(broker, topic="SCHEDULE_TOPIC_XXXX", group="TOOLS_CONSUMER")
+        with pytest.raises(GroupNotFoundError):
+            await send(broker, topic="%RETRY%nobody")

@@ -49,6 +49,7 @@ async def test_limits_are_refused_by_field(api: Api, path: str, body: dict[str, 
 
 
 async def test_names_with_percent_signs_are_encoded_in_paths(api: Api) -> None:
+    await api.ok("PUT", "/v1/groups/g")
     await api.send("%25RETRY%25g")
     assert (await api.ok("GET", "/v1/topics/%25RETRY%25g"))["name"] == "%RETRY%g"
     # "%41" stands for itself here, not for "A".

@@ -113,3 +113,13 @@ async def test_offsets_beyond_the_queue_are_clamped_to_it(tmp_path: Path) -> Non
         await send(broker, "next", level=1)
         await broker.advance_clock(1 * S)
         assert bodies(await visible(broker)) == ["next"]
+
+
+async def test_rocketmq4_saves_at_its_own_instants_also_after_a_quiet_time(tmp_path: Path) -> None:
+    saved = "SELECT next_offset FROM delay_offsets WHERE level = 4"
+    async with running_broker(tmp_path, profile="rocketmq4") as broker:
+        await send(broker, level=4)
+        assert (await broker.advance_clock(35 * S)).fired == 1
+        assert rows(tmp_path, saved) == []
+        await broker.advance_clock(5 * S)
+        assert rows(tmp_path, saved) == [{"next_offset": 1}]

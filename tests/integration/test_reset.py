@@ -112,3 +112,19 @@ async def test_a_waiting_receiver_survives_a_reset() -> None:
         await broker.reset.all()
         await send(broker, "after")
         assert bodies(await receiver) == ["after"]
+
+
+async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> None:
+    async with running_broker() as broker:
+        for topic in (TOPIC, "other"):
+            for fate in (0, 0, -1):
+                await send(broker, topic=topic)
+                await give_back(broker, await receive(broker, topic=topic), fate)
+            await broker.advance_clock(10 * S)
+            [_, retried] = await receive(broker, topic=topic)
+            await give_back(broker, [retried])
+        await broker.reset.topic(TOPIC)
+        await broker.advance_clock(3600 * S)
+        assert await receive(broker) == []
+        assert len(await receive(broker, topic="other")) == 2
+        assert len(await visible(broker, f"%DLQ%{GROUP}")) == 1

@@ -83,7 +83,7 @@ async def test_with_automatic_creation_off_a_topic_must_exist() -> None:
         ("ü", "illegal characters"),
         ("a\n", "illegal characters"),
         ("x" * 128, "The specified topic is longer than topic max length."),
-        ("%RETRY%" + "x" * 256, "longer than"),
+        ("%DLQ%" + "x" * 258, "longer than"),
     ],
 )
 async def test_bad_names_are_refused_in_upstreams_words(name: str, remark: str) -> None:
@@ -96,10 +96,11 @@ async def test_bad_names_are_refused_in_upstreams_words(name: str, remark: str) 
             with pytest.raises(InvalidArgumentError) as caught:
                 await refused
             assert caught.value.field == "topic"
-            assert remark in caught.value.allowed
+            assert remark in str(caught.value)
+            assert caught.value.allowed.startswith("1 to 127 characters of a-z, ")
 
 
-@pytest.mark.parametrize("name", ["x" * 127, "%RETRY%" + "x" * 255, "A|b%c-d_9"])
+@pytest.mark.parametrize("name", ["x" * 127, "%DLQ%" + "x" * 255, "A|b%c-d_9"])
 async def test_names_up_to_their_limits_are_taken(name: str) -> None:
     async with running_broker() as broker:
         await send(broker, topic=name)

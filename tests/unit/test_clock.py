@@ -22,7 +22,14 @@ class Ticks:
 
 @pytest.mark.parametrize(
     ("rate", "mode", "elapsed_us"),
-    [(0, "manual", 0), (1, "real", 2_500_000), (60, "x60", 150_000_000), (0.5, "x0.5", 1_250_000)],
+    [
+        (0, "manual", 0),
+        (1, "real", 2_500_000),
+        (60, "x60", 150_000_000),
+        (0.5, "x0.5", 1_250_000),
+        (1234.5678, "x1234.5678", 3_086_419_500),
+        (1_000_000, "x1000000", 2_500_000_000_000),
+    ],
 )
 def test_a_clock_runs_at_its_rate(rate: float, mode: str, elapsed_us: int) -> None:
     ticks = Ticks()
@@ -111,8 +118,36 @@ HOUR_US = 3600 * US_PER_S
             "manual",
             START_US + 5,
             Mark("real", START_US, START_US),
+            WALL_US,
+            id="manual after real: where that clock would be now",
+        ),
+        pytest.param(
+            "manual",
             START_US + 5,
-            id="manual after real: the latest instant that is stored",
+            Mark("x1000", START_US, START_US + 5),
+            START_US + 5 + 1000 * HOUR_US,
+            id="manual after scaled: where that clock would be now",
+        ),
+        pytest.param(
+            "real",
+            START_US + 5,
+            Mark("x1000", START_US, START_US),
+            START_US + 1000 * HOUR_US,
+            id="real after scaled: where that clock would be now",
+        ),
+        pytest.param(
+            "x60",
+            START_US,
+            Mark("real", START_US, START_US + 2 * HOUR_US),
+            WALL_US + 2 * HOUR_US,
+            id="scaled after a real one that was moved: where that clock would be now",
+        ),
+        pytest.param(
+            "real",
+            START_US,
+            Mark("x0.5", START_US, START_US),
+            WALL_US,
+            id="real after a slow one: the wall clock",
         ),
         pytest.param(
             "real",
@@ -132,3 +167,17 @@ HOUR_US = 3600 * US_PER_S
 )
 def test_where_a_clock_starts(mode: str, last_us: int, mark: Mark | None, expected_us: int) -> None:
     assert start_instant_us(mode, WALL_US, last_us, mark) == expected_us
+
+
+@given(
+    st.sampled_from(["real", "manual", "x0.1", "x60", "x1234.5678", "x1000000"]),
+    st.sampled_from(["real", "manual", "x0.1", "x60", "x1234.5678", "x1000000"]),
+    st.integers(0, 10**12),
+    st.integers(0, 10**12),
+)
+def test_no_restart_sets_a_clock_back(mode: str, new_mode: str, moved_us: int, elapsed_us: int) -> None:
+    ticks = Ticks()
+    clock = Clock(rate_of(mode), START_US + moved_us, ticks)
+    mark = Mark(clock.mode, START_US, clock.now_us())
+    ticks.now_us += elapsed_us
+    assert start_instant_us(new_mode, START_US + elapsed_us, mark.at_us, mark) >= clock.now_us()

@@ -5,10 +5,15 @@ from pathlib import Path
 
 import pytest
 
+from emulator import DEFAULT_URL
 from emulator.errors import SettingError
 from emulator.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
 
 MINUTE_US = 60_000_000
+
+
+def test_clients_look_for_a_broker_where_the_defaults_put_it() -> None:
+    assert f"http://{Settings().host}:{Settings().http_port}" == DEFAULT_URL
 
 
 @pytest.fixture
@@ -207,12 +212,35 @@ def test_the_file_declares_topics_and_groups(config: Path) -> None:
     [
         ("topics = 1", r"setting topics is 1; allowed: \[\[topics\]\] tables"),
         ("topics = ['orders']", r"setting topics is .*; allowed: \[\[topics\]\] tables"),
-        ("[[groups]]", r"setting name is missing; .* \[\[groups\]\] number 1 in .*mocketmq\.toml"),
-        ("[[topics]]\nname = 'a'\nperm = 'x'", r"setting perm is 'x'; allowed: rw or r or w .* number 1 in"),
-        ("[[topics]]\nname = 'a'\ncolour = 1", "setting colour is unknown; allowed: name, read_queues, "),
+        ("[[groups]]", r"setting groups\[0\]\.name is missing; allowed: 1 to 255 char.*mocketmq\.toml\)"),
+        ("[[topics]]\nname = 'a'\nperm = 'x'", r"setting topics\[0\]\.perm is 'x'; allowed: rw or r or w \("),
+        (
+            "[[topics]]\nname = 'a'\ncolour = 1",
+            r"setting topics\[0\]\.colour is unknown; allowed: name, read_",
+        ),
         (
             "[[topics]]\nname = 'a'\n[[topics]]\nname = 'a'",
-            "setting name is 'a'; .* declared once .* number 2",
+            r"setting topics\[1\]\.name is 'a'; allowed: a name that is declared once \(",
+        ),
+        (
+            "[[topics]]\nname = 'a'\n[[topics]]\nname = 'b'\nread_queues = 0",
+            r"setting topics\[1\]\.read_queues is 0; allowed: a whole number from 1 to 1024 \(",
+        ),
+        (
+            "[[groups]]\nname = 'a'\nretry_queues = 65",
+            r"setting groups\[0\]\.retry_queues is 65; allowed: a whole number from 1 to 64 \(",
+        ),
+        (
+            "[[topics]]\nname = 'a.b'",
+            r"setting topics\[0\]\.name is 'a\.b'; allowed: 1 to 127 characters of .*mocketmq\.toml\)",
+        ),
+        (
+            "[[topics]]\nname = 'SCHEDULE_TOPIC_XXXX'",
+            r"setting topics\[0\]\.name is 'SCHEDULE_TOPIC_XXXX'; .*not the name of a system topic \(",
+        ),
+        (
+            "[[groups]]\nname = ''",
+            r"setting groups\[0\]\.name is ''; allowed: 1 to 255 characters of .*mocketmq\.toml\)",
         ),
     ],
 )

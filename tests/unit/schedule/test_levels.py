@@ -43,6 +43,10 @@ def test_a_level_that_is_no_longer_in_the_table_has_one_second() -> None:
         ("1s,5s", 1, "1s,5s"),
         ("٣s", 1, "٣s"),
         ("9999999999999s", 1, "9999999999999s"),
+        ("1s 999999999999d", 2, "999999999999d"),
+        ("36501d", 1, "36501d"),
+        ("-36501d", 1, "-36501d"),
+        ("3153600001s", 1, "3153600001s"),
     ],
 )
 def test_a_bad_token_is_named(text: str, position: int, token: str) -> None:
@@ -50,6 +54,24 @@ def test_a_bad_token_is_named(text: str, position: int, token: str) -> None:
         LevelTable.parse(text)
     assert refused.value.field == "levels"
     assert f"token {position}, '{token}', is not one" in str(refused.value)
+    assert "from -36500d to 36500d" in refused.value.allowed
+
+
+def test_a_bad_token_is_shown_in_part_when_it_is_long() -> None:
+    with pytest.raises(SettingError, match=r"token 1, 'x+…, is not one") as refused:
+        LevelTable.parse("x" * 10_000)
+    assert len(str(refused.value)) < 400
+
+
+def test_delays_and_tables_up_to_their_limits_are_taken() -> None:
+    century_us = 36_500 * 86_400 * US_PER_S
+    assert LevelTable.parse("36500d -36500d 876000h").delays_us == (century_us, -century_us, century_us)
+    assert LevelTable.parse(" ".join(["1s"] * 1_000)).highest == 1_000
+
+
+def test_a_table_of_more_than_1_000_levels_is_refused_with_their_number() -> None:
+    with pytest.raises(SettingError, match=r"setting levels is '1s 1s .*1 to 1000 .*; there are 1001$"):
+        LevelTable.parse(" ".join(["1s"] * 1_001))
 
 
 @pytest.mark.parametrize(

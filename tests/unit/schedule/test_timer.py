@@ -1,13 +1,14 @@
 """The timer: everything in the order of its due time, whichever source it comes from, and nothing early."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from emulator.clock import Clock
 from emulator.errors import ClockError, StoreUnavailableError
 from emulator.schedule import timer as timer_module
-from emulator.schedule.timer import Fired, Timer
+from emulator.schedule.timer import Arrive, Fired, Timer
 
 NOW_US = 1_700_000_000_000_000
 
@@ -39,8 +40,14 @@ class Source:
         return Fired(len(due), due[-1] if due else until_us)
 
 
-async def nothing(_from_us: int, _to_us: int) -> None:
-    pass
+def arriving(clock: Clock) -> Arrive:
+    async def arrive(_from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
+        if is_clear():
+            clock.reach(to_us)
+            return True
+        return False
+
+    return arrive
 
 
 async def test_a_move_fires_all_sources_in_the_order_of_their_due_times() -> None:
@@ -48,7 +55,7 @@ async def test_a_move_fires_all_sources_in_the_order_of_their_due_times() -> Non
     timer = Timer(clock)
     timer.add(Source("a", clock, log, 1, 4, 5, 6, 9))
     timer.add(Source("b", clock, log, 2, 3, 7, 8, 11))
-    move = await timer.move(lambda now_us: now_us + 10, nothing)
+    move = await timer.move(lambda now_us: now_us + 10, arriving(clock))
     assert [due_us for _, due_us in log] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert move == (NOW_US, NOW_US + 10, 9)
 
@@ -59,22 +66,26 @@ async def test_the_next_due_time_is_asked_for_when_it_is_known() -> None:
     source = Source("a", clock, [], 5)
     source.is_read = False
     timer.add(source)
-    move = await timer.move(lambda _: timer.next_due_us() or 0, nothing)
+    move = await timer.move(lambda _: timer.next_due_us() or 0, arriving(clock))
     assert move == (NOW_US, NOW_US + 5, 1)
 
 
-async def test_a_move_is_recorded_before_it_is_answered() -> None:
-    recorded = []
+async def test_a_move_arrives_only_when_nothing_is_due_before() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    timer = Timer(clock)
+    arrivals: list[tuple[int, int, bool]] = []
 
-    async def record(from_us: int, to_us: int) -> None:
-        recorded.append((from_us - NOW_US, to_us - NOW_US))
+    async def arrive(from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
+        if not arrivals:
+            timer.add(Source("sent meanwhile", clock, log, 3))
+        arrivals.append((from_us - NOW_US, to_us - NOW_US, is_clear()))
+        return is_clear()
 
-    timer = Timer(Clock(0, NOW_US))
-    await timer.move(lambda now_us: now_us + 7, record)
-    assert recorded == [(0, 7)]
+    assert (await timer.move(lambda now_us: now_us + 7, arrive)).fired == 1
+    assert arrivals == [(0, 7, False), (0, 7, True)]
     with pytest.raises(ClockError):
-        await timer.move(lambda now_us: now_us - 1, record)
-    assert recorded == [(0, 7)]
+        await timer.move(lambda now_us: now_us - 4, arrive)
+    assert len(arrivals) == 2
 
 
 async def test_a_running_timer_fires_by_itself_and_never_early() -> None:
