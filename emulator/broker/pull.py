@@ -13,11 +13,10 @@ from emulator.errors import InvalidArgumentError, QueueNotFoundError
 from emulator.message import StoredMessage
 from emulator.schedule.ledger import Ledger
 from emulator.store.database import Database
-from emulator.store.messages import Span, messages_in
+from emulator.store.messages import SCAN, Span, messages_in
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
-SCAN = 10_000
 _PASSED = (
     "UPDATE takes SET settled_us = ?, outcome = 'passed'"
     " WHERE group_name = ? AND commit_offset = ? AND settled_us IS NULL"

@@ -13,31 +13,29 @@ it is answered, so a kill forgets no acknowledgement and no receipt.
 """
 
 import asyncio
-import heapq
-import zlib
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from emulator.broker.expiries import Expiries
 from emulator.broker.filters import EVERYTHING, TagFilter
 from emulator.broker.groups import Group, Groups, Take
+from emulator.broker.handles import find_take, handle_of
 from emulator.broker.polls import Patience, Polls
 from emulator.broker.retries import Retries, Retry
 from emulator.broker.topics import Topic, Topics
-from emulator.clock import LATEST_US, US_PER_MS, Clock
+from emulator.clock import LATEST_US, Clock
 from emulator.errors import ReceiptError
 from emulator.failpoint import pass_point
 from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties, retry_topic
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.timer import Fired
 from emulator.store.database import Database
-from emulator.store.messages import Span, messages_at, messages_in
+from emulator.store.messages import SCAN, Span, messages_at, messages_in
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
 MAX_MESSAGES = 256
-SCAN = 10_000
-"""Offsets looked through at once for messages that pass a filter."""
 EXPIRY_BATCH = 500
 
 _TAKE = (
@@ -96,10 +94,7 @@ class Receipts:
         self._polls = polls
         self._ledger = ledger
         self._retries = retries
-        self._changed = changed
-        # A heap; a take that was settled or extended since leaves its old entry behind.
-        self._expiries: list[tuple[int, int, str, Group]] = []
-        self._crowded = EXPIRY_BATCH  # at this length the heap is rid of old entries
+        self._expiries = Expiries(changed)
         self._abandoned: set[asyncio.Task[list[Taken]]] = set()
 
     async def load(self) -> None:
@@ -132,7 +127,7 @@ class Receipts:
                 is_saved=True,
             )
             group.open(take)
-            self._expect_expiry(group, take)
+            self._expiries.expect(group, take)
 
     # Receive
 
@@ -218,7 +213,7 @@ class Receipts:
         for take in left:
             self._polls.wake(take.place.queue.topic)
         return [
-            Taken(message, take.topic, _handle(group, take), take.times, take.visible_us)
+            Taken(message, take.topic, handle_of(group, take), take.times, take.visible_us)
             for message, take in chosen
         ]
 
@@ -333,7 +328,7 @@ class Receipts:
             settled = Settled([], [])
             for handle in handles:
                 try:
-                    take = self._find(group, handle, batch.now_us)
+                    take = find_take(group, handle, batch.now_us)
                 except ReceiptError as error:
                     settled.failed.append((handle, error))
                     continue
@@ -358,7 +353,7 @@ class Receipts:
         retries: dict[str, Retry] = {}
         for handle in handles:
             try:
-                take = self._find(group, handle, self._clock.now_us())
+                take = find_take(group, handle, self._clock.now_us())
             except ReceiptError as error:
                 settled.failed.append((handle, error))
                 continue
@@ -373,7 +368,7 @@ class Receipts:
         def work(batch: Batch) -> None:
             for handle, retry in retries.items():
                 try:
-                    take = self._find(group, handle, batch.now_us)
+                    take = find_take(group, handle, batch.now_us)
                 except ReceiptError as error:
                     settled.failed.append((handle, error))
                     continue
@@ -393,7 +388,7 @@ class Receipts:
             settled = Settled([], [])
             for handle in handles:
                 try:
-                    take = self._find(group, handle, batch.now_us)
+                    take = find_take(group, handle, batch.now_us)
                 except ReceiptError as error:
                     settled.failed.append((handle, error))
                     continue
@@ -416,19 +411,6 @@ class Receipts:
 
         await self._writer.commit(work)
 
-    def _find(self, group: Group, handle: str, now_us: int) -> Take:
-        commit_offset, times, check = _parse(handle)
-        take = group.takes.get(commit_offset)
-        if take is None or check != _group_check(group) or take.is_settling or times > take.times:
-            raise ReceiptError(
-                f"receipt {handle!r} is not one that group {group.name} can settle:"
-                " it was settled before, or was not given to this group"
-            )
-        if times < take.times or take.is_available or take.is_reserved or take.visible_us <= now_us:
-            when = f"at {take.visible_us // US_PER_MS} ms" if times == take.times else "and was taken again"
-            raise ReceiptError(f"receipt {handle!r} has expired: the message became visible again {when}")
-        return take
-
     def _settle(self, batch: Batch, group: Group, take: Take, outcome: str) -> None:
         batch.execute(_SETTLE, (batch.now_us, outcome, group.name, take.commit_offset))
         take.is_settling = True
@@ -437,7 +419,7 @@ class Receipts:
 
     def _unsettle(self, group: Group, take: Take) -> None:
         take.is_settling = False
-        self._expect_expiry(group, take)
+        self._expiries.expect(group, take)
 
     def _set_visible(self, batch: Batch, group: Group, take: Take, visible_us: int, times: int) -> None:
         batch.execute(_EXTEND, (visible_us, times, group.name, take.commit_offset))
@@ -447,42 +429,17 @@ class Receipts:
 
     def _show_from(self, group: Group, take: Take, visible_us: int, times: int) -> None:
         take.visible_us, take.times, take.is_reserved = visible_us, times, False
-        self._expect_expiry(group, take)
+        self._expiries.expect(group, take)
 
     # What runs out
 
-    def _expect_expiry(self, group: Group, take: Take) -> None:
-        heapq.heappush(self._expiries, (take.visible_us, take.commit_offset, group.name, group))
-        if len(self._expiries) > self._crowded:
-            self._expiries = [entry for entry in self._expiries if self._expiring(*entry)]
-            heapq.heapify(self._expiries)
-            self._crowded = 2 * len(self._expiries) + EXPIRY_BATCH
-        if self._expiries[0][1] == take.commit_offset:
-            self._changed()
-
     def next_due_us(self) -> int | None:
         """When the next receipt runs out."""
-        expiries = self._expiries
-        while expiries and self._expiring(*expiries[0]) is None:
-            heapq.heappop(expiries)
-        return expiries[0][0] if expiries else None
-
-    def _expiring(self, visible_us: int, commit_offset: int, _name: str, group: Group) -> Take | None:
-        take = group.takes.get(commit_offset)
-        if take is None or take.visible_us != visible_us or take.is_available or take.is_settling:
-            return None
-        return take
+        return self._expiries.next_us()
 
     async def fire(self, until_us: int) -> Fired:
         """Make visible what was not settled in time; what ran out once too often is a dead letter."""
-        expired: list[tuple[Group, Take]] = []
-        while (
-            len(expired) < EXPIRY_BATCH and (due_us := self.next_due_us()) is not None and due_us <= until_us
-        ):
-            entry = heapq.heappop(self._expiries)
-            take = self._expiring(*entry)
-            if take is not None:
-                expired.append((entry[-1], take))
+        expired = self._expiries.pop(until_us, EXPIRY_BATCH)
         if not expired:
             return Fired(0, until_us)
         last_us = expired[-1][1].visible_us
@@ -495,7 +452,7 @@ class Receipts:
             await self._bury(dead)
         except BaseException:
             for group, take in expired:
-                self._expect_expiry(group, take)
+                self._expiries.expect(group, take)
             raise
         for group, take in expired:
             # While the dead were buried, it may have been settled or extended.
@@ -534,19 +491,3 @@ def _known_topic(queue: Queue, properties: str) -> str:
     if not queue.topic.startswith("%RETRY%"):
         return queue.topic
     return decode_properties(properties).get(RETRY_TOPIC, queue.topic)
-
-
-def _group_check(group: Group) -> int:
-    return zlib.crc32(group.name.encode())
-
-
-def _handle(group: Group, take: Take) -> str:
-    return f"{take.commit_offset:x}-{take.times:x}-{_group_check(group):x}"
-
-
-def _parse(handle: str) -> tuple[int, int, int]:
-    try:
-        commit_offset, times, check = (int(part, 16) for part in handle.split("-"))
-    except ValueError:
-        raise ReceiptError(f"receipt {handle[:80]!r} is not one that this broker gave out") from None
-    return commit_offset, times, check

@@ -4,25 +4,20 @@ Never removed is what still waits for its due time. Age counts in real time, so 
 clock by forty days does not lose what it has sent.
 """
 
-import asyncio
-import logging
 from functools import partial
 from typing import Any
 
 from emulator.broker.groups import Groups
 from emulator.broker.topics import Topics
 from emulator.clock import rate_of, wall_us
-from emulator.errors import EmulatorError
 from emulator.schedule.level_queues import LevelQueues
+from emulator.store.chore import Chore
 from emulator.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from emulator.store.database import Database
 from emulator.store.message_keys import UNINDEX, keys_of
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
-log = logging.getLogger(__name__)
-
-INTERVAL_S = 60.0
 STEP = 1_000
 """Messages removed per transaction."""
 
@@ -49,8 +44,11 @@ _REMOVE = (
 )
 
 
-class Retention:
-    """Owns the task that removes messages older than ``age_us`` or beyond ``max_bytes``; 0 keeps all."""
+class Retention(Chore):
+    """Removes messages older than ``age_us`` or beyond ``max_bytes``, every minute; 0 keeps all."""
+
+    name = "retention"
+    interval_s = 60.0
 
     def __init__(
         self,
@@ -63,6 +61,7 @@ class Retention:
         age_us: int,
         max_bytes: int,
     ) -> None:
+        super().__init__()
         self._database = database
         self._writer = writer
         self._topics = topics
@@ -70,40 +69,15 @@ class Retention:
         self._levels = levels
         self._age_us = age_us
         self._max_bytes = max_bytes
-        self._closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
 
-    def start(self) -> asyncio.Task[None]:
-        """Begin to sweep, every minute."""
-        self._task = asyncio.create_task(self._run(), name="retention")
-        return self._task
-
-    async def close(self) -> None:
-        """Stop after the step that is under way. May be called twice."""
-        self._closing.set()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        while not self._closing.is_set():
-            try:
-                await self.sweep()
-            except EmulatorError as error:
-                log.warning("old messages could not be removed: %s", error)
-            try:
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._closing.wait()
-            except TimeoutError:
-                continue
-
-    async def sweep(self) -> int:
+    async def turn(self) -> int:
         """Remove what is too old or too much; how many messages that were."""
         removed = 0
         if self._age_us:
             end = await self._first_since(await self._instant_at(wall_us() - self._age_us))
-            while (step := await self._remove_oldest(end)) and not self._closing.is_set():
+            while (step := await self._remove_oldest(end)) and not self.is_closing:
                 removed += step
-        while self._max_bytes and not self._closing.is_set():
+        while self._max_bytes and not self.is_closing:
             [(size,)] = await self._database.rows(_BYTES)
             end = self._writer.next_commit_offset if size > self._max_bytes else 0
             step = await self._remove_oldest(end)

@@ -5,20 +5,15 @@ upstream's index service does, this one follows behind: in the background while 
 on demand before each look-up, so that a look-up always sees everything that was stored before it.
 """
 
-import asyncio
 import hashlib
-import logging
 from collections.abc import Callable, Collection
 
-from emulator.errors import EmulatorError
 from emulator.message import KEYS, StoredMessage, decode_properties
+from emulator.store.chore import Chore
 from emulator.store.database import Database
 from emulator.store.messages import messages_at
 from emulator.store.writer import Batch, Writer
 
-log = logging.getLogger(__name__)
-
-INTERVAL_S = 1.0
 BUSY = 20
 """Commits of others since the last look from which on the writer is left alone."""
 STEP = 1_000
@@ -41,42 +36,25 @@ _FOLLOW = (
 )
 
 
-class MessageKeys:
-    """The index and how far it has followed (``indexed_to``, a commit offset). Owns the task that follows."""
+class MessageKeys(Chore):
+    """The index and how far it has followed (``indexed_to``, a commit offset)."""
+
+    name = "the index by key"
+    interval_s = 1.0
 
     def __init__(self, database: Database, writer: Writer, indexed_to: int) -> None:
+        super().__init__()
         self.indexed_to = indexed_to
         self._database = database
         self._writer = writer
-        self._closing = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
+        self._commits = 0
 
-    def start(self) -> asyncio.Task[None]:
-        """Begin to follow in the background."""
-        self._task = asyncio.create_task(self._run(), name="message keys")
-        return self._task
-
-    async def close(self) -> None:
-        """Stop after the step that is under way. May be called twice."""
-        self._closing.set()
-        if self._task is not None:
-            await asyncio.gather(self._task, return_exceptions=True)
-
-    async def _run(self) -> None:
-        commits = 0
-        while not self._closing.is_set():
-            try:
-                while self._writer.commits - commits < BUSY and self.is_behind and not self._closing.is_set():
-                    await self.follow()
-                    commits += 1
-                commits = self._writer.commits
-            except EmulatorError as error:
-                log.warning("the index by key could not be written: %s", error)
-            try:
-                async with asyncio.timeout(INTERVAL_S):
-                    await self._closing.wait()
-            except TimeoutError:
-                continue
+    async def turn(self) -> None:
+        """Follow to the end, unless others are busy writing."""
+        while self._writer.commits - self._commits < BUSY and self.is_behind and not self.is_closing:
+            await self.follow()
+            self._commits += 1
+        self._commits = self._writer.commits
 
     @property
     def is_behind(self) -> bool:

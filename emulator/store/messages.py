@@ -9,6 +9,8 @@ from emulator.store.queues import Queue
 
 MAX_AT_ONCE = 500
 """Parameters in one IN list."""
+SCAN = 10_000
+"""Offsets of one queue looked through at once for messages that pass a filter."""
 
 _SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
 

@@ -54,7 +54,7 @@ async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
         broker.levels,
         age_us=age_us,
         max_bytes=max_bytes,
-    ).sweep()
+    ).turn()
 
 
 async def test_age_counts_in_real_time_however_the_clock_is_moved(wall: Wall) -> None:

@@ -49,7 +49,7 @@ async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
 
 
 async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_keys, "INTERVAL_S", 0.001)
+    monkeypatch.setattr(MessageKeys, "interval_s", 0.001)
     async with running_broker(tmp_path) as broker:
         await send(broker, KEYS="a b", queue=0)
         keys = keys_of_broker(broker)
