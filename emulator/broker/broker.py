@@ -14,7 +14,7 @@ from emulator.broker.receipts import Receipts
 from emulator.broker.reset import Reset
 from emulator.broker.topics import Topic, Topics
 from emulator.clock import Clock
-from emulator.errors import ClockError, IllegalMessageError
+from emulator.errors import ClockError, GroupNotFoundError, IllegalMessageError
 from emulator.message import RETRY_PREFIX, Draft, Message, StoredMessage, draft, mark_parked
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.timer import Arrive, Timer
@@ -110,7 +110,10 @@ class Broker:
 
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):
-            await self.groups.for_use(message.topic.removeprefix(RETRY_PREFIX))  # sheet 6.4
+            group = message.topic.removeprefix(RETRY_PREFIX)
+            if not group:
+                raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
+            await self.groups.for_use(group)  # sheet 6.4
         return await self.topics.for_send(message.topic)
 
     def _judge(self, topic: Topic, message: Message) -> tuple[Queue, int, Draft]:
