@@ -13,7 +13,7 @@ it is answered, so a kill forgets no acknowledgement and no receipt.
 """
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -326,12 +326,7 @@ class Receipts:
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
-            for handle in handles:
-                try:
-                    take = find_take(group, handle, batch.now_us)
-                except ReceiptError as error:
-                    settled.failed.append((handle, error))
-                    continue
+            for handle, take in _valid(group, handles, batch.now_us, settled):
                 self._settle(batch, group, take, "acked")
                 if take.is_delayed:
                     self._ledger.acked(batch, take.commit_offset)
@@ -351,12 +346,7 @@ class Receipts:
         group = self._groups.get(group_name)
         settled = Settled([], [])
         retries: dict[str, Retry] = {}
-        for handle in handles:
-            try:
-                take = find_take(group, handle, self._clock.now_us())
-            except ReceiptError as error:
-                settled.failed.append((handle, error))
-                continue
+        for handle, take in _valid(group, handles, self._clock.now_us(), settled):
             message = (await messages_at(self._database, [take.commit_offset])).get(take.commit_offset)
             if message is None:
                 settled.failed.append(
@@ -366,12 +356,8 @@ class Receipts:
             retries[handle] = await self._retries.prepare(group, message, delay_level)
 
         def work(batch: Batch) -> None:
-            for handle, retry in retries.items():
-                try:
-                    take = find_take(group, handle, batch.now_us)
-                except ReceiptError as error:
-                    settled.failed.append((handle, error))
-                    continue
+            for handle, take in _valid(group, retries, batch.now_us, settled):
+                retry = retries[handle]
                 self._retries.append(batch, retry)
                 self._settle(batch, group, take, "dead" if retry.is_dead else "retried")
                 settled.done.append(handle)
@@ -386,12 +372,7 @@ class Receipts:
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
-            for handle in handles:
-                try:
-                    take = find_take(group, handle, batch.now_us)
-                except ReceiptError as error:
-                    settled.failed.append((handle, error))
-                    continue
+            for handle, take in _valid(group, handles, batch.now_us, settled):
                 self._set_visible(batch, group, take, batch.now_us + invisible_us, take.times)
                 settled.done.append(handle)
             return settled
@@ -485,6 +466,17 @@ class Receipts:
     async def close(self) -> None:
         """Wait until what cancelled receivers had taken is given back."""
         await asyncio.gather(*self._abandoned, return_exceptions=True)
+
+
+def _valid(group: Group, handles: Iterable[str], now_us: int, settled: Settled) -> Iterator[tuple[str, Take]]:
+    """The takes of the handles that are valid when their turn comes; the others are noted as failed."""
+    for handle in handles:
+        try:
+            take = find_take(group, handle, now_us)
+        except ReceiptError as error:
+            settled.failed.append((handle, error))
+        else:
+            yield handle, take
 
 
 def _known_topic(queue: Queue, properties: str) -> str:
