@@ -3,6 +3,7 @@ PYTHON ?= python3
 ARGS ?=
 
 BIN := .venv/bin
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
@@ -46,6 +47,7 @@ lock: $(UV)  ## resolve pyproject.toml into both lock files (ARGS=--upgrade for 
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
+	@rm -rf tests/clients/node/node_modules
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is younger than its lock exactly when the environment holds what the lock says.
@@ -55,16 +57,30 @@ clean:  ## remove .venv, caches and builds; data directories stay
 
 # The development lock contains the runtime lock, so it renews both stamps.
 .venv/.dev: requirements-dev.lock pyproject.toml
+	$(call environment)
+	$(call install-from-source,setuptools)
+	$(call install-from-source,mq-http-sdk)
 	$(call install,requirements-dev.lock)
 	@touch .venv/.runtime $@
 
 # pip appears last in a new environment: without it, an earlier attempt was interrupted.
-define install
+define environment
 	@$(require-python)
 	@test -x $(BIN)/pip || { echo "Making .venv …"; $(PYTHON) -m venv --clear .venv; }
+endef
+
+define install
+	$(call environment)
 	@echo "Installing $(1) into .venv …"
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes -r $(1)
-	@$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation -e .
+	@$(PIP) --require-hashes -r $(1)
+	@$(PIP) --no-deps --no-build-isolation -e .
+endef
+
+# mq-http-sdk exists as source only. Built in .venv, by the lock's setuptools: pip alone would fetch any.
+define install-from-source
+	@mkdir -p build
+	@sed -n '/^$(1)==/,/[^\\]$$/p' requirements-dev.lock >build/$(1).txt
+	@$(PIP) --no-deps --no-build-isolation --require-hashes -r build/$(1).txt
 endef
 
 require-python = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \

@@ -3,14 +3,22 @@
 import asyncio
 import logging
 import platform
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from pathlib import Path
 
+from compat import address_discovery
+from compat.aliyun_http import door as aliyun_http
+from compat.delay_directory import DelayDirectory
+from compat.dongwo import Dongwo, Scans
+from compat.memory_directory import MemoryDirectory
+from compat.second_directories import SecondDirectories, exact
+from compat.start_deliver_time import StartDeliverTime
 from emulator import __version__
 from emulator.broker.broker import Broker
 from emulator.broker.groups import Groups
+from emulator.broker.intake import Intake
 from emulator.broker.lives import Lives
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
@@ -20,9 +28,12 @@ from emulator.broker.reset import Reset
 from emulator.broker.retention import Retention
 from emulator.broker.retries import Retries
 from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
+from emulator.broker.transactions import Transactions
 from emulator.clock import Clock, rate_of, start_instant_us, wall_us
+from emulator.errors import StoreUnavailableError
+from emulator.http_api.door import Door, Listener
 from emulator.http_api.server import HttpServer
-from emulator.message import SCHEDULE_TOPIC
+from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.level_queues import LevelQueues, load_levels
 from emulator.schedule.levels import LevelTable
@@ -39,6 +50,7 @@ log = logging.getLogger(__name__)
 
 SCHEDULE_QUEUES = 18
 """Level queues that exist even when the table is shorter, as upstream."""
+_ALIYUN_PORT = "aliyun_port"
 STORE_PORT = 10_911
 """The port in message ids: where upstream's broker listens."""
 
@@ -60,6 +72,11 @@ class Emulator:
         """Where the JSON API listens."""
         return self.http.url
 
+    @property
+    def aliyun_url(self) -> str | None:
+        """Where Aliyun's HTTP protocol listens by itself; the JSON API's port serves it as well."""
+        return self.http.more_urls.get(_ALIYUN_PORT)
+
 
 @asynccontextmanager
 async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
@@ -74,7 +91,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         database = await Database.open(settings.data, settings.durability)
         stack.push_async_callback(database.close)
         broker, run, tasks = await _build(settings, table, database, stack)
-        http = HttpServer(broker, settings, run)
+        http = HttpServer(broker, settings, run, *_doors(broker, settings))
         stack.push_async_callback(http.close)
         await http.start()
         # Long polls end before the listener waits for its handlers.
@@ -92,7 +109,7 @@ async def _build(
     past = await read_past(database)
     started_wall_us = wall_us()
     started_us = start_instant_us(settings.clock, started_wall_us, past.last_us, past.mark)
-    clock = Clock(rate_of(settings.clock), started_us)
+    clock = Clock(rate_of(settings.clock), started_us, wall_start_us=started_wall_us)
     writer = Writer(database, clock, f"127.0.0.1:{STORE_PORT}", past.next_commit_offset, past.last_store_us)
     stack.push_async_callback(writer.close)
     run = past.run + 1
@@ -120,6 +137,7 @@ async def _build(
         level_queues,
         PERM_READ | PERM_WRITE,
     )
+    await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
     for declared in settings.topics:
         await topics.put_by_client(
             declared.name, declared.read_queues, declared.write_queues, permission_bits(declared.perm)
@@ -135,16 +153,25 @@ async def _build(
     for warning in warnings:
         log.warning(warning)
     levels = LevelQueues(states, table, profile, clock, database, writer, ledger, topics.queue, timer.changed)
+    timed = _timed_scheme(settings, started_us, clock, database, writer, ledger, topics, timer.changed)
+    stack.push_async_callback(timed.files.close)
+    await timed.load()
     polls = Polls()
     writer.on_arrival(polls.arrived)
     retries = Retries(topics, levels)
     receipts = Receipts(database, writer, clock, topics, groups, polls, ledger, retries, timer.changed)
     await receipts.load()
     await levels.read_ahead()
+    levels.others_due_us, timed.others_due_us = timed.next_due_us, levels.next_due_us
     timer.add(levels)
+    timer.add(timed)
     timer.add(receipts)
+    due_times = StartDeliverTime(clock, settings.start_deliver_time, settings.start_deliver_window_us)
+    intake = Intake(clock, topics, groups, levels, due_times, settings.max_message_bytes)
+    transactions = Transactions(database, writer, clock, topics, groups, levels, timed, intake, receipts)
+    timer.add(transactions)
     keys = MessageKeys(database, writer, past.keys_indexed_to)
-    lives = Lives(database, topics, keys)
+    lives = Lives(database, topics, timed, keys)
     retention = Retention(
         database,
         writer,
@@ -160,7 +187,7 @@ async def _build(
     stack.push_async_callback(retention.close)
     stack.push_async_callback(keys.close)
     stack.push_async_callback(timer.close)
-    tasks = [writer.task, timer.start(), retention.start(), keys.start()]
+    tasks = [writer.task, timer.start(), timed.files.start(), retention.start(), keys.start()]
 
     broker = Broker(
         clock=clock,
@@ -169,13 +196,61 @@ async def _build(
         topics=topics,
         groups=groups,
         levels=levels,
+        timed=timed,
+        intake=intake,
         polls=polls,
         receipts=receipts,
+        transactions=transactions,
         pull=Pull(database, writer, topics, groups, polls, ledger),
-        pending=PendingMessages(database, clock, timer, topics, levels, lives),
+        pending=PendingMessages(clock, timer, topics, levels, timed, lives),
         lives=lives,
-        reset=Reset(database, writer, timer, topics, groups, levels),
+        reset=Reset(database, writer, timer, topics, groups, levels, timed),
         arrive=partial(arrive, writer, clock, run),
-        max_message_bytes=settings.max_message_bytes,
     )
     return broker, run, tasks
+
+
+def _timed_scheme(
+    settings: Settings,
+    started_us: int,
+    clock: Clock,
+    database: Database,
+    writer: Writer,
+    ledger: Ledger,
+    topics: Topics,
+    changed: Callable[[], None],
+) -> SecondDirectories:
+    """Raises StoreUnavailableError when the directory cannot be made."""
+    try:
+        directory = (
+            MemoryDirectory() if settings.data == MEMORY else DelayDirectory(Path(settings.data) / "delay")
+        )
+    except OSError as error:
+        raise StoreUnavailableError(f"the delay directory cannot be made: {error.strerror}") from error
+    make, fires_at = SecondDirectories, exact
+    if settings.start_deliver_time == "dongwo":
+        make, fires_at = Dongwo, Scans(started_us)
+    return make(
+        directory,
+        clock,
+        database,
+        writer,
+        ledger,
+        topics,
+        topics.get(TIMER_TOPIC).queues[0],
+        changed,
+        sync=settings.delay_sync,
+        quota_bytes=settings.delay_quota_bytes,
+        fires_at=fires_at,
+    )
+
+
+def _doors(broker: Broker, settings: Settings) -> tuple[dict[str, Door], list[Listener]]:
+    """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
+    aliyun = aliyun_http.AliyunDoor(broker, settings).answer
+    doors = {
+        aliyun_http.SEGMENT: aliyun,
+        address_discovery.SEGMENT: address_discovery.address_discovery(settings.namesrv_address),
+    }
+    port = settings.aliyun_port
+    return doors, [] if port is None else [Listener(_ALIYUN_PORT, port, doors, aliyun)]

@@ -51,6 +51,8 @@ class MessageOptions(TypedDict, total=False):
     keys: Sequence[str]
     properties: Mapping[str, str]
     delay_level: int
+    delay_ms: int
+    start_deliver_ms: int
     queue_id: int
     message_id: str
     born_ms: int
@@ -111,8 +113,8 @@ class Client:
             {
                 "topic": topic,
                 "max": max_messages,
-                "wait_ms": _ms(wait, "wait"),
-                "invisible_ms": _ms(invisible, "invisible"),
+                "wait_ms": whole_ms(wait, "wait"),
+                "invisible_ms": whole_ms(invisible, "invisible"),
                 "filter": tags,
             },
         )
@@ -128,7 +130,7 @@ class Client:
 
     async def extend(self, group: str, messages: Iterable[Answer], invisible: str) -> Answer:
         """Keep the received messages invisible for this long from now."""
-        return await self._settle(group, "extend", messages, invisible_ms=_ms(invisible, "invisible"))
+        return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
 
     async def browse(
         self, topic: str, queue_id: int, *, offset: int = 0, max_messages: int = 32, tags: str = "*"
@@ -149,9 +151,9 @@ class Client:
 
     # Delayed messages
 
-    async def levels(self) -> list[Answer]:
-        """The delay levels, and what waits in each."""
-        return _list(await self._get(_path("levels")), "levels")
+    async def levels(self) -> Answer:
+        """The delay ``levels``, what waits in each, and in ``second_directories``."""
+        return await self._get(_path("levels"))
 
     async def delayed(
         self,
@@ -199,7 +201,7 @@ class Client:
         return await self._call(
             "POST",
             _path("topics", topic, "wait"),
-            {"delivered": delivered, "timeout_ms": _ms(wait, "wait")},
+            {"delivered": delivered, "timeout_ms": whole_ms(wait, "wait")},
         )
 
     async def groups(self) -> list[Answer]:
@@ -297,13 +299,16 @@ def body_of(message: Mapping[str, Any]) -> bytes:
     return base64.b64decode(message["body_base64"]) if text is None else text.encode()
 
 
+def whole_ms(duration: str, field: str) -> int:
+    """A duration in milliseconds, rounded up, so that nothing gets shorter than asked for.
+
+    ``field`` names it in the InvalidArgumentError that is raised when the text is no duration.
+    """
+    return -(-parse_duration_us(duration, field) // 1_000)
+
+
 def _path(*segments: str) -> str:
     return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
-
-
-def _ms(duration: str, field: str) -> int:
-    """Whole milliseconds, rounded up, so that no wait gets shorter than asked for."""
-    return -(-parse_duration_us(duration, field) // 1_000)
 
 
 def _list(answer: Answer, name: str) -> list[Answer]:

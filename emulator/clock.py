@@ -23,6 +23,8 @@ LATEST_US = 253_402_300_799_999_999
 """The last instant of the year 9999; the clock can be moved so far and no further."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+_DRIFT_US = 100 * US_PER_MS
+"""The wall clock is slewed all the time; what is further off was stepped."""
 
 
 def wall_us() -> int:
@@ -49,13 +51,27 @@ def process_age_us() -> int:
 
 
 class Clock:
-    """Emulated time, which runs ``rate`` times as fast as real time and can be moved forward."""
+    """Emulated time, which runs ``rate`` times as fast as real time and can be moved forward.
 
-    def __init__(self, rate: float, start_us: int, ticks: Callable[[], int] = steady_us) -> None:
+    It starts at ``start_us`` when the wall clock is at ``wall_start_us``, which is read from ``wall`` if it
+    is not given.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        start_us: int,
+        ticks: Callable[[], int] = steady_us,
+        wall: Callable[[], int] = wall_us,
+        wall_start_us: int | None = None,
+    ) -> None:
         self.rate = rate
         self._ticks = ticks
+        self._wall = wall
         self._base_us = start_us
         self._base_ticks = ticks()
+        # At rate 1: how far this clock is ahead of the wall clock, unless that is stepped.
+        self._ahead_us = start_us - (wall() if wall_start_us is None else wall_start_us)
 
     @property
     def mode(self) -> str:
@@ -84,9 +100,29 @@ class Clock:
         What becomes due by that is not fired here, but by the timer, whose ``move`` calls this.
         """
         ticks = self._ticks()
-        if instant_us > self._base_us + int((ticks - self._base_ticks) * self.rate):
+        moved_us = instant_us - self._base_us - int((ticks - self._base_ticks) * self.rate)
+        if moved_us > 0:
             self._base_ticks = ticks
             self._base_us = instant_us
+            self._ahead_us += moved_us
+
+    def from_wall(self, instant_us: int) -> int:
+        """The emulated instant that stands for one which somebody computed from the machine's wall clock.
+
+        It is as far from now here as it is there, so with the clock moved a client's ``now + 10 s`` still
+        means ten seconds. How far a real clock is ahead of the wall clock is known exactly, from where it
+        started and its moves; without those the instant stays as it is. In the other modes, and when the
+        wall clock was stepped, it is measured, and the result is rounded up to whole milliseconds.
+        """
+        measured_us = self.now_us() - self._wall()
+        if self.rate == 1 and abs(measured_us - self._ahead_us) <= _DRIFT_US:
+            return instant_us + self._ahead_us
+        return whole_ms_us(instant_us + measured_us)
+
+
+def whole_ms_us(instant_us: int) -> int:
+    """The instant in whole milliseconds, rounded up so that nothing gets early by it."""
+    return -(-instant_us // US_PER_MS) * US_PER_MS
 
 
 def check_move(from_us: int, to_us: int) -> None:

@@ -14,11 +14,14 @@
     │   ├── GroupNotFoundError         unknown group and automatic creation is off
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
-    │   ├── ReceiptError               the receipt handle expired, was used, or never existed
+    │   ├── ReceiptError               the receipt handle was never given out, or not for this
+    │   │   └── ReceiptSpentError          … or has expired or was used
     │   └── ClockError                 time only moves forward, and within its range
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   ├── StoreBusyError             more is waiting to be written than the writer takes
+    │   ├── StoreFullError             delayed messages take all the disk that they may
+    │   ├── DelayedSendError           in the words of the patch that mode dongwo follows
     │   ├── StoreLockedError           another broker owns the data directory
     │   └── StoreUnreadableError       the database cannot be opened; it is left as it is
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
@@ -95,7 +98,11 @@ class NotPendingError(RefusedError):
 
 
 class ReceiptError(RefusedError):
-    """The receipt handle has expired, was settled before, or was never given out."""
+    """The receipt handle was never given out, or not for what it is used on."""
+
+
+class ReceiptSpentError(ReceiptError):
+    """The receipt handle was good once: it has expired, or its message was settled."""
 
 
 class ClockError(RefusedError):
@@ -112,6 +119,17 @@ class StoreUnavailableError(StoreError):
 
 class StoreBusyError(StoreError):
     """The writer has more waiting than it takes; try again in a moment."""
+
+
+class StoreFullError(StoreError):
+    """Delayed messages take as much of the disk as the quota allows."""
+
+
+class DelayedSendError(StoreError):
+    """A delayed message could not be kept; mode ``dongwo`` says no more than this (sheet D-4)."""
+
+    def __init__(self) -> None:
+        super().__init__("send delay message error!")
 
 
 class StoreLockedError(StoreError):
@@ -155,32 +173,36 @@ class WireCodes(NamedTuple):
 
     http: int  # HTTP status
     remoting: int  # RocketMQ ResponseCode, reference sheet 7.1
+    aliyun: str  # code in Aliyun's HTTP protocol, Aliyun sheet 1.12; it brings a status of its own
 
 
 _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
-    EmulatorError: WireCodes(500, 1),
-    RefusedError: WireCodes(400, 1),
-    InvalidArgumentError: WireCodes(400, 1),
-    IllegalMessageError: WireCodes(400, 13),
-    UnauthorizedError: WireCodes(401, 16),
-    NoPermissionError: WireCodes(403, 16),
-    TopicNotFoundError: WireCodes(404, 17),
-    QueueNotFoundError: WireCodes(404, 1),
-    WrongQueueError: WireCodes(409, 1),
-    GroupNotFoundError: WireCodes(404, 26),
-    MessageNotFoundError: WireCodes(404, 22),
-    NotPendingError: WireCodes(409, 604),
-    ReceiptError: WireCodes(409, 604),
-    ClockError: WireCodes(409, 604),
-    StoreError: WireCodes(503, 14),
-    StoreUnavailableError: WireCodes(503, 14),
-    StoreBusyError: WireCodes(503, 2),
-    StoreLockedError: WireCodes(503, 14),
-    StoreUnreadableError: WireCodes(503, 14),
-    SettingError: WireCodes(500, 1),
-    ListenError: WireCodes(500, 1),
-    StoppingError: WireCodes(503, 14),
-    InternalError: WireCodes(500, 1),
+    EmulatorError: WireCodes(500, 1, "InternalError"),
+    RefusedError: WireCodes(400, 1, "InvalidArgument"),
+    InvalidArgumentError: WireCodes(400, 1, "InvalidArgument"),
+    IllegalMessageError: WireCodes(400, 13, "InvalidArgument"),
+    UnauthorizedError: WireCodes(401, 16, "AccessDenied"),
+    NoPermissionError: WireCodes(403, 16, "AccessDenied"),
+    TopicNotFoundError: WireCodes(404, 17, "TopicNotExist"),
+    QueueNotFoundError: WireCodes(404, 1, "InvalidArgument"),
+    WrongQueueError: WireCodes(409, 1, "InvalidArgument"),
+    GroupNotFoundError: WireCodes(404, 26, "SubscriptionNotExist"),
+    MessageNotFoundError: WireCodes(404, 22, "MessageNotExist"),
+    NotPendingError: WireCodes(409, 604, "InvalidArgument"),
+    ReceiptError: WireCodes(409, 604, "ReceiptHandleError"),
+    ReceiptSpentError: WireCodes(409, 604, "MessageNotExist"),
+    ClockError: WireCodes(409, 604, "InvalidArgument"),
+    StoreError: WireCodes(503, 14, "InternalError"),
+    StoreUnavailableError: WireCodes(503, 14, "InternalError"),
+    StoreBusyError: WireCodes(503, 2, "QpsLimitExceeded"),
+    StoreFullError: WireCodes(507, 14, "InternalError"),
+    DelayedSendError: WireCodes(503, 1, "InternalError"),
+    StoreLockedError: WireCodes(503, 14, "InternalError"),
+    StoreUnreadableError: WireCodes(503, 14, "InternalError"),
+    SettingError: WireCodes(500, 1, "InternalError"),
+    ListenError: WireCodes(500, 1, "InternalError"),
+    StoppingError: WireCodes(503, 14, "InternalError"),
+    InternalError: WireCodes(500, 1, "InternalError"),
 }
 
 

@@ -17,6 +17,12 @@ POINTS = (
     "delivery.picked",  # due messages chosen, not handed to the writer
     "delivery.delivered",  # delivery committed, memory not yet updated
     "offsets.saved",  # profile rocketmq4: offset table saved
+    "files.writing",  # a delayed message's file written under its temporary name
+    "files.renamed",  # files under their names, not durable
+    "files.saved",  # files durable, no sender told
+    "files.picked",  # due files read, not handed to the writer
+    "files.delivered",  # delivery committed, files still there
+    "files.removed",  # a file removed, others and the directory not
     "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
     "receive.taken",  # take recorded, consumer not told
     "receive.settled",  # acknowledgement recorded, consumer not told

@@ -21,12 +21,31 @@ REAL_QID = "REAL_QID"
 REAL_TOPIC = "REAL_TOPIC"
 RETRY_TOPIC = "RETRY_TOPIC"
 TAGS = "TAGS"
+HALF_DUE_US = "HALF_DUE_US"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_OUT_MS = "TIMER_OUT_MS"
 UNIQ_KEY = "UNIQ_KEY"
 WAIT = "WAIT"
 
+START_DELIVER_TIME = "__STARTDELIVERTIME"
+"""Aliyun's absolute due time, in milliseconds of the client's wall clock."""
+TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+"""Apache 5.x's due times, of which the first that is there counts (sheet 5.6)."""
+MAX_TIMER_DELAY_MS = 259_200_000
+"""The longest delay by one of those, three days (timerMaxDelaySec of Apache 5.x)."""
+
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
+TIMER_TOPIC = "rmq_sys_wheel_timer"
+"""Where messages with an absolute due time are parked, to those who look (sheet 5.6)."""
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
+HALF_PREFIX = "%HALF%"
+"""Of the topic that holds another topic's half messages, which no client sends to or consumes."""
+HALF_GROUP = "CID_RMQ_SYS_HALF"
+"""The group in whose name the broker takes half messages, and hands them to producers to decide."""
 
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
@@ -43,6 +62,7 @@ TOPIC_NAMES = (
 FORBIDDEN_TOPICS = frozenset(
     {
         SCHEDULE_TOPIC,
+        TIMER_TOPIC,
         "RMQ_SYS_TRANS_HALF_TOPIC",
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         "TRANS_CHECK_MAX_TIME_TOPIC",
@@ -115,7 +135,7 @@ class StoredMessage(NamedTuple):
     reconsume_times: int
     unique_key: str
     due_us: int | None  # parked messages: when to deliver
-    real_queue_key: int | None  # parked messages: where to
+    real_queue_key: int | None  # parked and half messages: where to
     parked_offset: int | None  # delivered messages: commit offset of the parked one
 
 
@@ -231,9 +251,19 @@ def dead_letter_topic(group: str) -> str:
     return DLQ_PREFIX + group
 
 
+def half_topic(topic: str) -> str:
+    """The topic that holds the half messages of a topic."""
+    return HALF_PREFIX + topic
+
+
+def is_forbidden_topic(name: str) -> bool:
+    """Topics to which no client may send."""
+    return name in FORBIDDEN_TOPICS or name.startswith(HALF_PREFIX)
+
+
 def is_system_topic(name: str) -> bool:
-    """Upstream's system topics, which only the broker makes (TopicValidator, sheet 7.2)."""
-    return name in _SYSTEM_TOPICS or name.startswith("rmq_sys_")
+    """Topics that only the broker makes: upstream's (sheet 7.2), and those of half messages."""
+    return name in _SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
 
 
 def is_system_group(name: str) -> bool:
@@ -243,12 +273,13 @@ def is_system_group(name: str) -> bool:
 
 def check_topic_name(topic: str) -> None:
     """Raise InvalidArgumentError in upstream's words unless its TopicValidator takes the name (sheet 7.2)."""
-    limit = MAX_GROUP_TOPIC_LENGTH if topic.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
-    if not topic.strip():
+    name = topic.removeprefix(HALF_PREFIX)
+    limit = MAX_GROUP_TOPIC_LENGTH if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
+    if not name.strip():
         reason = "The specified topic is blank."
-    elif not _NAME.fullmatch(topic):
+    elif not _NAME.fullmatch(name):
         reason = f"The specified topic contains illegal characters, allowing only {NAME_PATTERN}"
-    elif len(topic) > limit:
+    elif len(name) > limit:
         reason = "The specified topic is longer than topic max length."
     else:
         return

@@ -21,6 +21,8 @@ Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Permission = Literal["rw", "r", "w"]
+DelaySync = Literal["always", "interval", "never"]
+StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
@@ -71,10 +73,12 @@ def _bytes(low: str, high: str) -> Rule:
     )
 
 
-def _duration(longest: str) -> Rule:
+def _duration(longest: str, shortest: str = "0") -> Rule:
     return Rule(
-        f"a duration such as 200ms, 30s or 1h30m, from 0 to {longest}",
-        lambda text: _within(0, parse_duration_us(text), parse_duration_us(longest)),
+        f"a duration such as 200ms, 30s or 1h30m, from {shortest} to {longest}",
+        lambda text: _within(
+            parse_duration_us(shortest), parse_duration_us(text), parse_duration_us(longest)
+        ),
     )
 
 
@@ -83,6 +87,16 @@ def _parse_clock(text: str) -> str:
     if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
         raise ValueError(text)
     return text
+
+
+def _parse_keys(text: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for pair in text.split(","):
+        name, _, secret = pair.strip().partition(":")
+        if name in keys or not (_VISIBLE.fullmatch(name) and _VISIBLE.fullmatch(secret)):
+            raise ValueError(text)
+        keys[name] = secret
+    return keys
 
 
 def _parse_topic(text: str) -> str:
@@ -97,6 +111,7 @@ def _parse_group(text: str) -> str:
     return text
 
 
+_VISIBLE: Final = re.compile("[!-~]{1,256}")
 _TEXT: Final = _pattern("(?s).+", "any text that is not empty")
 _BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
 _PORT: Final = _whole(0, 65_535)
@@ -104,6 +119,12 @@ _ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(tex
 _QUEUES: Final = _whole(1, 1024)
 _CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 _TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
+_KEYS: Final = Rule(
+    "id:secret pairs of visible ASCII characters, parted by commas, every id once", _parse_keys
+)
+_ADDRESS: Final = _pattern(
+    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", "host:port; an IPv6 address in [ and ]"
+)
 _TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 _GROUP: Final = Rule(GROUP_NAMES, _parse_group)
 
@@ -146,21 +167,65 @@ class Settings:
     data: str = _setting("mocketmq-data", _TEXT, "directory of the store, or :memory:")
     host: str = _setting("127.0.0.1", _TEXT, "address to listen on")
     http_port: int = _setting("9877", _PORT, "port of the JSON API; 0 picks a free one")
+    aliyun_port: int | None = _setting(
+        "", _PORT, "port for Aliyun's HTTP protocol alone, which http_port serves too; 0 picks a free one"
+    )
+    namesrv_address: str | None = _setting(
+        "", _ADDRESS, "host:port to give to clients that ask for a name server, which a later version brings"
+    )
     port: int | None = _setting("", _ZERO, "0 picks a free port for every listener that is given none")
     clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting("exact", _choice(Profile), "timing of delays: exact, or that of rocketmq4")
     levels: str = _setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", _TEXT, "delays of the levels, from 1 on"
     )
+    start_deliver_time: StartDeliverMode = _setting(
+        "aliyun4", _choice(StartDeliverMode), "whose rules __STARTDELIVERTIME follows"
+    )
+    start_deliver_window_us: int = _setting(
+        "40d",
+        _duration("36500d"),
+        "how far ahead that may be; more is refused by aliyun4, at once with aliyun5, kept by dongwo",
+        name="start_deliver_window",
+    )
     durability: Durability = _setting(
         "full", _choice(Durability), "acknowledged messages survive a power cut (full) or a kill (normal)"
     )
-    token: str | None = _setting("", _TOKEN, "secret that every request but health must carry", secret=True)
+    delay_sync: DelaySync = _setting(
+        "always",
+        _choice(DelaySync),
+        "when files of delayed messages are durable: before a send is answered"
+        " (always), each second (interval), or when the system likes (never)",
+    )
+    delay_quota_bytes: int = _setting(
+        "0",
+        _bytes("0", "1000000G"),
+        "disk that delayed messages may take; 0 sets no limit",
+        name="delay_quota",
+    )
+    token: str | None = _setting(
+        "", _TOKEN, "secret that every JSON request but health must carry", secret=True
+    )
+    access_keys: Mapping[str, str] | None = _setting(
+        "", _KEYS, "id:secret pairs; requests by Aliyun's protocol must be signed with one", secret=True
+    )
     auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
     auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
     max_message_bytes: int = _setting("4M", _bytes("1", "16M"), "largest body of a message")
     max_wait_us: int = _setting("30s", _duration("5m"), "longest wait of a receiver", name="max_wait")
+    aliyun_invisible_us: int = _setting(
+        "300s",
+        _duration("12h", "1ms"),
+        "how long a message taken by Aliyun's protocol is its consumer's",
+        name="aliyun_invisible",
+    )
+    aliyun_ordered_invisible_us: int = _setting(
+        "60s",
+        _duration("12h", "1ms"),
+        "the same for messages taken in order",
+        name="aliyun_ordered_invisible",
+    )
     retain_age_us: int = _setting(
         "72h", _duration("36500d"), "remove messages older than this; 0 keeps all", name="retain_age"
     )

@@ -55,6 +55,7 @@ async def receive(
     invisible_us: int = 30 * S,
     wait_s: float = 0.0,
     tags: str = "*",
+    ordered: bool = False,
 ) -> list[Taken]:
     """Take up to ``limit`` messages."""
     return await broker.receipts.receive(
@@ -64,6 +65,7 @@ async def receive(
         invisible_us=invisible_us,
         wait_s=wait_s,
         tag_filter=TagFilter.parse(tags),
+        ordered=ordered,
     )
 
 

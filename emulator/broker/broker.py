@@ -6,17 +6,20 @@ from functools import partial
 from typing import NamedTuple
 
 from emulator.broker.groups import Groups
+from emulator.broker.intake import Intake, Judged
 from emulator.broker.lives import Lives
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
 from emulator.broker.pull import Pull
 from emulator.broker.receipts import Receipts
 from emulator.broker.reset import Reset
-from emulator.broker.topics import Topic, Topics
+from emulator.broker.topics import Topics
+from emulator.broker.transactions import Transactions
 from emulator.clock import Clock
-from emulator.errors import ClockError, GroupNotFoundError, IllegalMessageError
-from emulator.message import RETRY_PREFIX, Draft, Message, StoredMessage, draft, mark_parked
+from emulator.errors import ClockError
+from emulator.message import Message, StoredMessage, offset_message_id
 from emulator.schedule.level_queues import LevelQueues
+from emulator.schedule.scheme import Reply, TimedScheme
 from emulator.schedule.timer import Arrive, Timer
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
@@ -28,12 +31,13 @@ class Sent(NamedTuple):
     """A stored message and the queue that the sender asked for.
 
     For a delayed message ``stored`` is the parked record, as upstream answers (sheet 2.2), ``queue`` the
-    real queue, and ``level`` the delay level, after clamping.
+    real queue, and ``level`` the delay level, after clamping; ``reply`` is what the sender is told of it.
     """
 
     stored: StoredMessage
     queue: Queue
     level: int
+    reply: Reply
 
 
 class Moved(NamedTuple):
@@ -57,14 +61,16 @@ class Broker:
         topics: Topics,
         groups: Groups,
         levels: LevelQueues,
+        timed: TimedScheme,
+        intake: Intake,
         polls: Polls,
         receipts: Receipts,
+        transactions: Transactions,
         pull: Pull,
         pending: PendingMessages,
         lives: Lives,
         reset: Reset,
         arrive: Arrive,
-        max_message_bytes: int,
     ) -> None:
         self.clock = clock
         self.writer = writer
@@ -72,66 +78,79 @@ class Broker:
         self.topics = topics
         self.groups = groups
         self.levels = levels
+        self.timed = timed
+        self.intake = intake
         self.polls = polls
         self.receipts = receipts
+        self.transactions = transactions
         self.pull = pull
         self.pending = pending
         self.lives = lives
         self.reset = reset
         self._arrive = arrive
-        self.max_message_bytes = max_message_bytes
         self.sent = 0
 
     async def send(self, message: Message) -> Sent:
         """Store a message; it is durable when this returns.
 
-        ``DELAY`` in its properties parks it. Raises NoPermissionError, TopicNotFoundError,
-        GroupNotFoundError for the retry topic of no group, InvalidArgumentError, IllegalMessageError, or a
-        StoreError: then nothing was stored.
+        ``DELAY`` or an absolute due time in its properties parks it. Raises as :meth:`Intake.judge`; then
+        nothing was stored.
         """
-        topic = await self._topic_for(message)
-        queue, level, ready = self._judge(topic, message)
-        stored: StoredMessage = await self.writer.commit(partial(self._append, queue, level, ready))
+        judged = await self.intake.judge(message)
+        if judged.due_us is None:
+            stored: StoredMessage = await self.writer.commit(partial(self.intake.append, judged))
+        else:
+            stored = await self.timed.keep(judged.draft, judged.queue, judged.due_us)
         self.sent += 1
-        return Sent(stored, queue, level)
+        return self._sent(judged, stored)
 
     async def send_batch(self, messages: Sequence[Message]) -> list[Sent]:
-        """Store 1 to 1,000 messages as one transaction: all or none. Raises as ``send``."""
-        judged = [self._judge(await self._topic_for(message), message) for message in messages]
+        """Store 1 to 1,000 messages, all or none. Raises as ``send``.
 
-        def work(batch: Batch) -> list[Sent]:
+        Those with an absolute due time are kept first, and taken back when the transaction of the others
+        fails. Only a kill between the two keeps a part of a batch that nobody was told of.
+        """
+        judged = [await self.intake.judge(message) for message in messages]
+        kept = await self._keep_all([one for one in judged if one.due_us is not None])
+
+        def work(batch: Batch) -> list[StoredMessage]:
             return [
-                Sent(self._append(queue, level, ready, batch), queue, level) for queue, level, ready in judged
+                next(waiting) if one.due_us is not None else self.intake.append(one, batch) for one in judged
             ]
 
-        sent: list[Sent] = await self.writer.commit(work)
-        self.sent += len(sent)
-        return sent
+        waiting = iter(kept)
+        try:
+            stored: list[StoredMessage] = await self.writer.commit(work)
+        except BaseException:
+            await self._take_back(kept)
+            raise
+        self.sent += len(stored)
+        return list(map(self._sent, judged, stored))
 
-    async def _topic_for(self, message: Message) -> Topic:
-        if message.topic.startswith(RETRY_PREFIX):
-            group = message.topic.removeprefix(RETRY_PREFIX)
-            if not group:
-                raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
-            await self.groups.for_use(group)  # sheet 6.4
-        return await self.topics.for_send(message.topic)
+    async def _keep_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
+        results = await asyncio.gather(
+            *(self.timed.keep(one.draft, one.queue, one.due_us or 0) for one in judged),
+            return_exceptions=True,
+        )
+        kept = [result for result in results if not isinstance(result, BaseException)]
+        failure = next((result for result in results if isinstance(result, BaseException)), None)
+        if failure is not None:
+            await self._take_back(kept)
+            raise failure
+        return kept
 
-    def _judge(self, topic: Topic, message: Message) -> tuple[Queue, int, Draft]:
-        size = len(message.body)
-        if not 0 < size <= self.max_message_bytes:
-            raise IllegalMessageError(
-                "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
-            )
-        queue = self.topics.queue_for_send(topic, message.queue_id)
-        level = self.levels.table.level_of(message.properties)
-        if level:
-            mark_parked(message.properties, queue.topic, queue.queue_id)
-        return queue, level, draft(message, self.clock.now_us())
+    async def _take_back(self, kept: Sequence[StoredMessage]) -> None:
+        if kept:
+            async with self.timer.lock:
+                await self.timed.discard(kept)
 
-    def _append(self, queue: Queue, level: int, ready: Draft, batch: Batch) -> StoredMessage:
-        if level:
-            return self.levels.park(batch, ready, level, queue)
-        return batch.append(queue, ready)
+    def _sent(self, judged: Judged, stored: StoredMessage) -> Sent:
+        if judged.due_us is not None:
+            reply = self.timed.reply(stored, judged.queue)
+        else:
+            message_id = offset_message_id(stored.store_host, stored.commit_offset)
+            reply = Reply(message_id, judged.queue.queue_id, stored.queue_offset)
+        return Sent(stored, judged.queue, judged.level, reply)
 
     async def advance_clock(self, by_us: int) -> Moved:
         """Move the clock forward by a duration; answers when everything on the way is delivered.

@@ -7,9 +7,11 @@ begins at the first open one; that is the offset a pulling consumer reads, and f
 
 import asyncio
 from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 
-from emulator.errors import GroupNotFoundError, InvalidArgumentError
-from emulator.message import check_group_name, is_system_group
+from emulator.clock import LATEST_US
+from emulator.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
+from emulator.message import HALF_GROUP, check_group_name, is_system_group
 from emulator.store.database import Database
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
@@ -34,11 +36,13 @@ class Take:
 
     ``times`` counts how often it was taken; the receipt handle names that count, so an old handle is
     refused. ``visible_us`` is when it can be taken again, and ``is_available`` says that it has come.
-    ``times`` is 0 for a retry that was found by a receiver of another topic and is left for its own.
+    ``times`` is 0 for a retry that was found by a receiver of another topic and is left for its own, and
+    for a half message that nobody was asked about yet.
     """
 
     __slots__ = (
         "commit_offset",
+        "first_taken_us",
         "is_available",
         "is_delayed",
         "is_reserved",
@@ -62,6 +66,7 @@ class Take:
         *,
         is_delayed: bool,
         times: int = 0,
+        first_taken_us: int = 0,
         visible_us: int = 0,
         is_saved: bool = False,
     ) -> None:
@@ -71,6 +76,7 @@ class Take:
         self.topic = topic  # as the consumer knows it: a retry bears its original topic
         self.reconsume_times = reconsume_times
         self.times = times
+        self.first_taken_us = first_taken_us  # 0: not yet
         self.visible_us = visible_us
         self.is_saved = is_saved
         self.is_delayed = is_delayed
@@ -119,6 +125,21 @@ class Group:
         self.takes: dict[int, Take] = {}  # all that are open, by commit offset
         self.available: dict[int, Take] = {}  # those of them that can be taken again
         self.lock = asyncio.Lock()
+        self._watching: set[asyncio.Event] = set()
+
+    @contextmanager
+    def announcing(self, event: asyncio.Event) -> Iterator[None]:
+        """Set the event whenever a take is closed: more of its queue may be free to be taken in order."""
+        self._watching.add(event)
+        try:
+            yield
+        finally:
+            self._watching.discard(event)
+
+    def gives_up(self, take: Take) -> bool:
+        """Whether a message whose time has run out is a dead letter. Half messages never are."""
+        is_over = take.times > 0 and take.reconsume_times + take.times > self.max_retries
+        return is_over and self.name != HALF_GROUP
 
     def place(self, queue: Queue) -> GroupQueue:
         """The group in this queue; a new one begins at the oldest message there is."""
@@ -132,6 +153,12 @@ class Group:
         take.is_available, take.is_reserved = True, False
         self.available[take.commit_offset] = take
 
+    def reserve(self, take: Take) -> None:
+        """Let nobody take the message, until it is stored what becomes of it."""
+        self.available.pop(take.commit_offset, None)
+        take.is_available, take.is_reserved = False, True
+        take.visible_us = LATEST_US
+
     def open(self, take: Take) -> None:
         """The message was taken, or found and left."""
         take.place.open[take.queue_offset] = take
@@ -142,6 +169,8 @@ class Group:
         take.place.open.pop(take.queue_offset, None)
         self.takes.pop(take.commit_offset, None)
         self.available.pop(take.commit_offset, None)
+        for event in self._watching:
+            event.set()
 
     def forget(self, queues: Iterable[Queue]) -> None:
         """The queues were emptied: what was open is gone, and reading goes on at their end."""
@@ -170,6 +199,10 @@ class Groups:
         """All groups, by name."""
         return iter(sorted(self._groups.values(), key=lambda group: group.name))
 
+    def find(self, name: str) -> Group | None:
+        """The group, or None."""
+        return self._groups.get(name)
+
     def get(self, name: str) -> Group:
         """The group. Raises GroupNotFoundError."""
         group = self._groups.get(name)
@@ -177,18 +210,25 @@ class Groups:
             raise GroupNotFoundError(f"subscription group not exist, {name}")
         return group
 
-    async def for_use(self, name: str) -> Group:
-        """The group, made on first use if that is on or upstream always has it.
+    def of_client(self, name: str) -> Group:
+        """The group in whose name a client settles. Raises GroupNotFoundError, NoPermissionError."""
+        _check_is_for_clients(name)
+        return self.get(name)
 
-        Raises InvalidArgumentError, GroupNotFoundError.
+    async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
+        """The group in whose name a client consumes, made on first use if that is on or upstream has it.
+
+        ``max_retries`` is that of a group that is made. Raises InvalidArgumentError, GroupNotFoundError,
+        NoPermissionError for the broker's own group.
         """
+        _check_is_for_clients(name)
         group = self._groups.get(name)
         if group is not None:
             return group
         check_group_name(name)
         if not (self._auto_create or is_system_group(name)):
             return self.get(name)
-        return await self.put(name, MAX_RETRIES, 1, replace=False)
+        return await self.put(name, max_retries, 1, replace=False)
 
     async def put(self, name: str, max_retries: int, retry_queues: int, *, replace: bool = True) -> Group:
         """Create the group, or change it; without ``replace``, one that exists by then stays as it is.
@@ -215,3 +255,8 @@ class Groups:
 
         await self._writer.commit(work)
         return self._groups[name]
+
+
+def _check_is_for_clients(name: str) -> None:
+    if name == HALF_GROUP:
+        raise NoPermissionError(f"group[{name}] is the broker's own: it holds half messages")

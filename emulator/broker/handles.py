@@ -1,39 +1,55 @@
 """Receipt handles: what a consumer names a message by that it was given.
 
-``<commit offset>-<times taken>-<check of the group>``, in hex: a handle from before the message was taken
-again, or of another group, is told apart without anything being kept for it.
+``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
+message was taken again, or of another group or topic, is told apart without anything being kept for it.
 """
 
 import zlib
 
 from emulator.broker.groups import Group, Take
 from emulator.clock import US_PER_MS
-from emulator.errors import ReceiptError
+from emulator.errors import ReceiptError, ReceiptSpentError, shorten
 
 
 def handle_of(group: Group, take: Take) -> str:
     """The handle of a take as it stands now."""
-    return f"{take.commit_offset:x}-{take.times:x}-{_check(group):x}"
+    return f"{take.commit_offset:x}-{take.times:x}-{_check(group.name):x}-{_check(take.topic):x}"
+
+
+def check_handle(handle: str, group_name: str, topic_name: str) -> None:
+    """Raise ReceiptError unless it was given to this group for a message of this topic."""
+    *_, for_group, for_topic = _parts(handle)
+    if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
+        raise ReceiptError(
+            f"receipt {shorten(handle)} is not one that group {group_name} was given for topic {topic_name}"
+        )
 
 
 def find_take(group: Group, handle: str, now_us: int) -> Take:
-    """The take that the handle settles. Raises ReceiptError when it settles none any more."""
-    try:
-        commit_offset, times, check = (int(part, 16) for part in handle.split("-"))
-    except ValueError:
-        raise ReceiptError(f"receipt {handle[:80]!r} is not one that this broker gave out") from None
+    """The take that the handle settles. Raises ReceiptSpentError if there was one, else ReceiptError."""
+    commit_offset, times, for_group, for_topic = _parts(handle)
+    name = f"receipt {shorten(handle)}"
+    if for_group != _check(group.name):
+        raise ReceiptError(f"{name} was not given to group {group.name}")
     take = group.takes.get(commit_offset)
-    if take is None or check != _check(group) or take.is_settling or times > take.times:
-        raise ReceiptError(
-            f"receipt {handle!r} is not one that group {group.name} can settle:"
-            " it was settled before, or was not given to this group"
-        )
+    if take is None or take.is_settling:
+        raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
+    if for_topic != _check(take.topic) or times > take.times:
+        raise ReceiptError(f"{name} is not one that this broker gave out")
     if times < take.times or take.is_available or take.is_reserved or take.visible_us <= now_us:
         is_known = times == take.times and not take.is_reserved
         when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
-        raise ReceiptError(f"receipt {handle!r} has expired: the message became visible again {when}")
+        raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
     return take
 
 
-def _check(group: Group) -> int:
-    return zlib.crc32(group.name.encode())
+def _parts(handle: str) -> tuple[int, int, int, int]:
+    try:
+        commit_offset, times, for_group, for_topic = (int(part, 16) for part in handle.split("-"))
+    except ValueError:
+        raise ReceiptError(f"receipt {shorten(handle)} is not one that this broker gave out") from None
+    return commit_offset, times, for_group, for_topic
+
+
+def _check(name: str) -> int:
+    return zlib.crc32(name.encode())

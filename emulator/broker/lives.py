@@ -5,9 +5,12 @@ from typing import NamedTuple
 from emulator.broker.topics import Topics
 from emulator.errors import MessageNotFoundError
 from emulator.message import StoredMessage, commit_offset_of, offset_message_id
+from emulator.schedule.scheme import TimedScheme
 from emulator.store.database import Database
 from emulator.store.message_keys import MessageKeys
 from emulator.store.messages import messages_at
+
+_BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
 
 
 class TakeRecord(NamedTuple):
@@ -28,6 +31,8 @@ class DeliveryRecord(NamedTuple):
 
     delivered_offset: int
     parked_offset: int
+    scheme: str
+    stored_us: int
     due_us: int
     picked_us: int
     delivered_us: int
@@ -57,8 +62,9 @@ class Life(NamedTuple):
 class Lives:
     """Looks messages up by id or key, without consuming them."""
 
-    def __init__(self, database: Database, topics: Topics, keys: MessageKeys) -> None:
+    def __init__(self, database: Database, topics: Topics, timed: TimedScheme, keys: MessageKeys) -> None:
         self._database = database
+        self._timed = timed
         self._topics = topics
         self._keys = keys
 
@@ -69,12 +75,16 @@ class Lives:
         """
         commit_offset = commit_offset_of(message_id)
         if commit_offset is not None:
-            record = (await messages_at(self._database, [commit_offset])).get(commit_offset)
-            if record is not None and message_id.upper() == offset_message_id(
-                record.store_host, commit_offset
-            ):
-                return await self._keys.with_unique_key(record.unique_key)
-        found = await self._keys.with_unique_key(message_id)
+            named = await messages_at(self._database, [commit_offset])
+            if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
+                named = await messages_at(self._database, became[0])
+            for record in named.values():
+                if message_id.upper() == offset_message_id(record.store_host, commit_offset):
+                    message_id = record.unique_key
+        # First those that wait: what is delivered meanwhile is then found twice rather than not at all.
+        waiting = await self._timed.find(message_id)
+        stored = await self._keys.with_unique_key(message_id)
+        found = stored + [one for one in waiting if self._timed.holds(one)] or waiting
         if not found:
             raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
         return found
@@ -92,8 +102,9 @@ class Lives:
         offsets = [record.commit_offset for record in records]
         marks = ",".join("?" * len(offsets))
         deliveries = await self._database.rows(
-            "SELECT delivered_offset, parked_offset, due_us, picked_us, delivered_us, forced, pulled_us,"
-            f" pulled_by, acked_us FROM deliveries WHERE delivered_offset IN ({marks}) ORDER BY 1",
+            "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
+            f" forced, pulled_us, pulled_by, acked_us FROM deliveries WHERE delivered_offset IN ({marks})"
+            " ORDER BY 1",
             offsets,
         )
         interventions = await self._database.rows(

@@ -7,19 +7,17 @@ from emulator.broker.lives import Lives
 from emulator.broker.topics import Topics
 from emulator.clock import Clock
 from emulator.errors import NotPendingError
-from emulator.message import StoredMessage, commit_offset_of
+from emulator.message import SCHEDULE_TOPIC, StoredMessage, commit_offset_of
 from emulator.schedule.level_queues import LevelQueues
+from emulator.schedule.scheme import DelayScheme, TimedScheme, TimedState
 from emulator.schedule.timer import Timer
-from emulator.store.database import Database
-from emulator.store.queues import Queue
 
 
 class PendingMessage(NamedTuple):
-    """A parked message, its level, and where it will go."""
+    """A parked message, and its level if it has one."""
 
     message: StoredMessage
-    level: int
-    real_queue: Queue
+    level: int | None
 
 
 class LevelState(NamedTuple):
@@ -39,29 +37,32 @@ class PendingMessages:
 
     def __init__(
         self,
-        database: Database,
         clock: Clock,
         timer: Timer,
         topics: Topics,
         levels: LevelQueues,
+        timed: TimedScheme,
         lives: Lives,
     ) -> None:
-        self._database = database
         self._clock = clock
         self._timer = timer
         self._topics = topics
         self._levels = levels
+        self._timed = timed
+        self._schemes: tuple[DelayScheme, ...] = (levels, timed)
         self._lives = lives
 
     @property
     def count(self) -> int:
         """How many messages wait."""
-        return sum(level.pending for level in self._levels.levels)
+        return sum(scheme.pending for scheme in self._schemes)
 
     @property
     def next_due_us(self) -> int | None:
         """When the next of them becomes visible; None when nothing waits."""
-        return self._levels.next_delivery_us()
+        return min(
+            (due for scheme in self._schemes if (due := scheme.next_delivery_us()) is not None), default=None
+        )
 
     def levels(self) -> list[LevelState]:
         """The level table, and the levels that are no longer in it but still hold messages."""
@@ -85,60 +86,59 @@ class PendingMessages:
             )
         return states
 
+    def timed(self) -> TimedState:
+        """What waits for absolute due times."""
+        return self._timed.state()
+
     async def list(
         self, *, topic: str | None = None, level: int | None = None, after: int = -1, limit: int = 100
     ) -> list[PendingMessage]:
-        """Pending messages with a commit offset above ``after``, oldest first, of one topic or level."""
-        conditions = ["m.commit_offset > ?", "i.parked_offset IS NULL"]
-        parameters: list[object] = [after]
-        ranges = []
-        for one in self._levels.levels:
-            if one.pending and level in (None, one.number):
-                ranges.append("(m.queue_key = ? AND m.queue_offset >= ?)")
-                parameters += [one.queue.key, one.next_offset]
-        if not ranges:
-            return []
-        conditions.append(f"({' OR '.join(ranges)})")
+        """Pending messages numbered above ``after``, of one topic or level.
+
+        In order of their numbers: those of the levels first, each scheme's in order of arrival; committed
+        half messages with an absolute due time are among the levels'. Raises TopicNotFoundError.
+        """
         if topic is not None:
-            keys = [queue.key for queue in self._topics.get(topic).queues]
-            conditions.append(f"m.real_queue_key IN ({','.join('?' * len(keys))})")
-            parameters += keys
-        rows = await self._database.rows(
-            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.commit_offset"
-            f" WHERE {' AND '.join(conditions)} ORDER BY m.commit_offset LIMIT ?",
-            [*parameters, limit],
-        )
-        return [self._describe(StoredMessage._make(row)) for row in rows]
+            self._topics.get(topic)
+        found: list[StoredMessage] = []
+        for scheme in self._schemes:
+            found += await scheme.page(after, limit, topic=topic, level=level)
+        found.sort(key=lambda message: message.commit_offset)
+        return [self._describe(message) for message in found[:limit]]
 
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
         records = await self._lives.records(message_id)
         async with self._timer.lock:
-            found = self._waiting(message_id, records)
-            await self._levels.cancel(found.message)
-        return found
+            scheme, message = self._waiting(message_id, records)
+            await scheme.cancel(message)
+        return self._describe(message)
 
     async def deliver_now(self, message_id: str) -> PendingMessage:
         """Deliver the message at once. Raises MessageNotFoundError, NotPendingError."""
         records = await self._lives.records(message_id)
         async with self._timer.lock:
-            found = self._waiting(message_id, records)
-            await self._levels.force(found.message)
-        return found
+            scheme, message = self._waiting(message_id, records)
+            await scheme.force(message)
+        return self._describe(message)
 
-    def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> PendingMessage:
+    def holds(self, message: StoredMessage) -> bool:
+        """Whether the parked message still waits."""
+        return any(scheme.holds(message) for scheme in self._schemes)
+
+    def _waiting(
+        self, message_id: str, records: Sequence[StoredMessage]
+    ) -> tuple[DelayScheme, StoredMessage]:
         named = commit_offset_of(message_id)  # should several messages bear one unique key
         for record in sorted(records, key=lambda record: record.commit_offset != named):
-            if record.due_us is not None and self._levels.pending_level(record) is not None:
-                return self._describe(record)
+            for scheme in self._schemes:
+                if record.due_us is not None and scheme.holds(record):
+                    return scheme, record
         raise NotPendingError(
             f"message {message_id} is not waiting for its due time:"
             " it was delivered, cancelled, or never delayed"
         )
 
     def _describe(self, message: StoredMessage) -> PendingMessage:
-        level_queue, real_queue = (
-            self._topics.queue(message.queue_key),
-            self._topics.queue(message.real_queue_key or 0),
-        )
-        return PendingMessage(message, level_queue.queue_id + 1, real_queue)
+        queue = self._topics.queue(message.queue_key)
+        return PendingMessage(message, queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None)

@@ -9,29 +9,32 @@ The life of a message for one group::
          └────────────────────────┘   its time is up once too often ───► dead (%DLQ%group)
 
 What is taken stays invisible to the rest of its group until its time is up. Each step is durable before
-it is answered, so a kill forgets no acknowledgement and no receipt.
+it is answered, so a kill forgets no acknowledgement and no receipt. What is given out is chosen in
+``choice``.
 """
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
+from emulator.broker.choice import Choice, Wish, known_topic
 from emulator.broker.expiries import Expiries
 from emulator.broker.filters import EVERYTHING, TagFilter
 from emulator.broker.groups import Group, Groups, Take
 from emulator.broker.handles import find_take, handle_of
 from emulator.broker.polls import Patience, Polls
 from emulator.broker.retries import Retries, Retry
-from emulator.broker.topics import Topic, Topics
-from emulator.clock import LATEST_US, Clock
+from emulator.broker.topics import Topics
+from emulator.clock import Clock
 from emulator.errors import ReceiptError
 from emulator.failpoint import pass_point
-from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties, retry_topic
+from emulator.message import StoredMessage, retry_topic
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.timer import Fired
 from emulator.store.database import Database
-from emulator.store.messages import SCAN, Span, messages_at, messages_in
+from emulator.store.messages import messages_at
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
@@ -41,7 +44,7 @@ EXPIRY_BATCH = 500
 _TAKE = (
     "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
     " last_taken_us, visible_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-    " times = excluded.times, first_taken_us = coalesce(first_taken_us, excluded.first_taken_us),"
+    " times = excluded.times, first_taken_us = excluded.first_taken_us,"
     " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us,"
     " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
 )
@@ -49,9 +52,10 @@ _SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND
 _EXTEND = "UPDATE takes SET visible_us = ?, times = ? WHERE group_name = ? AND commit_offset = ?"
 _LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
 _LOAD_OPEN = """
-SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, visible_us, properties,
- reconsume_times, parked_offset
-FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL"""
+SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
+ visible_us, properties, reconsume_times, parked_offset
+FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
+ORDER BY group_name, takes.commit_offset"""
 
 
 class Taken(NamedTuple):
@@ -61,6 +65,7 @@ class Taken(NamedTuple):
     topic: str  # as the consumer knows it: a retry bears its original topic
     handle: str
     times: int
+    first_taken_us: int  # by this group
     visible_us: int
 
 
@@ -95,7 +100,7 @@ class Receipts:
         self._ledger = ledger
         self._retries = retries
         self._expiries = Expiries(changed)
-        self._abandoned: set[asyncio.Task[list[Taken]]] = set()
+        self._abandoned: set[asyncio.Task[None]] = set()
 
     async def load(self) -> None:
         """Read from the store how far each group has come and what it holds."""
@@ -109,6 +114,7 @@ class Receipts:
                 queue_offset,
                 commit_offset,
                 times,
+                first_taken_us,
                 visible_us,
                 properties,
                 again,
@@ -119,10 +125,11 @@ class Receipts:
                 group.place(queue),
                 queue_offset,
                 commit_offset,
-                _known_topic(queue, properties),
+                known_topic(queue, properties),
                 again,
                 is_delayed=parked is not None,
                 times=times,
+                first_taken_us=first_taken_us or 0,
                 visible_us=visible_us,
                 is_saved=True,
             )
@@ -140,163 +147,111 @@ class Receipts:
         invisible_us: int,
         wait_s: float = 0.0,
         tag_filter: TagFilter = EVERYTHING,
+        ordered: bool = False,
     ) -> list[Taken]:
         """Take up to ``max_messages``, oldest first, retries of the topic among them.
 
         Waits up to ``wait_s`` real seconds for the first. Messages that do not pass the filter are passed
-        over for the whole group, as upstream. A caller that is cancelled has taken nothing.
+        over for the whole group, as upstream. ``ordered`` withholds the next messages of each queue until
+        all that the group was given of it are settled. A caller that is cancelled has taken nothing.
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_use(group_name)
-        patience = Patience(wait_s)
-        with self._polls.listening((topic.name, retry_topic(group.name))) as arrival:
+        return await self.take(Wish(group, topic, max_messages, tag_filter, ordered), invisible_us, wait_s)
+
+    async def take(self, wish: Wish, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
+        """As ``receive``, for a group and from a topic that need not be open to clients."""
+        group, patience = wish.group, Patience(wait_s)
+        with (
+            self._polls.listening((wish.topic.name, retry_topic(group.name))) as arrival,
+            group.announcing(arrival) if wish.ordered else nullcontext(),
+        ):
             while True:
                 arrival.clear()
-                taken = await self._take_unless_cancelled(
-                    group, topic, max_messages, invisible_us, tag_filter
-                )
+                taken = await self._take_unless_cancelled(wish, invisible_us)
                 if taken or self._polls.is_closed or not await patience.wait(arrival):
                     return taken
 
-    async def _take_unless_cancelled(
-        self, group: Group, topic: Topic, limit: int, invisible_us: int, tag_filter: TagFilter
-    ) -> list[Taken]:
-        take = asyncio.create_task(self._take(group, topic, limit, invisible_us, tag_filter))
+    async def _take_unless_cancelled(self, wish: Wish, invisible_us: int) -> list[Taken]:
+        take = asyncio.create_task(self._take(wish, invisible_us))
         try:
             return await asyncio.shield(take)
         except asyncio.CancelledError:
-            give_back = asyncio.create_task(self._release_result(group, take))
+            give_back = asyncio.create_task(self._release_result(wish.group, take))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
             raise
 
-    async def _release_result(self, group: Group, take: asyncio.Task[list[Taken]]) -> list[Taken]:
-        taken = await take
-        await self.release(group.name, taken)
-        return taken
+    async def _release_result(self, group: Group, take: asyncio.Task[list[Taken]]) -> None:
+        await self._release(group, await take)
 
-    async def _take(
-        self, group: Group, topic: Topic, limit: int, invisible_us: int, tag_filter: TagFilter
-    ) -> list[Taken]:
-        chosen: list[tuple[StoredMessage, Take]] = []
-        left: list[Take] = []
+    async def _take(self, wish: Wish, invisible_us: int) -> list[Taken]:
+        group = wish.group
+        choice = Choice(self._database, self._topics, wish)
 
         def work(batch: Batch) -> None:
+            choice.keep_open()
             visible_us = batch.now_us + invisible_us
-            # What was reset or committed past in the meantime is not taken.
-            chosen[:] = [one for one in chosen if group.takes.get(one[1].commit_offset) is one[1]]
-            for message, take in chosen:
+            for message, take in choice.chosen:
                 self._save_take(batch, group, take, take.times + 1, visible_us, batch.now_us)
                 if message.parked_offset is not None:
                     self._ledger.pulled(batch, message.commit_offset, group.name)
-                batch.on_commit(partial(self._show_from, group, take, visible_us, take.times + 1))
-            for take in left:
+                batch.on_commit(partial(self._given, group, take, visible_us, batch.now_us))
+            for take in choice.left:
                 self._save_take(batch, group, take, 0, batch.now_us, None)
-            for place in {take.place for take in (*left, *(take for _, take in chosen))}:
+            for place in {take.place for take in (*choice.left, *(take for _, take in choice.chosen))}:
                 place.save(batch, place.next_offset)
 
         try:
-            async with group.lock:
-                await self._choose_again(group, topic, limit, tag_filter, chosen)
-                is_more = True
-                while is_more and len(chosen) < limit:
-                    is_more = await self._choose_fresh(group, topic, limit, tag_filter, chosen, left)
-            if not chosen and not left:
+            await choice.make()
+            if not choice.chosen and not choice.left:
                 return []
             await self._writer.commit(work)
         except BaseException:
-            for _, take in chosen:
-                if take.commit_offset in group.takes:
-                    group.make_available(take)
+            choice.undo()
+            for _, take in choice.chosen:
+                self._polls.wake(take.place.queue.topic)
             raise
         pass_point("receive.taken")
-        for take in left:
+        for take in choice.left:
             self._polls.wake(take.place.queue.topic)
         return [
-            Taken(message, take.topic, handle_of(group, take), take.times, take.visible_us)
-            for message, take in chosen
+            Taken(
+                message,
+                take.topic,
+                handle_of(group, take),
+                take.times,
+                take.first_taken_us,
+                take.visible_us,
+            )
+            for message, take in choice.chosen
         ]
 
-    async def _choose_again(
-        self,
-        group: Group,
-        topic: Topic,
-        limit: int,
-        tag_filter: TagFilter,
-        chosen: list[tuple[StoredMessage, Take]],
-    ) -> None:
-        """Add those that were taken before and are visible again."""
-        takes = [t for t in group.available.values() if topic.name in (t.topic, t.place.queue.topic)]
-        takes.sort(key=lambda take: take.commit_offset)
-        for first in range(0, len(takes), limit):
-            some = takes[first : first + limit]
-            messages = await messages_at(self._database, [take.commit_offset for take in some])
-            for take in some:
-                message = messages.get(take.commit_offset)
-                if message is None:
-                    group.close(take)  # retention removed it
-                elif take.commit_offset in group.available and tag_filter.matches(message):
-                    self._reserve(group, take)
-                    chosen.append((message, take))
-                    if len(chosen) == limit:
-                        return
+    def hold(
+        self, batch: Batch, group: Group, queue: Queue, stored: StoredMessage, invisible_us: int
+    ) -> Take:
+        """Take the newest message of a queue in the transaction that stores it: it is never free before."""
+        place = group.place(queue)
+        take = Take(
+            place,
+            stored.queue_offset,
+            stored.commit_offset,
+            known_topic(queue, stored.properties),
+            stored.reconsume_times,
+            is_delayed=False,
+            first_taken_us=batch.now_us,
+            visible_us=batch.now_us + invisible_us,
+        )
+        self._save_take(batch, group, take, take.times, take.visible_us, batch.now_us)
+        place.save(batch, stored.queue_offset + 1)
 
-    async def _choose_fresh(
-        self,
-        group: Group,
-        topic: Topic,
-        limit: int,
-        tag_filter: TagFilter,
-        chosen: list[tuple[StoredMessage, Take]],
-        left: list[Take],
-    ) -> bool:
-        """Add messages that the group has not met yet; False when there are no more to look through."""
-        retry = self._topics.find(retry_topic(group.name))
-        spans = {}
-        for queue in (*topic.readable, *(retry.readable if retry and retry is not topic else ())):
-            start = max(group.place(queue).next_offset, queue.min_offset)
-            if start < queue.next_offset:
-                hashes = tag_filter.hashes if queue.topic == topic.name else ()
-                spans[queue.key] = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
-        rows = await messages_in(self._database, spans.values(), limit)
-        found = dict.fromkeys(spans, 0)
-        seen = dict.fromkeys(spans, 0)
-        for row in rows:
-            found[row.queue_key] += 1
-        for row in rows:
-            if len(chosen) >= limit:
-                break
-            place = group.place(spans[row.queue_key].queue)
-            seen[row.queue_key] += 1
-            place.next_offset = row.queue_offset + 1
-            take = Take(
-                place,
-                row.queue_offset,
-                row.commit_offset,
-                _known_topic(place.queue, row.properties),
-                row.reconsume_times,
-                is_delayed=row.parked_offset is not None,
-            )
-            is_retry = place.queue.topic != topic.name
-            if is_retry and take.topic != topic.name:
-                group.open(take)
-                group.make_available(take)
-                left.append(take)
-            elif is_retry or tag_filter.matches(row):
-                group.open(take)
-                self._reserve(group, take)
-                chosen.append((row, take))
-        is_more = False
-        for key, span in spans.items():
-            if seen[key] == found[key] < limit:
-                group.place(span.queue).next_offset = span.end
-            is_more = is_more or group.place(span.queue).next_offset < span.queue.next_offset
-        return is_more
+        def held() -> None:
+            place.next_offset = stored.queue_offset + 1
+            group.open(take)
+            self._expiries.expect(group, take)
 
-    def _reserve(self, group: Group, take: Take) -> None:
-        group.available.pop(take.commit_offset, None)
-        take.is_available, take.is_reserved = False, True
-        take.visible_us = LATEST_US
+        batch.on_commit(held)
+        return take
 
     def _save_take(
         self, batch: Batch, group: Group, take: Take, times: int, visible_us: int, taken_us: int | None
@@ -309,7 +264,7 @@ class Receipts:
                 take.place.queue.key,
                 take.queue_offset,
                 times,
-                taken_us,
+                take.first_taken_us or taken_us,
                 taken_us,
                 visible_us,
             ),
@@ -322,12 +277,12 @@ class Receipts:
 
     async def acknowledge(self, group_name: str, handles: Sequence[str]) -> Settled:
         """The messages are done with. Handles that are not valid fail; the others are acknowledged."""
-        group = self._groups.get(group_name)
+        group = self._groups.of_client(group_name)
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
             for handle, take in _valid(group, handles, batch.now_us, settled):
-                self._settle(batch, group, take, "acked")
+                self.settle(batch, group, take, "acked")
                 if take.is_delayed:
                     self._ledger.acked(batch, take.commit_offset)
                 settled.done.append(handle)
@@ -343,7 +298,7 @@ class Receipts:
         ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail; the others are
         given back.
         """
-        group = self._groups.get(group_name)
+        group = self._groups.of_client(group_name)
         settled = Settled([], [])
         retries: dict[str, Retry] = {}
         for handle, take in _valid(group, handles, self._clock.now_us(), settled):
@@ -359,7 +314,7 @@ class Receipts:
             for handle, take in _valid(group, retries, batch.now_us, settled):
                 retry = retries[handle]
                 self._retries.append(batch, retry)
-                self._settle(batch, group, take, "dead" if retry.is_dead else "retried")
+                self.settle(batch, group, take, "dead" if retry.is_dead else "retried")
                 settled.done.append(handle)
 
         await self._writer.commit(work)
@@ -368,7 +323,7 @@ class Receipts:
 
     async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
         """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
-        group = self._groups.get(group_name)
+        group = self._groups.of_client(group_name)
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
@@ -382,8 +337,9 @@ class Receipts:
 
     async def release(self, group_name: str, taken: Sequence[Taken]) -> None:
         """Undo a receive whose answer reached nobody: visible again at once, and not counted."""
-        group = self._groups.get(group_name)
+        await self._release(self._groups.of_client(group_name), taken)
 
+    async def _release(self, group: Group, taken: Sequence[Taken]) -> None:
         def work(batch: Batch) -> None:
             for one in taken:
                 take = group.takes.get(one.message.commit_offset)
@@ -392,13 +348,15 @@ class Receipts:
 
         await self._writer.commit(work)
 
-    def _settle(self, batch: Batch, group: Group, take: Take, outcome: str) -> None:
+    def settle(self, batch: Batch, group: Group, take: Take, outcome: str) -> None:
+        """The group is done with the message, in this transaction."""
         batch.execute(_SETTLE, (batch.now_us, outcome, group.name, take.commit_offset))
         take.is_settling = True
         batch.on_commit(partial(group.close, take))
-        batch.on_rollback(partial(self._unsettle, group, take))
+        batch.on_rollback(partial(self.reopen, group, take))
 
-    def _unsettle(self, group: Group, take: Take) -> None:
+    def reopen(self, group: Group, take: Take) -> None:
+        """The message was to be settled, and that came to nothing."""
         take.is_settling = False
         self._expiries.expect(group, take)
 
@@ -407,6 +365,10 @@ class Receipts:
         # At once, or the old time could run out before the commit.
         batch.on_rollback(partial(self._show_from, group, take, take.visible_us, take.times))
         self._show_from(group, take, visible_us, times)
+
+    def _given(self, group: Group, take: Take, visible_us: int, now_us: int) -> None:
+        take.first_taken_us = take.first_taken_us or now_us
+        self._show_from(group, take, visible_us, take.times + 1)
 
     def _show_from(self, group: Group, take: Take, visible_us: int, times: int) -> None:
         take.visible_us, take.times, take.is_reserved = visible_us, times, False
@@ -424,11 +386,7 @@ class Receipts:
         if not expired:
             return Fired(0, until_us)
         last_us = expired[-1][1].visible_us
-        dead = [
-            (group, take)
-            for group, take in expired
-            if take.times and take.reconsume_times + take.times > group.max_retries
-        ]
+        dead = [(group, take) for group, take in expired if group.gives_up(take)]
         try:
             await self._bury(dead)
         except BaseException:
@@ -459,7 +417,7 @@ class Receipts:
                     continue
                 batch.reach(take.visible_us)
                 self._retries.append(batch, retry)
-                self._settle(batch, group, take, "dead")
+                self.settle(batch, group, take, "dead")
 
         await self._writer.commit(work)
 
@@ -477,9 +435,3 @@ def _valid(group: Group, handles: Iterable[str], now_us: int, settled: Settled) 
             settled.failed.append((handle, error))
         else:
             yield handle, take
-
-
-def _known_topic(queue: Queue, properties: str) -> str:
-    if not queue.topic.startswith("%RETRY%"):
-        return queue.topic
-    return decode_properties(properties).get(RETRY_TOPIC, queue.topic)

@@ -9,7 +9,9 @@ from functools import partial
 
 from emulator.broker.groups import Groups
 from emulator.broker.topics import Topics
+from emulator.message import half_topic
 from emulator.schedule.level_queues import LevelQueues
+from emulator.schedule.scheme import TimedScheme
 from emulator.schedule.timer import Timer
 from emulator.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from emulator.store.database import Database
@@ -38,6 +40,7 @@ class Reset:
         topics: Topics,
         groups: Groups,
         levels: LevelQueues,
+        timed: TimedScheme,
     ) -> None:
         self._database = database
         self._writer = writer
@@ -45,6 +48,7 @@ class Reset:
         self._topics = topics
         self._groups = groups
         self._levels = levels
+        self._timed = timed
 
     async def all(self) -> None:
         """Forget every message, everything pending, the ledger, and what groups have consumed."""
@@ -55,6 +59,7 @@ class Reset:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
             self._levels.emptied(batch)
+            self._timed.clear(batch)
             self._empty(batch, queues)
 
         async with self._timer.lock:
@@ -64,10 +69,12 @@ class Reset:
     async def topic(self, name: str) -> None:
         """Forget the topic's messages, their retries and dead letters, and cancel what is pending for it.
 
-        Its rows of the ledger stay. Raises TopicNotFoundError.
+        Half messages are forgotten, too. Its rows of the ledger stay. Raises TopicNotFoundError.
         """
-        queues = self._topics.get(name).queues
+        half = self._topics.find(half_topic(name))
+        queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
         async with self._timer.lock:
+            await self._timed.cancel_all(await self._timed.page(-1, self._timed.pending, topic=name))
             parked: dict[int, list[tuple[int, int]]] = {}
             for row in await self._database.rows(_PENDING_OF, (name, name)):
                 parked.setdefault(row[0], []).append((row[1], row[2]))

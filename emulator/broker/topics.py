@@ -8,10 +8,12 @@ from dataclasses import dataclass, field
 from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from emulator.message import (
     DLQ_PREFIX,
-    FORBIDDEN_TOPICS,
+    HALF_PREFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
+    TIMER_TOPIC,
     check_topic_name,
+    is_forbidden_topic,
     is_system_topic,
 )
 from emulator.store.database import Database
@@ -104,7 +106,7 @@ class Topics:
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
-        if name in FORBIDDEN_TOPICS:
+        if is_forbidden_topic(name):
             raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
         if topic is None:
             topic = await self._first_use(name)
@@ -117,8 +119,10 @@ class Topics:
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
+        is_hidden = name in (SCHEDULE_TOPIC, TIMER_TOPIC) or name.startswith(HALF_PREFIX)
+        if topic is None and not is_hidden:
             topic = await self._first_use(name)
-        if not topic.perm & PERM_READ or name == SCHEDULE_TOPIC:
+        if topic is None or is_hidden or not topic.perm & PERM_READ:
             raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
         return topic
 

@@ -21,7 +21,10 @@ _COMMANDS = {
     "receive": ("emulator.cli.messages", "Receive messages for a consumer group."),
     "message": ("emulator.cli.messages", "Show the whole life of a message."),
     "levels": ("emulator.cli.delayed", "Show the delay levels and what waits in them."),
-    "delayed": ("emulator.cli.delayed", "List, cancel or deliver what waits for its due time."),
+    "delayed": (
+        "emulator.cli.delayed",
+        "What waits for its due time: list, cancel or deliver it, check its files.",
+    ),
     "clock": ("emulator.cli.clock", "Show the broker's clock, or move it."),
     "topics": ("emulator.cli.topics", "List the topics."),
     "groups": ("emulator.cli.topics", "List the consumer groups and their lag."),

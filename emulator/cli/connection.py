@@ -26,19 +26,31 @@ _CODES: dict[int, Exit] = {HTTPStatus.NOT_FOUND: Exit.NOTHING, HTTPStatus.SERVIC
 def with_broker(act: Callable[..., Awaitable[None]]) -> Callable[..., None]:
     """Make a command of ``act(broker, screen, …)``: it gets a connected client and a place for answers."""
 
+    @broker_options
     @functools.wraps(act)
     def command(url: str, token: str | None, as_json: bool, **arguments: Any) -> None:
-        async def run() -> None:
-            async with Client(url, token) as broker:
-                await act(broker, Screen(as_json), **arguments)
+        ask_broker(url, token, lambda broker: act(broker, Screen(as_json), **arguments))
 
-        try:
-            asyncio.run(run())
-        except BrokerError as error:
-            raise Failure(str(error), _CODES.get(error.status, Exit.REFUSED)) from error
-        except UnreachableError as error:
-            raise Failure(str(error), Exit.NOT_READY) from error
+    return command
 
+
+def broker_options(command: Callable[..., None]) -> Callable[..., None]:
+    """Give a command ``--url``, ``--token`` and ``--json``."""
     for option in reversed(_OPTIONS):
         command = option(command)
     return command
+
+
+def ask_broker(url: str, token: str | None, act: Callable[[Client], Awaitable[None]]) -> None:
+    """Let ``act`` talk to the broker. Raises Failure when the broker refuses or cannot be reached."""
+
+    async def run() -> None:
+        async with Client(url, token) as broker:
+            await act(broker)
+
+    try:
+        asyncio.run(run())
+    except BrokerError as error:
+        raise Failure(str(error), _CODES.get(error.status, Exit.REFUSED)) from error
+    except UnreachableError as error:
+        raise Failure(str(error), Exit.NOT_READY) from error

@@ -25,6 +25,7 @@ class Exit(IntEnum):
     NOT_READY = 3, "the broker cannot be reached or is not ready"
     NOTHING = 4, "nothing was received, or there is no such thing"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
+    DAMAGED = 6, "files of delayed messages are damaged, or not where they belong"
     DEFECT = 70, "a defect of mocketmq itself; see the log"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 

@@ -49,7 +49,7 @@ def _stored(life: Answer) -> Iterator[_Event]:
 
 
 def _goal(parked: Answer) -> str:
-    return f"{parked['properties']['REAL_TOPIC']} queue {parked['properties']['REAL_QID']}"
+    return f"{parked['real_topic']} queue {parked['real_queue_id']}"
 
 
 def _delivered(life: Answer) -> Iterator[_Event]:
@@ -62,6 +62,9 @@ def _delivered(life: Answer) -> Iterator[_Event]:
             if record
             else ""
         )
+        if delivery["scheme"] != "levels":  # which leave a record of what was parked
+            delay = format_duration(delivery["due_us"] - delivery["stored_us"])
+            yield _Event(delivery["stored_us"], order, 0, f"parked for {delay} in a second directory")
         late_us = delivery["delivered_us"] - delivery["due_us"]
         late = (
             f"{format_duration(abs(late_us))} {'late' if late_us >= 0 else 'early'}" if late_us else "on time"

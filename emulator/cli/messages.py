@@ -1,22 +1,30 @@
 """``mocketmq send``, ``receive`` and ``message``."""
 
+import re
 import sys
+from datetime import UTC, datetime, timedelta
 
 import click
 
 from emulator.cli.connection import with_broker
 from emulator.cli.exits import Exit
 from emulator.cli.life import timeline
-from emulator.cli.screen import Screen, instant, table
-from emulator.client import Answer, Client, MessageOptions, body_of
-from emulator.clock import US_PER_MS
-from emulator.duration import format_duration
+from emulator.cli.screen import Screen, distance, instant, table
+from emulator.client import Answer, Client, MessageOptions, body_of, whole_ms
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 
 @click.command()
 @click.argument("topic")
 @click.argument("body")
 @click.option("--level", type=int, help="Delay level, numbered from 1; `mocketmq levels` shows them.")
+@click.option("--delay", help="Deliver after this long, such as 1500ms, 90s or 2d; up to 3d.")
+@click.option(
+    "--at",
+    metavar="INSTANT",
+    help="Deliver at this instant of the wall clock: epoch milliseconds, or such as 2030-01-31T08:00:00Z.",
+)
 @click.option("--tag", help="Tag, by which receivers filter.")
 @click.option("--key", "keys", multiple=True, help="Key to find the message by; may be given more than once.")
 @click.option(
@@ -30,15 +38,26 @@ async def send(
     topic: str,
     body: str,
     level: int | None,
+    delay: str | None,
+    at: str | None,
     tag: str | None,
     keys: tuple[str, ...],
     properties: tuple[str, ...],
     queue: int | None,
 ) -> None:
-    """Send a message to TOPIC. With - as BODY it is read from the standard input, as it is."""
+    """Send a message to TOPIC. With - as BODY it is read from the standard input, as it is.
+
+    It is visible at once, or delayed by one of --level, --delay and --at.
+    """
+    if [level, delay, at].count(None) < 2:
+        raise click.UsageError("only one of --level, --delay and --at can be given")
     options = MessageOptions()
     if level is not None:
         options["delay_level"] = level
+    if delay is not None:
+        options["delay_ms"] = whole_ms(delay, "delay")
+    if at is not None:
+        options["start_deliver_ms"] = _instant_ms(at)
     if tag is not None:
         options["tag"] = tag
     if keys:
@@ -98,12 +117,27 @@ def _name_and_value(text: str) -> tuple[str, str]:
     return name, value
 
 
+def _instant_ms(text: str) -> int:
+    """Epoch milliseconds, rounded up, so that nothing is delivered before the instant."""
+    if re.fullmatch("[0-9]{1,15}", text):
+        return int(text)
+    try:
+        # Without an offset this fails, too: nobody could tell which instant it is.
+        return -((_EPOCH - datetime.fromisoformat(text)) // timedelta(milliseconds=1))
+    except (TypeError, ValueError):
+        raise click.BadParameter(
+            f"{text!r} is neither epoch milliseconds nor an instant with Z or an offset,"
+            " such as 2030-01-31T08:00:00Z or 2030-01-31T08:00:00+01:00",
+            param_hint="--at",
+        ) from None
+
+
 def _describe_sent(sent: Answer) -> str:
     where = f"{sent['message_id']} → {sent['topic']} queue {sent['queue_id']}"
     if sent["due_ms"] is None:
         return f"{where}, offset {sent['queue_offset']}"
-    delay = format_duration((sent["due_ms"] - sent["store_ms"]) * US_PER_MS)
-    return f"{where}, level {sent['delay_level']}: due {instant(sent['due_ms'])}, in {delay}"
+    level = f", level {sent['delay_level']}" if sent["delay_level"] else ""
+    return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'] - sent['store_ms'])}"
 
 
 def _received_row(message: Answer) -> tuple[object, ...]:

@@ -72,10 +72,14 @@ def distance(ms: int) -> str:
     return f"in {text}" if ms > 0 else f"{text} ago"
 
 
-def _cell(value: object) -> Text:
-    """What a client sent is shown without control characters, which a terminal would obey."""
-    text = "–" if value is None else str(value)
-    shown = "".join(
-        c if c.isprintable() else c.encode("unicode_escape").decode() for c in text[:_LONGEST_CELL]
+def harmless(text: str, allowed: str = "") -> str:
+    """What a client sent, without control characters, which a terminal would obey, but those allowed."""
+    return "".join(
+        c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text
     )
+
+
+def _cell(value: object) -> Text:
+    text = "–" if value is None else str(value)
+    shown = harmless(text[:_LONGEST_CELL])
     return Text(f"{shown}…" if len(text) > _LONGEST_CELL else shown)

@@ -49,7 +49,8 @@ def serve(config: Path | None, **flags: Any) -> None:
     settings = load_settings(flags, os.environ, config)
     # Libraries are heard from warnings on.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
-    logging.getLogger("emulator").setLevel(settings.log_level.upper())
+    for room in ("emulator", "compat"):
+        logging.getLogger(room).setLevel(settings.log_level.upper())
     # It logs a stack for each request that is not HTTP; the client is answered, and that is all.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     if not settings.token and not _is_loopback(settings.host):
@@ -96,10 +97,11 @@ def _favour_short_turns() -> None:
 def _start_line(emulator: Emulator) -> str:
     settings = emulator.settings
     data = "in memory" if settings.data == MEMORY else f"in {Path(settings.data).resolve()}"
+    aliyun = f", Aliyun's HTTP protocol at {emulator.aliyun_url}" if emulator.aliyun_url else ""
     return (
         f"mocketmq {__version__} is ready after {process_age_us() / US_PER_S:.2f} s:"
-        f" JSON API at {emulator.url}, data {data}, clock {settings.clock}, profile {settings.profile},"
-        f" levels {settings.levels}"
+        f" JSON API at {emulator.url}{aliyun}, data {data}, clock {settings.clock},"
+        f" profile {settings.profile}, levels {settings.levels}"
     )
 
 

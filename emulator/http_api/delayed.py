@@ -27,10 +27,27 @@ class LevelOut(msgspec.Struct, frozen=True):
     oldest_overdue_ms: int | None
 
 
+class SecondDirectoriesOut(msgspec.Struct, frozen=True):
+    """The files of messages with an absolute due time. Instants in emulated milliseconds.
+
+    `quarantined` files were put aside as damaged; `unremoved` ones are of messages that are done with, but
+    the disk does not let go of them.
+    """
+
+    pending: int
+    directories: int
+    disk_bytes: int
+    next_due_ms: int | None
+    oldest_overdue_ms: int | None
+    quarantined: int
+    unremoved: int
+
+
 class LevelsOut(msgspec.Struct, frozen=True):
-    """The level table."""
+    """The level table, and beside it what waits in second directories."""
 
     levels: list[LevelOut]
+    second_directories: SecondDirectoriesOut
 
 
 class Pending(Input, frozen=True):
@@ -43,11 +60,9 @@ class Pending(Input, frozen=True):
 
 
 class DelayedOut(MessageOut, frozen=True, kw_only=True):
-    """A parked message: its level, and where it goes when it is due."""
+    """A parked message and its level, which is null in second directories."""
 
-    level: int
-    real_topic: str
-    real_queue_id: int
+    level: int | None
 
 
 class DelayedList(msgspec.Struct, frozen=True):
@@ -59,6 +74,7 @@ class DelayedList(msgspec.Struct, frozen=True):
 
 async def levels(call: Call, _: NoInput) -> LevelsOut:
     """All levels, also those without messages."""
+    files = call.broker.pending.timed()
     return LevelsOut(
         [
             LevelOut(
@@ -72,7 +88,16 @@ async def levels(call: Call, _: NoInput) -> LevelsOut:
                 to_ms(state.oldest_overdue_us),
             )
             for state in call.broker.pending.levels()
-        ]
+        ],
+        SecondDirectoriesOut(
+            files.pending,
+            files.directories,
+            files.disk_bytes,
+            to_ms(files.next_due_us),
+            to_ms(files.oldest_overdue_us),
+            files.quarantined,
+            files.unremoved,
+        ),
     )
 
 
@@ -96,12 +121,7 @@ async def deliver(call: Call, path: MessagePath) -> DelayedOut:
 
 
 def _delayed(call: Call, found: PendingMessage) -> DelayedOut:
-    return DelayedOut(
-        **fields_of(call.broker, found.message),
-        level=found.level,
-        real_topic=found.real_queue.topic,
-        real_queue_id=found.real_queue.queue_id,
-    )
+    return DelayedOut(**fields_of(call.broker, found.message), level=found.level)
 
 
 DELAYED = Family(

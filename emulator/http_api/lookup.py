@@ -38,6 +38,8 @@ class Delivery(msgspec.Struct, frozen=True):
 
     delivered_offset: int
     parked_offset: int
+    scheme: str
+    stored_us: int
     due_us: int
     picked_us: int
     delivered_us: int
@@ -127,7 +129,7 @@ def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelle
     newest = found.records[-1]
     if newest.due_us is None:
         return "stored" if newest.parked_offset is None else "delivered"
-    if call.broker.levels.pending_level(newest) is not None:
+    if call.broker.pending.holds(newest):
         return "pending"
     kinds = {row.kind for row in found.interventions if row.parked_offset == newest.commit_offset}
     return "cancelled" if "cancelled" in kinds else "delivered"

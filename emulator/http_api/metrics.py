@@ -7,8 +7,10 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from emulator import __version__
+from emulator.broker.pending import LevelState
 from emulator.clock import US_PER_S
 from emulator.http_api.route import Api
+from emulator.schedule.scheme import TimedState
 
 
 def render(api: Api) -> bytes:
@@ -31,20 +33,25 @@ class BrokerCollector(Collector):
     def collect(self) -> Iterator[Metric]:
         """All families, now."""
         yield from self._messages()
-        yield from self._levels()
+        yield from self._delayed()
         yield from self._groups()
         yield from self._server()
 
     def _messages(self) -> Iterator[Metric]:
         broker = self._api.broker
+        delivered = broker.levels.delivered + broker.timed.delivered
         counters = (
             ("sent_messages", "Messages acknowledged to senders", broker.sent),
-            ("delivered_delayed_messages", "Delayed messages that became visible", broker.levels.delivered),
+            (
+                "delivered_delayed_messages",
+                "Delayed messages that became visible",
+                delivered,
+            ),
             (
                 "early_messages",
                 "Delayed messages delivered before they were due: a defect, but in profile rocketmq4 after a"
                 " level was shortened or removed",
-                broker.levels.early,
+                broker.levels.early + broker.timed.early,
             ),
             ("commits", "Transactions written", broker.writer.commits),
             ("store_failures", "Transactions that the store refused", broker.writer.failures),
@@ -52,19 +59,43 @@ class BrokerCollector(Collector):
         for name, text, value in counters:
             yield CounterMetricFamily(f"mocketmq_{name}", text, value)
 
-    def _levels(self) -> Iterator[Metric]:
-        pending = _gauge("pending_messages", "Delayed messages that wait", "level")
-        next_due = _gauge("next_due_seconds", "Emulated time until the level's next message is due", "level")
-        overdue = _gauge("overdue_seconds", "For how long the level's oldest message has been due", "level")
-        now_us = self._api.broker.clock.now_us()
-        for state in self._api.broker.pending.levels():
-            level = [str(state.level)]
-            pending.add_metric(level, state.pending)
+    def _delayed(self) -> Iterator[Metric]:
+        labels = ("scheme", "level")
+        pending = _gauge("pending_messages", "Delayed messages that wait", *labels)
+        next_due = _gauge("next_due_seconds", "Emulated time until the next message is due", *labels)
+        overdue = _gauge("overdue_seconds", "For how long the oldest message has been due", *labels)
+        broker = self._api.broker
+        now_us = broker.clock.now_us()
+        timed = broker.timed.state()
+        states: list[tuple[str, LevelState | TimedState]] = [
+            (str(level.level), level) for level in broker.pending.levels()
+        ]
+        for level, state in (*states, ("", timed)):
+            label = [broker.levels.name if level else broker.timed.name, level]
+            pending.add_metric(label, state.pending)
             if state.next_due_us is not None:
-                next_due.add_metric(level, max(state.next_due_us - now_us, 0) / US_PER_S)
+                next_due.add_metric(label, max(state.next_due_us - now_us, 0) / US_PER_S)
             late_us = 0 if state.oldest_overdue_us is None else now_us - state.oldest_overdue_us
-            overdue.add_metric(level, late_us / US_PER_S)
+            overdue.add_metric(label, late_us / US_PER_S)
         yield from (pending, next_due, overdue)
+        yield GaugeMetricFamily(
+            "mocketmq_delay_disk_bytes", "Disk taken by files of delayed messages", timed.disk_bytes
+        )
+        yield GaugeMetricFamily(
+            "mocketmq_quarantined_files", "Damaged files in the quarantine", timed.quarantined
+        )
+        yield GaugeMetricFamily(
+            "mocketmq_unremoved_files", "Files of delivered messages that cannot be removed", timed.unremoved
+        )
+        put_aside = CounterMetricFamily(
+            "mocketmq_files_put_aside", "Damaged, missing and foreign files that were met", labels=["kind"]
+        )
+        for kind, count in sorted(timed.put_aside.items()):
+            put_aside.add_metric([kind], count)
+        yield put_aside
+        yield CounterMetricFamily(
+            "mocketmq_refused_repeats", "Files refused because their message was done with", timed.repeats
+        )
 
     def _groups(self) -> Iterator[Metric]:
         lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
@@ -86,7 +117,7 @@ class BrokerCollector(Collector):
         broker = self._api.broker
         yield GaugeMetricFamily("mocketmq_long_polls", "Consumers that wait for messages", broker.polls.count)
         requests = CounterMetricFamily(
-            "mocketmq_http_requests", "Answers given by the JSON API", labels=["method", "route", "status"]
+            "mocketmq_http_requests", "Answers given over HTTP", labels=["method", "route", "status"]
         )
         for (method, template, status), count in sorted(self._api.requests.items()):
             requests.add_metric([method, template, str(status)], count)

@@ -68,7 +68,7 @@ async def info(call: Call, _: NoInput) -> Info:
         settings.durability,
         call.api.run,
         call.api.uptime_us // US_PER_MS,
-        call.broker.max_message_bytes,
+        call.broker.intake.max_message_bytes,
         MAX_BATCH,
         settings.max_wait_us // US_PER_MS,
     )

@@ -31,6 +31,8 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     sys_flag: int
     reconsume_times: int
     due_ms: int | None  # parked messages only
+    real_topic: str | None  # parked messages only: where it goes when it is due
+    real_queue_id: int | None
     parked_offset_message_id: str | None  # delivered messages only
 
 
@@ -44,6 +46,8 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     queue = broker.topics.queue(message.queue_key)
     properties = decode_properties(message.properties)
     parked_offset = message.parked_offset
+    real_key = message.real_queue_key
+    real_queue = None if real_key is None else broker.topics.queue(real_key)
     text: str | None
     try:
         text, binary = message.body.decode(), None
@@ -69,6 +73,8 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "sys_flag": message.sys_flag,
         "reconsume_times": message.reconsume_times,
         "due_ms": to_ms(message.due_us),
+        "real_topic": None if real_queue is None else real_queue.topic,
+        "real_queue_id": None if real_queue is None else real_queue.queue_id,
         "parked_offset_message_id": None
         if parked_offset is None
         else offset_message_id(message.store_host, parked_offset),

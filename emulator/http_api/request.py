@@ -32,6 +32,28 @@ class IncompleteBodyError(HttpError):
     status = 400
 
 
+def client_of(request: web.BaseRequest) -> str:
+    """The client's address and port."""
+    return _address(request.protocol.peername)
+
+
+def host_of(request: web.BaseRequest) -> str:
+    """How the client reached this server: the Host header, or without one the socket's own address."""
+    transport = request.transport
+    return request.headers.get("Host") or _address(transport and transport.get_extra_info("sockname"))
+
+
+def _address(of_socket: object) -> str:
+    host, port = of_socket[:2] if isinstance(of_socket, tuple) else ("127.0.0.1", 0)
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def is_lost(request: web.BaseRequest) -> bool:
+    """Whether the client has gone, so that the answer will reach nobody."""
+    transport = request.transport
+    return transport is None or transport.is_closing()
+
+
 def max_body_bytes(settings: Settings) -> int:
     """Room for the largest message in base64, or in text half of which needs escapes, and its properties."""
     return 2 * settings.max_message_bytes + (1 << 20)

@@ -12,7 +12,14 @@ from emulator.broker.broker import Broker
 from emulator.clock import steady_us
 from emulator.errors import EmulatorError
 from emulator.http_api.fields import Input, NoInput
-from emulator.http_api.request import content_of, decoder, max_body_bytes, parameters_of
+from emulator.http_api.request import (
+    client_of,
+    content_of,
+    decoder,
+    is_lost,
+    max_body_bytes,
+    parameters_of,
+)
 from emulator.settings import Settings
 
 JSON = "application/json"
@@ -92,15 +99,12 @@ class Call:
     @property
     def client(self) -> str:
         """The client's address and port."""
-        peer = self.request.protocol.peername
-        host, port = peer[:2] if isinstance(peer, tuple) else ("127.0.0.1", 0)
-        return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        return client_of(self.request)
 
     @property
     def is_lost(self) -> bool:
         """Whether the client has gone, so that the answer will reach nobody."""
-        transport = self.request.transport
-        return transport is None or transport.is_closing()
+        return is_lost(self.request)
 
 
 class Endpoint:

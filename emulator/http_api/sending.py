@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from emulator.broker.broker import MAX_BATCH
 from emulator.broker.broker import Sent as StoredAndSent
-from emulator.clock import US_PER_MS
+from emulator.clock import LATEST_US, US_PER_MS
 from emulator.errors import (
     IllegalMessageError,
     InvalidArgumentError,
@@ -19,7 +19,19 @@ from emulator.errors import (
 from emulator.http_api.fields import INT32, Input, InstantMs, QueueId, TopicPath, matching
 from emulator.http_api.record import to_ms
 from emulator.http_api.route import Call, Family, Route
-from emulator.message import DELAY, KEYS, TAGS, UNIQ_KEY, Message, offset_message_id
+from emulator.message import (
+    DELAY,
+    KEYS,
+    MAX_TIMER_DELAY_MS,
+    START_DELIVER_TIME,
+    TAGS,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_MS,
+    TIMER_OUT_MS,
+    TIMERS,
+    UNIQ_KEY,
+    Message,
+)
 
 OWN_FIELDS: Final = {DELAY: "delay_level", KEYS: "keys", TAGS: "tag", UNIQ_KEY: "message_id"}
 """Properties that have a field of their own."""
@@ -29,13 +41,14 @@ RESERVED: Final = frozenset(
         # Set by brokers and client libraries.
         *("CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET"),
         *("MQ2_FLAG", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME"),
-        *("RETRY_TOPIC", "TRANSFER_FLAG", "WAIT"),
+        *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
         # Ask for what would have no effect when it comes in by this door.
-        *("TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES", "__STARTDELIVERTIME"),
-        *("TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"),
+        *(TIMER_DEL_UNIQKEY, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES"),
     }
 )
 """Names that no user property may have."""
+DUE_PROPERTIES: Final = (START_DELIVER_TIME, *TIMERS)
+"""Properties that delay a message, as SDKs give them. Two have a field as well, whose values are checked."""
 
 Key = Annotated[
     str,
@@ -52,12 +65,26 @@ PropertyText = Annotated[
 class MessageIn(Input, frozen=True):
     """A message to send, with exactly one of `body` and `body_base64`.
 
-    `delay_level` parks it: 1 to the highest level, a higher one is clamped, 0 or less is no delay.
-    `properties` are the user's own; all properties together take at most 32,767 bytes.
+    It can be delayed in one way: by `delay_level`, 1 to the highest level, a higher one is clamped, 0 or less
+    is no delay; by `delay_ms`, which becomes the property `TIMER_DELAY_MS`; until `start_deliver_ms`, which
+    becomes `__STARTDELIVERTIME`; or by one of the properties `__STARTDELIVERTIME`, `TIMER_DELAY_SEC`,
+    `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`, which are taken as they are.
+
+    Other `properties` are the user's own; all properties together take at most 32,767 bytes.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
-        "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}]
+        "oneOf": [{"required": ["body"]}, {"required": ["body_base64"]}],
+        "not": {
+            "anyOf": [
+                {"required": ["start_deliver_ms", "delay_ms"]},
+                {
+                    "required": ["delay_level"],
+                    "properties": {"delay_level": {"minimum": 1}},
+                    "anyOf": [{"required": ["start_deliver_ms"]}, {"required": ["delay_ms"]}],
+                },
+            ]
+        },
     }
 
     body: Annotated[str, Meta(min_length=1, description="Text, sent as UTF-8")] | UnsetType = UNSET
@@ -83,6 +110,26 @@ class MessageIn(Input, frozen=True):
         | UnsetType
     ) = UNSET
     delay_level: Annotated[int, INT32] | UnsetType = UNSET
+    delay_ms: (
+        Annotated[
+            int,
+            Meta(ge=0, le=MAX_TIMER_DELAY_MS, description="Delay in milliseconds, emulated time; 0 is none"),
+        ]
+        | UnsetType
+    ) = UNSET
+    start_deliver_ms: (
+        Annotated[
+            int,
+            Meta(
+                ge=0,
+                le=LATEST_US // US_PER_MS,
+                description="When to deliver: milliseconds since the epoch, by the wall clock even when the"
+                " emulated clock was moved. What is past is delivered at once; the settings"
+                " start_deliver_time and start_deliver_window say how far ahead it may be",
+            ),
+        ]
+        | UnsetType
+    ) = UNSET
     queue_id: Annotated[QueueId, Meta(description="Any one when left out")] | UnsetType = UNSET
     message_id: (
         Annotated[
@@ -141,6 +188,9 @@ def _message(topic: str, given_in: MessageIn, born_host: str) -> Message:
         both = "missing" if given_in.body is UNSET else "given twice"
         raise IllegalMessageError("body", f"the body is {both}; allowed: exactly one of body and body_base64")
     body = given_in.body_base64 if isinstance(given_in.body_base64, bytes) else str(given_in.body).encode()
+    if len(delays := _delays(given_in)) > 1:
+        first, (field, value) = delays[0][0], delays[1]
+        raise InvalidArgumentError(field, value, f"to be left out beside {first}: a message has one delay")
     properties: dict[str, str] = {}
     if given_in.properties is not UNSET:
         if not RESERVED.isdisjoint(given_in.properties):
@@ -152,6 +202,10 @@ def _message(topic: str, given_in: MessageIn, born_host: str) -> Message:
         properties[KEYS] = " ".join(given_in.keys)
     if given_in.delay_level is not UNSET:
         properties[DELAY] = str(given_in.delay_level)
+    if given_in.delay_ms is not UNSET:
+        properties[TIMER_DELAY_MS] = str(given_in.delay_ms)
+    if given_in.start_deliver_ms is not UNSET:
+        properties[START_DELIVER_TIME] = str(given_in.start_deliver_ms)
     if given_in.message_id is not UNSET:
         properties[UNIQ_KEY] = given_in.message_id
     return Message(
@@ -163,6 +217,21 @@ def _message(topic: str, given_in: MessageIn, born_host: str) -> Message:
         born_us=None if given_in.born_ms is UNSET else given_in.born_ms * US_PER_MS,
         born_host=born_host,
     )
+
+
+def _delays(given_in: MessageIn) -> list[tuple[str, object]]:
+    """The fields that delay the message, with their values. All but one of them would have no effect."""
+    delays: list[tuple[str, object]] = []
+    if given_in.delay_level is not UNSET and given_in.delay_level > 0:
+        delays.append(("delay_level", given_in.delay_level))
+    if given_in.delay_ms is not UNSET:
+        delays.append(("delay_ms", given_in.delay_ms))
+    if given_in.start_deliver_ms is not UNSET:
+        delays.append(("start_deliver_ms", given_in.start_deliver_ms))
+    if given_in.properties:
+        own = given_in.properties
+        delays.extend((f"properties.{name}", own[name]) for name in DUE_PROPERTIES if name in own)
+    return delays
 
 
 def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
@@ -179,10 +248,10 @@ def _sent(sent: StoredAndSent) -> Sent:
     stored = sent.stored
     return Sent(
         stored.unique_key,
-        offset_message_id(stored.store_host, stored.commit_offset),
+        sent.reply.offset_message_id,
         sent.queue.topic,
-        sent.queue.queue_id,
-        stored.queue_offset,
+        sent.reply.queue_id,
+        sent.reply.queue_offset,
         stored.commit_offset,
         stored.store_us // US_PER_MS,
         sent.level,
@@ -198,7 +267,7 @@ SENDING = Family(
             "POST",
             "/v1/topics/{topic}/messages",
             send,
-            "Send a message, at once or after a delay level",
+            "Send a message, at once or for later",
             Sent,
             TopicPath,
             MessageIn,

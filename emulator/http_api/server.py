@@ -1,11 +1,13 @@
-"""The listener of the JSON API, and what happens to every request: token, errors, counting.
+"""The HTTP listeners, and what happens to every request of the JSON API: token, errors, counting.
 
 It stands on aiohttp's low-level server, since a third of what a request costs in aiohttp is its application.
 """
 
 import asyncio
 import hmac
-from typing import Any
+from collections.abc import Mapping, Sequence
+from functools import partial
+from typing import Any, Final
 
 from aiohttp import web
 
@@ -14,6 +16,7 @@ from emulator.errors import ListenError, UnauthorizedError
 from emulator.http_api.clock import CLOCK
 from emulator.http_api.consuming import consuming
 from emulator.http_api.delayed import DELAYED
+from emulator.http_api.door import UNMATCHED, Answer, Door, Listener
 from emulator.http_api.groups import GROUPS
 from emulator.http_api.lookup import LOOKUP
 from emulator.http_api.operations import OPERATIONS
@@ -30,14 +33,24 @@ GRACE_S = 2.0
 MAX_LINE_BYTES = 1 << 16
 """Of a request: a filter of the allowed length fits, every character percent-encoded."""
 
-UNMATCHED = "unmatched"
-"""The path template of requests that fit no route."""
+_MAIN: Final = "http_port"
 
 
 class HttpServer:
-    """JSON over HTTP. Started and closed by the app, which also says when the broker is ready."""
+    """JSON over HTTP, and further doors beside it by the first segment of a path.
 
-    def __init__(self, broker: Broker, settings: Settings, run: int) -> None:
+    Started and closed by the app, which also says when the broker is ready. ``more`` are listeners on ports
+    of their own.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        run: int,
+        doors: Mapping[str, Door],
+        more: Sequence[Listener] = (),
+    ) -> None:
         self._settings = settings
         self._api = Api(broker, settings, run, families(settings))
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
@@ -48,8 +61,9 @@ class HttpServer:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
                 if route.is_open:
                     self._open_paths.add(route.path)
-        self._runner: web.ServerRunner | None = None
-        self._port = 0
+        self._listeners = (Listener(_MAIN, settings.http_port, doors, self._answer), *more)
+        self._runners: list[web.ServerRunner] = []
+        self._ports: dict[str, int] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -62,20 +76,36 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where it listens, with the port that was picked."""
+        """Where the JSON API listens, with the port that was picked."""
+        return self._url_of(_MAIN)
+
+    @property
+    def more_urls(self) -> dict[str, str]:
+        """Where the further listeners listen, by the setting that names the port."""
+        return {setting: self._url_of(setting) for setting in self._ports if setting != _MAIN}
+
+    def _url_of(self, setting: str) -> str:
         host = self._settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._port}"
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._ports.get(setting, 0)}"
 
     async def start(self) -> None:
-        """Open the port. Raises ListenError when that is not possible."""
-        host, port = self._settings.host, self._settings.http_port
+        """Open every port. Raises ListenError when that is not possible; then none is open."""
+        try:
+            for listener in self._listeners:
+                await self._listen(listener)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _listen(self, listener: Listener) -> None:
+        host, port = self._settings.host, listener.port
         loop, limit = asyncio.get_running_loop(), self._api.max_body_bytes
 
         def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
             return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=limit)
 
         server = web.Server(
-            self._answer,
+            partial(self._serve, listener),
             request_factory=request,
             handler_cancellation=True,
             access_log=None,
@@ -83,25 +113,28 @@ class HttpServer:
         )
         runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
         await runner.setup()
+        self._runners.append(runner)
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
-            await runner.cleanup()
             raise ListenError(
                 f"cannot listen on {host}:{port} for HTTP: {error.strerror or error};"
                 " choose another port or address"
             ) from error
-        self._runner = runner
-        self._port = runner.addresses[0][1]
+        self._ports[listener.setting] = runner.addresses[0][1]
 
     async def close(self) -> None:
         """Accept nothing more, give running requests a moment, then cancel them. May be called twice."""
         self.is_ready = False
-        runner, self._runner = self._runner, None
-        if runner is not None:
-            await runner.cleanup()
+        runners, self._runners = self._runners, []
+        await asyncio.gather(*(runner.cleanup() for runner in runners))
 
-    async def _answer(self, request: web.BaseRequest) -> web.StreamResponse:
+    async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
+        template, response = await listener.answer(request)
+        self._api.requests[request.method, template, response.status] += 1
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> Answer:
         template = UNMATCHED
         try:
             path = request.rel_url.raw_path
@@ -109,11 +142,9 @@ class HttpServer:
                 self._authorize(request, self._expected)
             endpoint, parameters = self._router.find(request.method, path)
             template = endpoint.route.path
-            response = await endpoint.serve(request, parameters)
+            return Answer(template, await endpoint.serve(request, parameters))
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told as a problem
-            response = problem_response(error)
-        self._api.requests[request.method, template, response.status] += 1
-        return response
+            return Answer(template, problem_response(error))
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
         given = request.headers.get("Authorization", "")

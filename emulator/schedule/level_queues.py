@@ -29,7 +29,6 @@ from emulator.store.database import Database
 from emulator.store.queues import Queue
 from emulator.store.writer import MAX_BATCH_BYTES, Batch, Writer
 
-SCHEME = "levels"
 READ_AHEAD = 512
 BATCH = 256
 """Messages per delivering transaction: enough to keep the disk busy, few enough not to hold up a send."""
@@ -101,7 +100,9 @@ class Level:
 
 
 class LevelQueues:
-    """All levels. Made by :func:`load_level_queues`; fired by the timer, under whose lock it changes."""
+    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes."""
+
+    name = "levels"
 
     def __init__(
         self,
@@ -120,6 +121,7 @@ class LevelQueues:
         self.profile = profile
         self.delivered = 0  # since the start
         self.early = 0  # of these, those before their due time: a defect
+        self.others_due_us: Callable[[], int | None] = lambda: None  # what a move must not jump over
         self._clock = clock
         self._database = database
         self._writer = writer
@@ -174,7 +176,7 @@ class LevelQueues:
         # While the clock is moved, a delivery jumps to its instant. Alone, it jumps over nothing that was
         # sent before it: all of that is committed, and known here, when it is formed.
         picked_us = self._clock.now_us()
-        picks = await self._writer.commit(
+        picks, until_us = await self._writer.commit(
             partial(self._deliver, until_us, picked_us), alone=until_us > picked_us
         )
         pass_point("delivery.delivered")
@@ -184,7 +186,7 @@ class LevelQueues:
             await self.save()
         with suppress(StoreError):  # delivered is delivered; the next call reads again
             await self.read_ahead()
-        return Fired(len(picks), until_us)
+        return Fired(len(picks), until_us if picks else picked_us)
 
     async def read_ahead(self) -> None:
         """Read what is due next in each level of which nothing is known."""
@@ -222,7 +224,11 @@ class LevelQueues:
                 break
         return picks
 
-    def _deliver(self, until_us: int, picked_us: int, batch: Batch) -> list[tuple[int, Level, Parked]]:
+    def _deliver(
+        self, until_us: int, picked_us: int, batch: Batch
+    ) -> tuple[list[tuple[int, Level, Parked]], int]:
+        if (others_us := self.others_due_us()) is not None:
+            until_us = min(until_us, others_us)
         picks = self._pick(until_us, picked_us)
         passed: dict[Level, int] = {}
         early = 0
@@ -236,7 +242,7 @@ class LevelQueues:
                 batch.execute(_SAVE_OFFSET, (level.number, offset))
         if picks:
             batch.on_commit(partial(self._delivered, passed, picks[0][0], len(picks), early))
-        return picks
+        return picks, until_us
 
     def _copy(self, batch: Batch, level: Level, entry: Parked, picked_us: int, forced: bool = False) -> None:
         queue = self._queue_of(entry.real_queue_key)
@@ -247,7 +253,7 @@ class LevelQueues:
             commit_offset,
             queue,
             parked_offset=entry.commit_offset,
-            scheme=SCHEME,
+            scheme=self.name,
             level=level.number,
             stored_us=entry.store_us,
             due_us=entry.due_us,
@@ -290,6 +296,41 @@ class LevelQueues:
         """Save what is not saved yet: a clean stop repeats nothing."""
         if self._is_dirty:
             await self.save()
+
+    # What waits
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait."""
+        return sum(level.pending for level in self.levels)
+
+    async def page(
+        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+    ) -> list[StoredMessage]:
+        """Pending messages with a commit offset above ``after``, oldest first."""
+        ranges: list[str] = []
+        parameters: list[object] = []
+        for one in self.levels:
+            if one.pending and level in (None, one.number):
+                ranges.append("(m.queue_key = ? AND m.queue_offset >= ?)")
+                parameters += [one.queue.key, one.next_offset]
+        if not ranges:
+            return []
+        of_topic = ""
+        if topic is not None:
+            of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
+            parameters.append(topic)
+        rows = await self._database.rows(
+            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.commit_offset"
+            f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.commit_offset > ? AND i.parked_offset IS NULL"
+            " ORDER BY m.commit_offset LIMIT ?",
+            [*parameters, after, limit],
+        )
+        return [StoredMessage._make(row) for row in rows]
+
+    def holds(self, parked: StoredMessage) -> bool:
+        """Whether the message still waits in its level."""
+        return self.pending_level(parked) is not None
 
     # By hand
 

@@ -125,9 +125,14 @@ class Timer:
                 try:
                     async with self.lock:
                         await self._fire(self._clock.now_us())
-                except EmulatorError as error:
+                except Exception as error:  # not even a defect may end all deliveries
                     if not is_failing:
-                        log.error("due messages cannot be delivered; trying until they can: %s", error)
+                        is_known = isinstance(error, EmulatorError)
+                        log.error(
+                            "due messages cannot be delivered; trying until they can: %s",
+                            error,
+                            exc_info=None if is_known else error,
+                        )
                     is_failing = True
                     wait_s = RETRY_S
                 else:

@@ -6,7 +6,7 @@ says ``wall``. What stands on the hot path is indexed only in the order in which
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-HEAD_REVISION = "0001"
+HEAD_REVISION = "0002"
 """The Alembic revision that these tables are; asked by plain SQL at start, before Alembic is imported."""
 
 metadata = MetaData()
@@ -72,6 +72,20 @@ interventions = Table(
     Column("at_us", BigInteger, nullable=False),
 )
 
+timed_messages = Table(
+    "timed_messages",
+    metadata,
+    # Messages of the timed scheme that are done with, by identity. Kept for good: a file that is copied back
+    # from a backup years later is known by it.
+    Column("number", Integer, primary_key=True, autoincrement=False),
+    Column("key_hash", Integer, primary_key=True, autoincrement=False),
+    Column("due_ms", BigInteger, nullable=False),
+    Column("outcome", Text, nullable=False),  # delivered, forced, cancelled, cleared
+    Column("commit_offset", BigInteger, nullable=False),  # of the record that it became, 0 for none
+    Index("timed_messages_early", "due_ms", sqlite_where=text("outcome <> 'delivered'")),
+    sqlite_with_rowid=False,
+)
+
 deliveries = Table(
     "deliveries",
     metadata,
@@ -127,7 +141,7 @@ takes = Table(
     Column("last_taken_us", BigInteger),
     Column("visible_us", BigInteger, nullable=False),  # open: when it can be taken again
     Column("settled_us", BigInteger),
-    Column("outcome", Text),  # acked, retried, dead, passed
+    Column("outcome", Text),  # acked, retried, dead, passed, committed, rolled back
     Index("takes_open", "group_name", sqlite_where=text("settled_us IS NULL")),
     sqlite_with_rowid=False,
 )

@@ -52,8 +52,12 @@ class Batch:
         *,
         due_us: int | None = None,
         real_queue_key: int | None = None,
+        parked_offset: int | None = None,
     ) -> StoredMessage:
-        """Append a message to the queue; parked messages say when they are due and where they go."""
+        """Append a message to the queue.
+
+        Parked messages say when they are due and where they go, delivered ones by what they were parked.
+        """
         commit_offset, queue_offset = self.place(queue)
         stored = StoredMessage(
             commit_offset,
@@ -72,7 +76,7 @@ class Batch:
             draft.unique_key,
             due_us,
             real_queue_key,
-            None,
+            parked_offset,
         )
         self.execute(INSERT_MESSAGE, stored)
         self.bytes += len(draft.body)
@@ -119,13 +123,13 @@ class Writer:
     def __init__(
         self, database: Database, clock: Clock, store_host: str, next_commit_offset: int, last_store_us: int
     ) -> None:
+        self.store_host = store_host
         self.next_commit_offset = next_commit_offset
         self.last_store_us = last_store_us
         self.commits = 0
         self.failures = 0
         self._database = database
         self._clock = clock
-        self._store_host = store_host
         self._waiting: deque[tuple[Work, asyncio.Future[Any], bool]] = deque()
         self._arrived = asyncio.Event()
         self._closing = False
@@ -199,9 +203,7 @@ class Writer:
                     done.set_result(result)
 
     def _form(self) -> tuple[Batch, list[tuple[asyncio.Future[Any], Any]]]:
-        batch = Batch(
-            max(self._clock.now_us(), self.last_store_us), self.next_commit_offset, self._store_host
-        )
+        batch = Batch(max(self._clock.now_us(), self.last_store_us), self.next_commit_offset, self.store_host)
         results: list[tuple[asyncio.Future[Any], Any]] = []
         waiting = self._waiting
         while waiting and not batch.is_full:

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from tests.bench import herd, http_sends, lateness, moves, pending, sends, start
+from tests.bench import files, herd, http_sends, lateness, moves, pending, sends, start
 from tests.bench.figures import Figure
 
 
@@ -24,6 +24,9 @@ BENCHES = {
     "lateness": Bench("Lateness seen by a waiting consumer (floor: a bare loop)", lateness.measure),
     "herd": Bench("Herd: all due at one instant", herd.measure),
     "moves": Bench("Clock moves and resets", moves.measure),
+    "files": Bench("Second directories: acknowledged saves, straight to the broker", files.saves),
+    "file-herd": Bench("Second directories: a herd in one second", files.herd),
+    "file-pending": Bench("Second directories: many pending files", files.pending),
     "pending": Bench("Many pending messages", pending.measure),
 }
 

@@ -23,12 +23,14 @@ class Pace(NamedTuple):
     name: str
     rate: int
     aim: Aim | None
+    is_timed: bool = False  # any due times, by second directories
 
 
 PACES = (
     Pace("idle (20 a second, one by one)", 20, at_most(5)),
     Pace("500 a second", 500, None),
     Pace("2,000 a second", 2_000, at_most(25)),
+    Pace("500 a second by second directories", 500, at_most(10), is_timed=True),
 )
 
 
@@ -46,7 +48,7 @@ async def measure(quick: bool) -> list[Figure]:
     controls: dict[Pace, list[list[float]]] = {pace: [] for pace in PACES}
     for _ in rounds("lateness", count):
         for pace in PACES:
-            runs[pace].append(await _deliveries(pace.rate, seconds))
+            runs[pace].append(await _deliveries(pace, seconds))
             controls[pace].append(await bare_timer(pace.rate, seconds / 2))
     figures = []
     for pace in PACES:
@@ -61,8 +63,9 @@ async def measure(quick: bool) -> list[Figure]:
     return [*figures, Figure("earliest of all; negative is early", "ms", [min(first)], aim=at_least(0))]
 
 
-async def _deliveries(rate: int, seconds: float) -> Lateness:
-    """Send at a steady pace for so long, to two levels in turn, and wait for all to come."""
+async def _deliveries(pace: Pace, seconds: float) -> Lateness:
+    """Send at a steady pace for so long, to two levels in turn or as late, and wait for all to come."""
+    rate = pace.rate
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data, clock="real", levels=LEVELS, topic_queues=1) as broker:
             queue = (await broker.topics.for_send(TOPIC)).queues[0]
@@ -73,7 +76,8 @@ async def _deliveries(rate: int, seconds: float) -> Lateness:
                 nonlocal number
                 number += 1
                 if number <= rate * seconds:
-                    await broker.send(order(1 + number % 2))
+                    level = 1 + number % 2
+                    await broker.send(order(delay_ms=level * 1_000) if pace.is_timed else order(level))
 
             async with paced(rate, send):
                 told_us = await waiting

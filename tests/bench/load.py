@@ -7,7 +7,7 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 from emulator.broker.broker import MAX_BATCH, Broker
-from emulator.message import DELAY, KEYS, TAGS, Message
+from emulator.message import DELAY, KEYS, TAGS, TIMER_DELAY_MS, Message
 
 TOPIC = "orders"
 BODY = b'{"order": 20240517, "state": "unpaid", "customer": "c-881", "total": "129.90"}'.ljust(350, b".")
@@ -19,11 +19,13 @@ TICK_S = 0.001
 _orders = itertools.count()
 
 
-def order(level: int = 0, *, topic: str = TOPIC, body: bytes = BODY) -> Message:
-    """A new message, delayed if there is a level."""
+def order(level: int = 0, *, delay_ms: int = 0, topic: str = TOPIC, body: bytes = BODY) -> Message:
+    """A new message, delayed if there is a level, or any number of milliseconds."""
     properties = {TAGS: "created", KEYS: f"order-{next(_orders)}"}
     if level:
         properties[DELAY] = str(level)
+    if delay_ms:
+        properties[TIMER_DELAY_MS] = str(delay_ms)
     return Message(topic, body, properties)
 
 

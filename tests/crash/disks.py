@@ -15,9 +15,10 @@ _CAP_SYS_ADMIN = 21
 
 
 class Disk(Protocol):
-    """A disk for one broker."""
+    """A disk for one broker; ``error`` is what a write gets that finds no room."""
 
     directory: Path
+    error: int
 
     def fill(self, broker: BrokerProcess, *, room: int = 0) -> None:
         """Leave so many bytes free."""
@@ -28,6 +29,8 @@ class Disk(Protocol):
 
 class SmallFilesystem:
     """A real one, which a ballast file fills."""
+
+    error = errno.ENOSPC
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory
@@ -48,6 +51,8 @@ class SmallFilesystem:
 
 class WriteLimit:
     """The kernel's limit on what the broker may write; needs no rights. No file gets longer than its log."""
+
+    error = errno.EFBIG
 
     def __init__(self, directory: Path) -> None:
         self.directory = directory

@@ -27,34 +27,67 @@ class Record(NamedTuple):
 
 
 class Judge:
-    """Collects ``faults``, a sentence each. It outlives the broker: one judge for all that a store saw."""
+    """Collects ``faults``, a sentence each. It outlives the broker: one judge for all that a store saw.
 
-    def __init__(self, *, may_repeat: bool = False) -> None:
+    ``may_repeat``: what waited in delay levels; what waited for an absolute due time never may.
+    ``whole_seconds``: the latter comes at the end of its second.
+    """
+
+    def __init__(self, *, may_repeat: bool = False, whole_seconds: bool = False) -> None:
         self.faults: list[str] = []
         self.records: dict[tuple[str, int], list[Record]] = {}  # by topic and queue, offsets from 0 on
         self.acked: set[int] = set()  # commit offsets, as all that consumers did
         self.given_back: set[int] = set()
         self.may_repeat = may_repeat
-        self._not_before_ms: dict[
-            Copy, int
-        ] = {}  # what may be stored, and when it may be seen at the earliest
+        self._whole_seconds = whole_seconds
+        # What may be stored, and when it may be seen at the earliest.
+        self._not_before_ms: dict[Copy, int] = {}
+        self._timed: set[Copy] = set()  # of these, what has an absolute due time
         self._promised: set[Copy] = set()
+        self._cancelling: set[Copy] = set()
+        self._cancelled: set[Copy] = set()
         self._settling: set[int] = set()
         self._latest_ms = 0
 
     # What clients asked for, and what was answered
 
-    def sending(self, message_ids: Iterable[str]) -> None:
-        """These are about to be sent."""
-        for message_id in message_ids:
-            self._not_before_ms[Copy(message_id, 1)] = 0
+    def sending(self, messages: Iterable[Answer]) -> None:
+        """These are about to be sent, with the fields of the request."""
+        for message in messages:
+            copy = Copy(message["message_id"], 1)
+            delay_ms = message.get("delay_ms", 0)
+            self._not_before_ms[copy] = self._latest_ms + delay_ms if delay_ms else 0
+            if delay_ms or "start_deliver_ms" in message:
+                self._timed.add(copy)
 
     def sent(self, answer: Answer) -> None:
         """A send was acknowledged."""
         copy = Copy(answer["message_id"], 1)
-        self._not_before_ms[copy] = answer["store_ms"] if answer["due_ms"] is None else answer["due_ms"]
+        not_before_ms = answer["store_ms"] if answer["due_ms"] is None else answer["due_ms"]
+        if not_before_ms < self._not_before_ms[copy]:
+            self._fault(f"{copy} is due {self._not_before_ms[copy] - not_before_ms} ms before it should be")
+        if self._whole_seconds and copy in self._timed and answer["due_ms"] is not None:
+            not_before_ms = -(-not_before_ms // 1_000) * 1_000
+        self._not_before_ms[copy] = not_before_ms
         self._promised.add(copy)
         self.saw_clock(answer["store_ms"])
+
+    def cancelling(self, message_id: str) -> None:
+        """It is about to be cancelled."""
+        self._cancelling.add(Copy(message_id, 1))
+
+    def cancelled(self, message_id: str) -> None:
+        """The broker has cancelled it."""
+        self._cancelled.add(Copy(message_id, 1))
+
+    def not_cancelled(self, message_id: str) -> None:
+        """The broker said that it does not wait any more, and nobody else has tried to cancel it."""
+        self._cancelling.remove(Copy(message_id, 1))
+
+    def forcing(self, message_id: str) -> None:
+        """It is about to be delivered before its time."""
+        copy = Copy(message_id, 1)
+        self._not_before_ms[copy] = min(self._not_before_ms[copy], self._latest_ms)
 
     def received(self, messages: Iterable[Answer]) -> None:
         """The group was given these."""
@@ -121,11 +154,12 @@ class Judge:
         """All faults. For the end: everything is delivered, browsed, received and settled."""
         records = [record for queue in self.records.values() for record in queue]
         stored = Counter(record.copy for record in records)
-        lost = [f"{copy} was lost" for copy in sorted(self._promised - stored.keys())]
+        lost = [f"{copy} was lost" for copy in sorted(self._promised - stored.keys() - self._cancelling)]
+        revived = [f"{copy} came after it was cancelled" for copy in sorted(self._cancelled & stored.keys())]
         repeated = [
             f"{copy} was stored {times} times"
             for copy, times in stored.items()
-            if times > 1 and not self.may_repeat
+            if times > 1 and not (self.may_repeat and copy not in self._timed)
         ]
         offsets = Counter(record.commit_offset for record in records)
         doubled = [
@@ -136,7 +170,7 @@ class Judge:
             for record in records
             if record.commit_offset not in self._settling
         ]
-        return self.faults + lost + repeated + doubled + untouched
+        return self.faults + lost + revived + repeated + doubled + untouched
 
     def _judge_time(self, copy: Copy, store_ms: int) -> None:
         not_before_ms = self._not_before_ms.get(copy)

@@ -1,10 +1,11 @@
 """A load that runs until the broker is gone, and tells the judge everything."""
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 
 from emulator.client import Answer, BrokerError, Client, UnreachableError, outgoing
+from emulator.clock import US_PER_MS, wall_us
 from tests.crash.judge import Judge
 
 TOPIC = "orders"
@@ -24,7 +25,7 @@ class Load:
         self._judge = judge
         self._random = random
         self._delays_s = delays_s  # of the levels, from 1 on
-        self._acts = [self._send, self._send, self._send_batch, self._consume, self._consume]
+        self._acts = [self._send, self._send, self._send_batch, self._intervene, self._consume, self._consume]
         if moves:
             self._acts.append(self._move)
 
@@ -34,21 +35,51 @@ class Load:
             for act in self._acts:
                 tasks.create_task(_until_gone(act))
 
-    def _message(self) -> Answer:
+    def _message(self, delay: Answer) -> Answer:
         random = self._random
         message = outgoing("b" * random.randint(1, BODY_BYTES), message_id=f"{random.getrandbits(64):016x}")
-        return message | {"delay_level": random.randint(0, len(self._delays_s))}
+        return message | delay
+
+    def _any_delay(self) -> Answer:
+        if self._random.random() < 0.5:
+            return self._due_time()
+        return {"delay_level": self._random.randint(0, len(self._delays_s))}
+
+    def _due_time(self) -> Answer:
+        random = self._random
+        delay_ms = random.randint(1, max(self._delays_s) * 1_000)
+        if random.random() < 0.5:
+            # Many at the same instant, in the same directory, too.
+            return {"delay_ms": delay_ms if random.random() < 0.5 else -(-delay_ms // 1_000) * 1_000}
+        return {"start_deliver_ms": wall_us() // US_PER_MS + delay_ms}
 
     async def _send(self) -> None:
-        message = self._message()
-        self._judge.sending([message["message_id"]])
+        await self._send_one(self._message(self._any_delay()))
+
+    async def _send_one(self, message: Answer) -> None:
+        self._judge.sending([message])
         self._judge.sent(await self._client.send(TOPIC, **message))
 
     async def _send_batch(self) -> None:
-        messages = [self._message() for _ in range(self._random.randint(1, 20))]
-        self._judge.sending(message["message_id"] for message in messages)
+        messages = [self._message(self._any_delay()) for _ in range(self._random.randint(1, 20))]
+        self._judge.sending(messages)
         for answer in await self._client.send_batch(TOPIC, messages):
             self._judge.sent(answer)
+
+    async def _intervene(self) -> None:
+        """Some are due before they can be cancelled or delivered by hand."""
+        message = self._message(self._due_time())
+        await self._send_one(message)
+        message_id = message["message_id"]
+        if self._random.random() < 0.5:
+            self._judge.cancelling(message_id)
+            if await _is_done(self._client.cancel(message_id)):
+                self._judge.cancelled(message_id)
+            else:
+                self._judge.not_cancelled(message_id)
+        else:
+            self._judge.forcing(message_id)
+            await _is_done(self._client.deliver(message_id))
 
     async def _consume(self) -> None:
         intention = self._random.choice(("acknowledge", "acknowledge", "give back", "forget"))
@@ -81,11 +112,18 @@ class Load:
         self._judge.saw_clock(answer["now_ms"])
 
     async def _move_to_next(self) -> Answer:
-        try:
-            return await self._client.move_to_next()
-        except BrokerError as error:
-            assert error.status == 409, error  # nothing is pending
-            return await self._client.clock()
+        await _is_done(self._client.move_to_next())
+        return await self._client.clock()
+
+
+async def _is_done(request: Awaitable[Answer]) -> bool:
+    """Whether it was not refused, because what it is for does not wait any more."""
+    try:
+        await request
+    except BrokerError as error:
+        assert error.status == 409, error
+        return False
+    return True
 
 
 async def _until_gone(act: Callable[[], Coroutine[None, None, None]]) -> None:

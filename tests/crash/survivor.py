@@ -9,7 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from emulator.client import Client, UnreachableError
+from compat.delayed_file import DamagedFileError, decode, parse_name
+from emulator.client import Answer, Client, UnreachableError
 from emulator.failpoint import ENVIRONMENT
 from emulator.store.database import FILE_NAME
 from tests.crash.judge import Copy, Judge, Record
@@ -24,12 +25,26 @@ CONFIG = f'[[groups]]\nname = "{GROUP}"\nmax_retries = 1000\n'
 _VISIBLE = """
 SELECT topic, queue_id, commit_offset, unique_key, reconsume_times, store_us
 FROM messages JOIN queues ON key = queue_key WHERE due_us IS NULL ORDER BY queue_key, queue_offset"""
+_DONE = """
+SELECT parked_offset, delivered_offset, iif(forced, 'forced', 'delivered')
+FROM deliveries WHERE level IS NULL"""
 _LEDGER = {
-    "delivered early": "SELECT * FROM deliveries WHERE delivered_us < due_us OR picked_us < due_us",
-    "delivered twice": "SELECT parked_offset, count(*) FROM deliveries GROUP BY 1 HAVING count(*) > 1",
+    "delivered early": """
+        SELECT * FROM deliveries WHERE (delivered_us < due_us OR picked_us < due_us) AND NOT forced""",
+    "delivered twice": """
+        SELECT parked_offset, count(*) FROM deliveries WHERE level NOT NULL GROUP BY 1 HAVING count(*) > 1""",
+    "delivered twice from a file": """
+        SELECT parked_offset, count(*) FROM deliveries WHERE level IS NULL GROUP BY 1 HAVING count(*) > 1""",
     "never delivered": """
         SELECT commit_offset FROM messages WHERE due_us NOT NULL
-        AND commit_offset NOT IN (SELECT parked_offset FROM deliveries)""",
+        AND commit_offset NOT IN (SELECT parked_offset FROM deliveries)
+        AND commit_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')""",
+    "not known as done with": f"""
+        {_DONE} EXCEPT SELECT number, commit_offset, outcome FROM timed_messages""",
+    "done with, but neither delivered nor cancelled": f"""
+        SELECT number, commit_offset, outcome FROM timed_messages WHERE outcome <> 'cancelled' OR
+        commit_offset NOT IN (SELECT parked_offset FROM interventions WHERE kind = 'cancelled')
+        EXCEPT {_DONE}""",
     "without its message": """
         SELECT * FROM deliveries WHERE delivered_offset NOT IN (SELECT commit_offset FROM messages)""",
     "missing or wrong": """
@@ -47,6 +62,8 @@ class Variant(NamedTuple):
     profile: str
     delays_s: list[int]
     durability: str = "full"
+    delay_sync: str = "always"
+    start_deliver_time: str = "aliyun4"
 
     @property
     def arguments(self) -> list[str]:
@@ -54,7 +71,8 @@ class Variant(NamedTuple):
         levels = " ".join(f"{delay}s" for delay in self.delays_s)
         return [
             *("--clock", self.clock, "--profile", self.profile, "--levels", levels),
-            *("--durability", self.durability),
+            *("--durability", self.durability, "--delay-sync", self.delay_sync),
+            *("--start-deliver-time", self.start_deliver_time),
         ]
 
 
@@ -62,7 +80,9 @@ class Survivor:
     """A store and its judge. Every broker on it must behave as if none had ever been killed."""
 
     def __init__(self, directory: Path, variant: Variant) -> None:
-        self.judge = Judge(may_repeat=variant.profile == "rocketmq4")
+        self.judge = Judge(
+            may_repeat=variant.profile == "rocketmq4", whole_seconds=variant.start_deliver_time == "dongwo"
+        )
         self.data = directory / "data"
         self._is_manual = variant.clock == "manual"
         self._variant = variant
@@ -93,6 +113,8 @@ class Survivor:
                 assert await process.wait() == -signal.SIGKILL, process.stderr
         except StartError as error:
             assert error.returncode == -signal.SIGKILL, error.stderr
+        faults = [*faults_of_files(self.data)]
+        assert not faults, "\n".join(faults)
 
     async def kill_while_starting(self, after_s: float) -> None:
         """Start a broker and kill it so many seconds later, unless it has started by then."""
@@ -106,7 +128,11 @@ class Survivor:
             await self._look(client)
             await self._drain(client)
             await self._look(client)
-        faults = [*self.judge.verdict(), *faults_of_store(self.data / FILE_NAME, self.judge)]
+        faults = [
+            *self.judge.verdict(),
+            *faults_of_store(self.data / FILE_NAME, self.judge),
+            *(f"{path} is still there" for path in delayed_files(self.data)),
+        ]
         assert not faults, "\n".join(faults)
 
     async def _look(self, client: Client) -> None:
@@ -127,11 +153,13 @@ class Survivor:
 
     async def _drain(self, client: Client) -> None:
         """Everything pending comes by itself, unless time stands still; what is taken, by a move."""
-        while not self._is_manual and any(level["pending"] for level in await client.levels()):
+        while not self._is_manual and is_waiting(await client.levels()):
             await self._consume(client, wait="100ms")
         await client.advance("13h")
         await self._consume(client)
-        assert not any(level["pending"] for level in await client.levels())
+        levels = await client.levels()
+        assert not is_waiting(levels)
+        assert not levels["second_directories"]["quarantined"]
 
     async def _consume(self, client: Client, wait: str = "0") -> None:
         while messages := await client.receive(TOPIC, group=GROUP, max_messages=256, wait=wait):
@@ -139,6 +167,32 @@ class Survivor:
             self.judge.acking(messages)
             await client.acknowledge(GROUP, messages)
             self.judge.acknowledged(messages)
+
+
+def is_waiting(levels: Answer) -> bool:
+    """Whether anything waits for its due time."""
+    return any(scheme["pending"] for scheme in (*levels["levels"], levels["second_directories"]))
+
+
+def delayed_files(data: Path) -> list[Path]:
+    """Everything below the delay directory that is no directory."""
+    return [path for path in (data / "delay").rglob("*") if not path.is_dir()]
+
+
+def faults_of_files(data: Path) -> Iterator[str]:
+    """What is wrong with the files of delayed messages after a kill: whatever has a name is whole."""
+    for path in delayed_files(data):
+        entry = parse_name(path.name.removesuffix(".tmp"))
+        if entry is None or path.parent.name != str(entry.second):
+            yield f"{path} does not belong there"
+        elif path.suffix == ".msg":
+            try:
+                found = decode(path.read_bytes()).header.entry
+            except DamagedFileError as error:
+                yield f"{path} is damaged: {error}"
+            else:
+                if found != entry:
+                    yield f"{path} is {found.name}"
 
 
 def faults_of_store(file: Path, judge: Judge) -> Iterator[str]:

@@ -2,86 +2,33 @@
 
 import signal
 import sqlite3
-import sys
-from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import asynccontextmanager, closing, contextmanager
+from collections.abc import Callable
+from contextlib import closing
 from pathlib import Path
 
 import pytest
 
 from emulator.cli.exits import Exit
-from emulator.client import Answer, BrokerError, Client
+from emulator.client import BrokerError
 from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
-from tests.crash.disks import DISKS, Disk
-from tests.process import BrokerProcess, StartError, broker_process
-
-TOPIC = "orders"
-GROUP = "shop"
-WAL = f"{FILE_NAME}-wal"
-FRAME_BYTES = 24 + 4096
-
-WITHOUT_ROOTS_RIGHTS = (
-    sys.executable,
-    "-c",
-    # PR_CAPBSET_DROP of CAP_DAC_OVERRIDE: permission bits bind root, too, after the exec.
-    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
+from tests.crash.disks import Disk
+from tests.crash.faults import (
+    FRAME_BYTES,
+    GROUP,
+    TOPIC,
+    WAL,
+    WITHOUT_ROOTS_RIGHTS,
+    WITHOUT_WRITES,
+    assert_refused_by_the_store,
+    broker,
+    contents,
+    delivered,
+    read_only,
+    refusal_to_start,
+    send,
 )
-WITHOUT_WRITES = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
-
-
-@asynccontextmanager
-async def broker(
-    data: Path, *args: str, wrapper: tuple[str, ...] = ()
-) -> AsyncIterator[tuple[BrokerProcess, Client]]:
-    async with (
-        broker_process("--data", str(data), "--topic-queues", "1", *args, wrapper=wrapper) as process,
-        Client(process.url) as client,
-    ):
-        yield process, client
-
-
-async def send(client: Client, *message_ids: str, level: int = 0, size: int = 1_000) -> None:
-    messages: list[Answer] = [
-        {"body": "b" * size, "message_id": message_id, "delay_level": level} for message_id in message_ids
-    ]
-    await client.send_batch(TOPIC, messages)
-
-
-async def delivered(client: Client) -> list[str]:
-    ids: list[str] = []
-    while page := (await client.browse(TOPIC, 0, offset=len(ids), max_messages=256))["messages"]:
-        ids += [message["message_id"] for message in page]
-    return ids
-
-
-async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()) -> str:
-    with pytest.raises(StartError) as error:
-        async with broker(data, *args, wrapper=wrapper):
-            pass
-    assert error.value.returncode == Exit.NOT_STARTED, error.value
-    assert "Traceback" not in error.value.stderr
-    return error.value.stderr
-
-
-def contents(directory: Path) -> dict[str, bytes]:
-    """Of all files, without the one that says who has the directory."""
-    return {path.name: path.read_bytes() for path in directory.iterdir() if path.name != LOCK_FILE}
-
-
-def assert_refused_by_the_store(error: BrokerError) -> None:
-    assert error.status == 503, error
-    assert error.title == "Store unavailable"
-    assert "the store cannot be written" in error.detail
-
 
 # A disk that is full for a while
-
-
-@pytest.fixture(params=DISKS, ids=lambda disk: disk.__name__)
-def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    with request.param(tmp_path) as made:
-        yield made
 
 
 async def test_full_disk_refuses_sends_until_it_has_room(disk: Disk) -> None:
@@ -127,7 +74,7 @@ async def test_due_messages_wait_for_room_on_the_disk(disk: Disk) -> None:
         await send(client, *parked, level=1)
         disk.fill(process)
         assert await client.wait_delivered(TOPIC, 1, wait="1500ms") == {"delivered": 0, "reached": False}
-        [level] = await client.levels()
+        [level] = (await client.levels())["levels"]
         assert level["pending"] == 20
         assert level["oldest_overdue_ms"] is not None
         disk.free(process)
@@ -189,13 +136,6 @@ async def test_start_on_a_full_disk(tmp_path: Path) -> None:
 
 
 # A directory that cannot be used
-
-
-@contextmanager
-def read_only(directory: Path) -> Iterator[None]:
-    directory.chmod(0o555)
-    yield
-    directory.chmod(0o755)
 
 
 async def test_read_only_directory(tmp_path: Path) -> None:

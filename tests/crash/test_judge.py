@@ -2,16 +2,18 @@
 
 import shutil
 import sqlite3
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
 import pytest
 
-from emulator.client import Answer
+from emulator.client import Answer, outgoing
 from emulator.store.database import FILE_NAME
 from tests.crash.judge import Judge
 from tests.crash.load import GROUP, TOPIC
-from tests.crash.survivor import Survivor, Variant, faults_of_store
+from tests.crash.survivor import Survivor, Variant, faults_of_files, faults_of_store
+from tests.delayed_files import made
 
 DUE_MS = 5_000
 
@@ -26,7 +28,7 @@ def message(queue_offset: int, message_id: str = "a", **other: int) -> Answer:
 def judge() -> Judge:
     """Has seen message ``a`` acknowledged, due at 5 s."""
     judge = Judge()
-    judge.sending(["a", "b"])
+    judge.sending([{"message_id": "a"}, {"message_id": "b"}])
     judge.sent({"message_id": "a", "store_ms": 4_000, "due_ms": DUE_MS})
     return judge
 
@@ -65,7 +67,7 @@ def test_doubled(judge: Judge, message_id: str) -> None:
 
 def test_doubled_where_that_is_allowed() -> None:
     judge = Judge(may_repeat=True)
-    judge.sending(["a"])
+    judge.sending([{"message_id": "a"}])
     browse_and_consume(judge, message(0), message(1))
     assert judge.verdict() == []
 
@@ -123,6 +125,81 @@ def test_commit_offset_given_out_twice(judge: Judge) -> None:
     assert judge.verdict() == ["commit offset 10 was given out twice"]
 
 
+def timed(message_id: str, **fields: int) -> Answer:
+    return {"message_id": message_id, "delay_level": 0, **fields}
+
+
+@pytest.fixture
+def timed_judge() -> Judge:
+    """Has seen message ``a`` acknowledged, which waits in a file until 5 s."""
+    judge = Judge(may_repeat=True)
+    judge.saw_clock(4_000)
+    judge.sending([timed("a", delay_ms=1_000)])
+    judge.sent({"message_id": "a", "store_ms": 4_000, "due_ms": DUE_MS})
+    return judge
+
+
+def test_what_waits_in_a_file_never_repeats(timed_judge: Judge) -> None:
+    browse_and_consume(timed_judge, message(0), message(1))
+    assert timed_judge.verdict() == ["Copy(message_id='a', attempt=1) was stored 2 times"]
+
+
+def test_absolute_due_time_not_acknowledged_and_doubled(timed_judge: Judge) -> None:
+    timed_judge.sending([timed("b", start_deliver_ms=1)])
+    browse_and_consume(timed_judge, message(0), message(1, "b"), message(2, "b"))
+    assert timed_judge.verdict() == ["Copy(message_id='b', attempt=1) was stored 2 times"]
+
+
+def test_not_acknowledged_and_early(timed_judge: Judge) -> None:
+    timed_judge.sending([timed("b", delay_ms=1_001)])
+    browse_and_consume(timed_judge, message(0), message(1, "b"))
+    assert timed_judge.verdict() == ["Copy(message_id='b', attempt=1) came 1 ms early"] * 2
+
+
+def test_due_too_early(timed_judge: Judge) -> None:
+    timed_judge.sending([timed("b", delay_ms=1_001)])
+    timed_judge.sent({"message_id": "b", "store_ms": 4_000, "due_ms": DUE_MS})
+    assert timed_judge.faults == ["Copy(message_id='b', attempt=1) is due 1 ms before it should be"]
+
+
+@pytest.mark.parametrize(("due_ms", "early"), [(DUE_MS, False), (DUE_MS - 1, False), (DUE_MS + 1, True)])
+def test_early_by_whole_seconds(due_ms: int, early: bool) -> None:
+    judge = Judge(whole_seconds=True)
+    judge.sending([timed("a", start_deliver_ms=1)])
+    judge.sent({"message_id": "a", "store_ms": 4_000, "due_ms": due_ms})
+    judge.browsed(TOPIC, 0, [message(0, store_ms=DUE_MS + 999)])
+    assert judge.faults == ["Copy(message_id='a', attempt=1) came 1 ms early"] * early
+
+
+def test_cancelled_and_delivered(timed_judge: Judge) -> None:
+    timed_judge.cancelling("a")
+    timed_judge.cancelled("a")
+    browse_and_consume(timed_judge, message(0))
+    assert timed_judge.verdict() == ["Copy(message_id='a', attempt=1) came after it was cancelled"]
+
+
+@pytest.mark.parametrize("answered", [True, False])
+def test_cancelled_is_not_lost(timed_judge: Judge, answered: bool) -> None:
+    timed_judge.cancelling("a")
+    if answered:
+        timed_judge.cancelled("a")
+    assert timed_judge.verdict() == []
+
+
+def test_too_late_to_be_cancelled_and_lost(timed_judge: Judge) -> None:
+    timed_judge.cancelling("a")
+    timed_judge.not_cancelled("a")
+    assert timed_judge.verdict() == ["Copy(message_id='a', attempt=1) was lost"]
+
+
+@pytest.mark.parametrize("forced", [True, False])
+def test_early_by_hand(timed_judge: Judge, forced: bool) -> None:
+    if forced:
+        timed_judge.forcing("a")
+    browse_and_consume(timed_judge, message(0, store_ms=4_000))
+    assert (timed_judge.verdict() == []) == forced
+
+
 TAMPERING = {
     "DELETE FROM deliveries WHERE delivered_offset = {delivered}": "ledger, missing or wrong",
     "DELETE FROM messages WHERE commit_offset = {delivered}": "ledger, without its message",
@@ -131,15 +208,28 @@ TAMPERING = {
     "UPDATE deliveries SET parked_offset = -1 WHERE parked_offset = {parked}": "ledger, never delivered",
     "UPDATE deliveries SET acked_us = NULL": "ledger, acknowledgement missing",
     "UPDATE messages SET store_us = store_us + 1000": "the queues do not hold what they showed",
+    "UPDATE deliveries SET parked_offset = 7 WHERE level IS NULL": "ledger, delivered twice from a file",
+    "DELETE FROM timed_messages WHERE outcome = 'delivered'": "ledger, not known as done with",
+    "UPDATE timed_messages SET outcome = 'delivered'": "ledger, done with, but",
+    "DELETE FROM interventions": "ledger, done with, but",
+    "DELETE FROM interventions WHERE kind = 'cancelled'": "ledger, never delivered",
 }
 
 
 async def test_tampering_with_the_store(tmp_path: Path) -> None:
     survivor = Survivor(tmp_path, Variant("manual", "exact", [1]))
+    judge = survivor.judge
     async with survivor.broker() as (_, client):
-        survivor.judge.sending(["a", "b"])
-        for message_id in ("a", "b"):
-            survivor.judge.sent(await client.send(TOPIC, "b", message_id=message_id, delay_level=1))
+        for message_id in ("a", "b", "delivered", "forced", "cancelled"):
+            delay = {"delay_level": 1} if message_id in ("a", "b") else {"delay_ms": 1_000}
+            request = outgoing("b", message_id=message_id) | delay
+            judge.sending([request])
+            judge.sent(await client.send(TOPIC, **request))
+        judge.forcing("forced")
+        await client.deliver("forced")
+        judge.cancelling("cancelled")
+        await client.cancel("cancelled")
+        judge.cancelled("cancelled")
     await survivor.recover()
     original = survivor.data / FILE_NAME
     for number, (tampering, found) in enumerate(TAMPERING.items()):
@@ -147,9 +237,24 @@ async def test_tampering_with_the_store(tmp_path: Path) -> None:
         shutil.copy(original, copy)
         with closing(sqlite3.connect(copy)) as database, database:
             ((delivered, parked),) = database.execute(
-                "SELECT max(delivered_offset), max(parked_offset) FROM deliveries"
+                "SELECT max(delivered_offset), max(parked_offset) FROM deliveries WHERE level NOT NULL"
             )
             database.execute(tampering.format(delivered=delivered, parked=parked))
         faults = list(faults_of_store(copy, survivor.judge))
         assert any(fault.startswith(found) for fault in faults), (tampering, faults)
     assert list(faults_of_store(original, survivor.judge)) == []
+
+
+DAMAGE: dict[str, Callable[[Path], object]] = {
+    "is damaged": lambda path: path.write_bytes(path.read_bytes()[:-1]),
+    "is 1700000000250-": lambda path: path.rename(path.with_name(f"1700000000251{path.name[13:]}")),
+    "does not belong there": lambda path: path.rename(path.with_name("other")),
+}
+
+
+@pytest.mark.parametrize("found", [*DAMAGE])
+def test_damaged_files(tmp_path: Path, found: str) -> None:
+    path = made().put(tmp_path / "delay")
+    assert list(faults_of_files(tmp_path)) == []
+    DAMAGE[found](path)
+    assert [found in fault for fault in faults_of_files(tmp_path)] == [True]

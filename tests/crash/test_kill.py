@@ -1,6 +1,8 @@
 """``kill -9`` at every named point and at random moments: nothing acknowledged is lost, nothing repeated."""
 
+import copy
 import os
+import shutil
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -8,18 +10,21 @@ from random import Random, SystemRandom
 
 import pytest
 
+from emulator.clock import US_PER_MS, wall_us
 from emulator.failpoint import POINTS
 from tests.crash.load import TOPIC
 from tests.crash.survivor import Survivor, Variant
+from tests.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
 
 VARIANTS = {
     "exact": Variant("manual", "exact", [0, 1, 5, 60]),
-    "real": Variant("real", "exact", [0, 1, 1, 2]),
-    "scaled": Variant("x20", "exact", [0, 1, 10, 20]),
-    "rocketmq4": Variant("manual", "rocketmq4", [0, 1, 5, 60], durability="normal"),
+    "real": Variant("real", "exact", [0, 1, 1, 2], delay_sync="interval"),
+    "scaled": Variant("x20", "exact", [0, 1, 10, 20], delay_sync="never"),
+    "rocketmq4": Variant("manual", "rocketmq4", [0, 1, 5, 60], durability="normal", delay_sync="interval"),
+    "dongwo": Variant("x20", "exact", [0, 1, 10, 20], start_deliver_time="dongwo"),
 }
 TIMES = {
     "writer.formed": (1, 2, 4, 7, 30),  # the first few times belong to the start
@@ -29,6 +34,12 @@ TIMES = {
     "delivery.picked": (1, 2, 7),
     "delivery.delivered": (1, 2, 9),
     "offsets.saved": (1, 2, 5),
+    "files.writing": (1, 6, 50),
+    "files.renamed": (1, 3, 20),
+    "files.saved": (1, 4, 15),
+    "files.picked": (1, 2, 6),
+    "files.delivered": (1, 2, 5),
+    "files.removed": (1, 4, 40),
     "clock.fired": (1, 3, 8),
     "receive.taken": (1, 3, 10),
     "receive.settled": (1, 2, 8),
@@ -46,11 +57,14 @@ START_S = (0.2, 0.8)
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
 
+FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
+
+
 def cases() -> Iterator[object]:
     """Each point of a variant, each number of times for ``exact`` and one for the others."""
     for variant in ("exact", "real", "rocketmq4"):
         for number, (point, times) in enumerate(TIMES.items()):
-            if variant not in NEVER_IN.get(point, ()):
+            if variant not in NEVER_IN.get(point, ()) and (variant == "exact" or point not in FILE_POINTS):
                 for count in times if variant == "exact" else (times[1 + number % (len(times) - 1)],):
                     yield pytest.param(variant, f"{point}:{count}", id=f"{variant}-{point}:{count}")
 
@@ -85,6 +99,18 @@ async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: st
         await survivor.recover()
 
 
+@pytest.mark.parametrize("variant", [*VARIANTS][1:])
+async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: str) -> None:
+    """One after the other, in any order and with nothing mended in between."""
+    random = Random(f"{SEED} files {variant}")
+    with survivors(variant) as survivor:
+        for point in random.sample(FILE_POINTS, len(FILE_POINTS)):
+            failpoint = f"{point}:{random.choice(TIMES[point])}"
+            print(f"killed at {failpoint}")  # noqa: T201 - as the seed
+            await survivor.run_until_killed(random, failpoint=failpoint)
+        await survivor.recover()
+
+
 @pytest.mark.parametrize("variant", VARIANTS)
 @pytest.mark.parametrize("round_", range(2))
 async def test_kill_again_and_again(survivors: Survivors, variant: str, round_: int) -> None:
@@ -112,6 +138,46 @@ async def test_kill_while_starting(tmp_path: Path) -> None:
     for _ in range(KILLS):
         await survivor.kill_while_starting(random.uniform(*START_S))
     await survivor.recover()
+
+
+async def test_kill_while_files_are_taken_in(tmp_path: Path) -> None:
+    """They were put there by hand, under names of their own, every third twice, and half of them are due."""
+    random = Random(f"{SEED} files")
+    survivor = Survivor(tmp_path, VARIANTS["exact"])
+    for number in range(600):
+        due_ms = DUE_MS if number % 2 else wall_us() // US_PER_MS + 3_600_000 + number
+        file = made(f"file{number}", due_ms=due_ms, number=number)
+        for again in range(2 if number % 3 == 0 else 1):
+            file.put(survivor.data / "delay", f"{random.randrange(10)}/{number} by hand {again}")
+        survivor.judge.sending([{"message_id": file.header.unique_key, "start_deliver_ms": due_ms}])
+        survivor.judge.sent({"message_id": file.header.unique_key, "store_ms": 0, "due_ms": due_ms})
+    for _ in range(KILLS):
+        await survivor.kill_while_starting(random.uniform(*START_S))
+    await survivor.recover()
+
+
+async def test_files_copied_back_after_a_kill(tmp_path: Path) -> None:
+    """Of most of them, the messages are done with."""
+    random = Random(f"{SEED} backup")
+    survivor = Survivor(tmp_path, VARIANTS["exact"])
+    await survivor.run_until_killed(random, after_s=LONGEST_LOAD_S)
+    backup = shutil.copytree(survivor.data / "delay", tmp_path / "backup")
+    await survivor.run_until_killed(random, failpoint="files.removed:40")
+    shutil.copytree(backup, survivor.data / "delay", dirs_exist_ok=True)
+    await survivor.recover()
+
+
+async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
+    """Each of the two goes on as if there was no other."""
+    random = Random(f"{SEED} copy")
+    survivor = Survivor(tmp_path, VARIANTS["exact"])
+    await survivor.run_until_killed(random, failpoint="files.delivered:3")
+    twin = copy.copy(survivor)
+    twin.judge = copy.deepcopy(survivor.judge)
+    twin.data = shutil.copytree(survivor.data, tmp_path / "twin")
+    for each in (twin, survivor):
+        await each.run_until_killed(random, after_s=LONGEST_LOAD_S)
+        await each.recover()
 
 
 @pytest.mark.parametrize(("profile", "times"), [("exact", 1), ("rocketmq4", 2)])

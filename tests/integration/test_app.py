@@ -61,7 +61,7 @@ async def test_a_stop_leaves_no_task_and_no_write_ahead_log(tmp_path: Path) -> N
         await send(broker, level=1)
         assert (tmp_path / f"{FILE_NAME}-wal").exists()
     assert asyncio.all_tasks() == before
-    assert names(tmp_path) == [FILE_NAME, LOCK_FILE]
+    assert names(tmp_path) == ["delay", FILE_NAME, LOCK_FILE]
 
 
 async def test_background_tasks_run_until_the_end(tmp_path: Path) -> None:

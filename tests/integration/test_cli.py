@@ -8,6 +8,7 @@ import socket
 import sys
 from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 from typing import Any, NamedTuple
 
@@ -219,6 +220,51 @@ async def test_the_main_job(shell: Shell) -> None:
     ]
     assert (await shell.json("message", sent["message_id"]))["state"] == "delivered"
     assert (await shell("message", "00")).code == 4
+
+
+async def test_a_message_can_be_sent_for_later_without_a_level(shell: Shell) -> None:
+    sent = await shell.json("send", "orders", "in a while", "--delay", "1500.5ms")
+    assert (sent["delay_level"], sent["due_ms"] - sent["store_ms"]) == (0, 1_501)
+    shown = await shell("send", "orders", "in a while", "--delay", "90s", "--queue", "1")
+    assert re.fullmatch(rf"\w+ → orders queue 1: due {INSTANT}, in 1m30s\n", shown.stdout)
+    shown = await shell("send", "orders", "soon", "--level", "3", "--queue", "1")
+    assert re.fullmatch(rf"\w+ → orders queue 1, level 3: due {INSTANT}, in 10s\n", shown.stdout)
+    shown = await shell("send", "orders", "now", "--delay", "0", "--queue", "1")
+    assert re.fullmatch(r"\w+ → orders queue 1, offset 0\n", shown.stdout)
+
+
+async def test_a_message_can_be_sent_until_an_instant(shell: Shell) -> None:
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    at_ms = int(at.timestamp()) * 1_000
+    for text in (str(at_ms), at.isoformat(), at.astimezone(timezone(-timedelta(hours=5))).isoformat()):
+        sent = await shell.json("send", "orders", "x", "--at", text)
+        assert 3_000_000 < sent["due_ms"] - sent["store_ms"] <= 3_600_000
+    parked = (await shell.json("delayed", "ls"))["messages"]
+    assert [message["properties"]["__STARTDELIVERTIME"] for message in parked] == [str(at_ms)] * 3
+    passed = await shell.json("send", "orders", "x", "--at", "2020-01-01T00:00:00.0005Z", "--queue", "0")
+    assert passed["due_ms"] is None
+    (message,) = (await shell.json("receive", "orders", "--group", "g"))["messages"]
+    assert message["properties"]["__STARTDELIVERTIME"] == "1577836800001"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (("--delay", "soon"), 2, "delay is 'soon'; allowed: a duration such as 200ms"),
+        (("--delay", "4d"), 1, "delay_ms is 345600000; allowed: a whole number from 0 to 259200000"),
+        (("--at", "2030-01-31T08:00:00"), 2, "neither epoch milliseconds nor an instant with Z or an offset"),
+        (("--at", "9" * 20), 2, "neither epoch milliseconds nor an instant with Z or an offset"),
+        (("--at", "253402300799999"), 1, "allowed: at most 40d ahead, now up to "),
+        (("--at", "0", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
+        (("--level", "1", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
+    ],
+)
+async def test_a_delay_that_cannot_be_is_refused(
+    shell: Shell, args: tuple[str, ...], code: int, sentence: str
+) -> None:
+    ended = await shell("send", "orders", "x", *args)
+    assert (ended.code, ended.stdout) == (code, "")
+    assert sentence in ended.stderr.replace("\n", " ")
 
 
 async def test_a_body_is_read_from_the_standard_input(shell: Shell) -> None:

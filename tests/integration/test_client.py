@@ -46,6 +46,14 @@ async def test_bodies_and_options_come_back(broker: Client) -> None:
     assert await broker.messages_by_key("b", topic="orders") == await broker.messages_by_key("b")
 
 
+async def test_a_delay_needs_no_level(broker: Client) -> None:
+    now_ms = (await broker.clock())["now_ms"]
+    assert (await broker.send("orders", "1", delay_ms=1_234))["due_ms"] == now_ms + 1_234
+    assert (await broker.send("orders", "2", start_deliver_ms=1))["due_ms"] is None
+    (sent,) = await broker.send_batch("orders", [outgoing("3", delay_ms=0)])
+    assert sent["due_ms"] is None
+
+
 async def test_give_back_and_extend(broker: Client) -> None:
     await broker.send("orders", "again")
     taken = await broker.receive("orders", group="g", max_messages=8)
@@ -71,7 +79,7 @@ async def test_delayed_messages_can_be_seen_and_changed(broker: Client) -> None:
     await broker.deliver(second["message_id"])
     assert (await broker.message(first["message_id"]))["state"] == "cancelled"
     assert (await broker.wait_delivered("orders", 1))["reached"]
-    assert sum(level["pending"] for level in await broker.levels()) == 0
+    assert sum(level["pending"] for level in (await broker.levels())["levels"]) == 0
 
 
 async def test_the_clock_topics_groups_and_reset(broker: Client) -> None:

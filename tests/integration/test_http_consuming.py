@@ -2,8 +2,6 @@
 
 import asyncio
 import json
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 from types import SimpleNamespace
 
 import pytest
@@ -12,35 +10,15 @@ from emulator.http_api.consuming import ReceiveIn, receive
 from emulator.http_api.fields import GroupPath
 from emulator.http_api.route import Call
 from tests.api import Api, running_api
+from tests.waiting import Waiting
 
 PATIENCE_S = 10.0
-
-
-class Waiting:
-    """Tells when a receiver has begun to wait, and when it has stopped."""
-
-    def __init__(self) -> None:
-        self.begun = asyncio.Event()
-        self.ended = asyncio.Event()
 
 
 @pytest.fixture
 def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
     """Follows the broker's long polls."""
-    polls, waiting = api.emulator.broker.polls, Waiting()
-    listening = polls.listening
-
-    @contextmanager
-    def followed(topics: Iterable[str]) -> Iterator[asyncio.Event]:
-        try:
-            with listening(topics) as arrival:
-                waiting.begun.set()
-                yield arrival
-        finally:
-            waiting.ended.set()
-
-    monkeypatch.setattr(polls, "listening", followed)
-    return waiting
+    return Waiting.of(api.emulator.broker.polls, monkeypatch)
 
 
 async def open_receive(api: Api) -> asyncio.StreamWriter:

@@ -23,6 +23,7 @@ async def test_a_topic_is_created_changed_and_shown(api: Api) -> None:
     assert [(topic["name"], topic["system"]) for topic in topics] == [
         ("SCHEDULE_TOPIC_XXXX", True),
         ("orders", False),
+        ("rmq_sys_wheel_timer", True),
     ]
     assert (await api.refused(404, "GET", "/v1/topics/none"))["type"] == "/problems/topic-not-found"
     assert (await api.refused(403, "PUT", "/v1/topics/TBW102"))["type"] == "/problems/no-permission"

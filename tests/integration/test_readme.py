@@ -65,6 +65,12 @@ async def test_the_python_client() -> None:
         await names["order_is_cancelled_when_not_paid"](broker.url)
 
 
+def test_the_example_for_aliyun_is_the_one_that_is_run() -> None:
+    [example] = examples("aliyun")  # by tests/clients
+    program = (Path(__file__).parents[1] / "clients" / "send_delay_message.py").read_text()
+    assert program.endswith(f'"""\n\n{example}')
+
+
 def test_the_config_file(tmp_path: Path) -> None:
     file = tmp_path / "mocketmq.toml"
     [example] = examples("config")

@@ -1,13 +1,24 @@
-"""The clock: how fast it runs, that it never goes back, and where it starts on a used store."""
+"""The clock: how fast it runs, that it never goes back, how it reads the wall clock, and where it starts."""
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from emulator.clock import LATEST_US, US_PER_S, Clock, Mark, check_move, rate_of, start_instant_us
+from emulator.clock import (
+    LATEST_US,
+    US_PER_MS,
+    US_PER_S,
+    Clock,
+    Mark,
+    check_move,
+    rate_of,
+    start_instant_us,
+    whole_ms_us,
+)
 from emulator.errors import ClockError
 
 START_US = 1_700_000_000_123_456
+HOUR_US = 3600 * US_PER_S
 
 
 class Ticks:
@@ -75,6 +86,103 @@ def test_a_clock_never_goes_back_whatever_it_is_told_to_reach(
         assert clock.now_us() >= max(before_us, before_us + ahead_us)
 
 
+class Machine:
+    """A wall clock and a steady clock of one machine."""
+
+    def __init__(self) -> None:
+        self.ticks, self.wall = Ticks(), Ticks()
+        self.wall.now_us = START_US
+
+    def clock(self, rate: float, start_us: int = START_US, wall_start_us: int | None = None) -> Clock:
+        return Clock(rate, start_us, self.ticks, self.wall, wall_start_us)
+
+    def run(self, elapsed_us: int, wall_step_us: int = 0) -> None:
+        self.ticks.now_us += elapsed_us
+        self.wall.now_us += elapsed_us + wall_step_us
+
+
+@pytest.fixture
+def machine() -> Machine:
+    return Machine()
+
+
+def test_a_real_clock_that_was_not_moved_leaves_instants_of_the_wall_clock_as_they_are(
+    machine: Machine,
+) -> None:
+    clock = machine.clock(1)
+    for instant_us in (START_US + 1, START_US - 1, 0, -5, LATEST_US + 7):
+        assert clock.from_wall(instant_us) == instant_us
+    machine.run(3_600 * US_PER_S, wall_step_us=US_PER_MS * 100)
+    assert clock.from_wall(START_US + 1) == START_US + 1
+    machine.run(1, wall_step_us=-US_PER_MS * 200)
+    assert clock.from_wall(START_US + 1) == START_US + 1
+
+
+def test_a_move_of_a_real_clock_shifts_them_by_exactly_as_much(machine: Machine) -> None:
+    clock = machine.clock(1)
+    machine.run(US_PER_S, wall_step_us=7)
+    clock.reach(clock.now_us() + 1_234_567)
+    assert clock.from_wall(START_US) == START_US + 1_234_567
+    machine.run(US_PER_S)
+    clock.reach(clock.now_us() - 1)
+    clock.reach(clock.now_us() + 3)
+    assert clock.from_wall(START_US) == START_US + 1_234_570
+
+
+def test_where_a_real_clock_started_shifts_them_too(machine: Machine) -> None:
+    clock = machine.clock(1, START_US + HOUR_US + 1, wall_start_us=START_US)
+    assert clock.from_wall(START_US + 11) == START_US + HOUR_US + 12
+    machine.run(40)
+    late = machine.clock(1, START_US + HOUR_US, wall_start_us=START_US)  # made 40 us after the wall was read
+    assert late.from_wall(START_US + 11) == START_US + HOUR_US + 11
+
+
+@pytest.mark.parametrize("step_us", [-3_600 * US_PER_S, -100_001, 100_001, 86_400 * US_PER_S])
+def test_when_the_wall_clock_was_stepped_the_distance_is_measured(machine: Machine, step_us: int) -> None:
+    clock = machine.clock(1)
+    machine.run(US_PER_S, step_us)
+    assert clock.from_wall(machine.wall.now_us + 10 * US_PER_S) == whole_ms_us(clock.now_us() + 10 * US_PER_S)
+
+
+@pytest.mark.parametrize("rate", [0, 0.5, 60])
+def test_in_other_modes_the_distance_is_measured(machine: Machine, rate: float) -> None:
+    clock = machine.clock(rate)
+    machine.run(5 * US_PER_S + 1)
+    clock.reach(clock.now_us() + HOUR_US)
+    assert clock.from_wall(machine.wall.now_us + 10 * US_PER_S) == whole_ms_us(clock.now_us() + 10 * US_PER_S)
+
+
+@given(
+    st.sampled_from([0.0, 0.5, 1.0, 60.0]),
+    st.lists(
+        st.tuples(st.integers(0, 10**9), st.integers(-(10**10), 10**10), st.integers(-(10**9), 10**12)),
+        max_size=8,
+    ),
+    st.integers(-(10**12), 10**15),
+)
+def test_what_is_so_far_ahead_by_the_wall_clock_is_so_far_ahead_here(
+    rate: float, steps: list[tuple[int, int, int]], ahead_us: int
+) -> None:
+    machine = Machine()
+    clock = machine.clock(rate)
+    drift_us = 0
+    for elapsed_us, wall_step_us, move_us in steps:
+        machine.run(elapsed_us, wall_step_us)
+        clock.reach(clock.now_us() + move_us)
+        drift_us += wall_step_us
+    error_us = clock.from_wall(machine.wall.now_us + ahead_us) - (clock.now_us() + ahead_us)
+    if rate == 1 and abs(drift_us) <= 100 * US_PER_MS:
+        assert error_us == drift_us
+    else:
+        assert 0 <= error_us < US_PER_MS
+
+
+def test_whole_milliseconds_are_rounded_up() -> None:
+    assert [whole_ms_us(us) for us in (-1_001, -1_000, -999, 0, 1, 1_000, 1_001)] == [
+        *(-1_000, -1_000, 0, 0, 1_000, 1_000, 2_000)
+    ]
+
+
 def test_a_move_is_forward_and_within_the_calendar() -> None:
     check_move(5, 5)
     check_move(5, LATEST_US)
@@ -84,8 +192,7 @@ def test_a_move_is_forward_and_within_the_calendar() -> None:
         check_move(5, LATEST_US + 1)
 
 
-WALL_US = START_US + 3600 * US_PER_S
-HOUR_US = 3600 * US_PER_S
+WALL_US = START_US + HOUR_US
 
 
 @pytest.mark.parametrize(

@@ -38,6 +38,7 @@ def test_every_error_has_codes_and_a_sentence(kind: type[EmulatorError]) -> None
     codes = wire_codes(kind.__new__(kind))
     assert codes.http // 100 == (4 if issubclass(kind, RefusedError) else 5)
     assert codes.remoting > 0
+    assert re.fullmatch(r"([A-Z][a-z]+)+", codes.aliyun)
     assert kind.__dict__["__doc__"].endswith(".")
 
 

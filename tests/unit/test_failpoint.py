@@ -9,11 +9,12 @@ from pathlib import Path
 
 import pytest
 
+import compat
 import emulator
 import migrations
 from emulator.failpoint import ENVIRONMENT, POINTS
 
-PACKAGES = [Path(package.__file__ or "").parent for package in (emulator, migrations)]
+PACKAGES = [Path(package.__file__ or "").parent for package in (compat, emulator, migrations)]
 
 
 def passed_points() -> list[str]:

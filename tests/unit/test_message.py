@@ -16,6 +16,9 @@ from emulator.message import (
     decode_properties,
     draft,
     encode_properties,
+    half_topic,
+    is_forbidden_topic,
+    is_system_topic,
     java_hash,
     new_unique_key,
     offset_message_id,
@@ -136,12 +139,17 @@ def test_other_ids_have_no_offset(other: str) -> None:
 )
 def test_topic_names_that_upstream_takes(name: str) -> None:
     check_topic_name(name)
+    check_topic_name(half_topic(name))
+    assert is_forbidden_topic(half_topic(name)) and is_system_topic(half_topic(name))
+    assert not is_forbidden_topic(name) and not is_system_topic(name)
 
 
 @pytest.mark.parametrize(
     "name", ["", " ", "\t", "a b", "a.b", "a/b", "ü", "٣", "a\n", "x" * 128, "%RETRY%" + "g" * 256]
 )
 def test_topic_names_that_upstream_refuses(name: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=r"^The specified topic (is|contains)"):
+        check_topic_name(half_topic(name))
     with pytest.raises(InvalidArgumentError, match=r"^The specified topic (is|contains)") as refused:
         check_topic_name(name)
     assert (refused.value.field, refused.value.allowed) == (

@@ -32,6 +32,9 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
     assert (settings.port, settings.token) == (None, None)
+    assert (settings.aliyun_port, settings.access_keys, settings.namesrv_address) == (None, None, None)
+    assert settings.aliyun_invisible_us == 5 * MINUTE_US
+    assert settings.aliyun_ordered_invisible_us == MINUTE_US
 
 
 def test_settings_are_frozen() -> None:
@@ -70,6 +73,8 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("clock", "x1000000", "clock", "x1000000"),
         ("profile", "rocketmq4", "profile", "rocketmq4"),
         ("levels", "1s 2h", "levels", "1s 2h"),
+        ("start_deliver_time", "dongwo", "start_deliver_time", "dongwo"),
+        ("start_deliver_window", "7d", "start_deliver_window_us", 7 * 1440 * MINUTE_US),
         ("durability", "normal", "durability", "normal"),
         ("auto_create_topics", "false", "auto_create_topics", False),
         ("max_message_bytes", "64K", "max_message_bytes", 65_536),
@@ -77,6 +82,13 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
         ("log_level", "debug", "log_level", "debug"),
+        ("aliyun_port", "0", "aliyun_port", 0),
+        ("access_keys", "LTAI5:s3cret", "access_keys", {"LTAI5": "s3cret"}),
+        ("access_keys", "a:b, c:d:e==", "access_keys", {"a": "b", "c": "d:e=="}),
+        ("namesrv_address", "names.test:9876", "namesrv_address", "names.test:9876"),
+        ("namesrv_address", "[::1]:9876", "namesrv_address", "[::1]:9876"),
+        ("aliyun_invisible", "1ms", "aliyun_invisible_us", 1_000),
+        ("aliyun_ordered_invisible", "12h", "aliyun_ordered_invisible_us", 720 * MINUTE_US),
     ],
 )
 def test_every_source_is_read_by_the_same_rule(
@@ -105,6 +117,11 @@ def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
     assert load_settings({"port": "0"}, {"MOCKETMQ_HTTP_PORT": "1234"}).http_port == 1234
 
 
+def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
+    assert load_settings({"port": 0}, {}).aliyun_port is None
+    assert load_settings({"port": 0, "aliyun_port": 0}, {}).aliyun_port == 0
+
+
 @pytest.mark.parametrize(
     ("name", "text", "allowed"),
     [
@@ -120,6 +137,8 @@ def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
         ("clock", "xnan", "above 0 and up to 1000000"),
         ("clock", "fast", "real, manual, or xN"),
         ("profile", "dongwo", "exact or rocketmq4"),
+        ("start_deliver_time", "aliyun", "aliyun4 or aliyun5 or dongwo"),
+        ("start_deliver_window", "36501d", "from 0 to 36500d"),
         ("durability", "none", "full or normal"),
         ("auto_create_topics", "maybe", "true or false"),
         ("topic_queues", "0", "1 to 1024"),
@@ -131,6 +150,12 @@ def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
         ("retain_age", ["1d"], "from 0 to 36500d"),
         ("retain_size", "-1", "from 0 to 1000000G"),
         ("log_level", "INFO", "debug or info or warning or error"),
+        ("aliyun_port", "65536", "0 to 65535"),
+        ("aliyun_invisible", "0", "from 1ms to 12h"),
+        ("aliyun_ordered_invisible", "12h1ms", "from 1ms to 12h"),
+        ("namesrv_address", "names.test", "host:port"),
+        ("namesrv_address", "a:1;b:2", "host:port"),
+        ("namesrv_address", "::1:9876", "host:port"),
     ],
 )
 def test_a_wrong_value_is_refused_with_field_value_allowed_and_source(
@@ -170,10 +195,22 @@ def test_a_bad_token_is_refused_and_never_shown(text: str) -> None:
     assert refused.value.__suppress_context__
 
 
-def test_the_token_is_not_in_the_repr() -> None:
-    settings = load_settings({}, {"MOCKETMQ_TOKEN": "hush"})
+@pytest.mark.parametrize(
+    "text", ["", "hush", "id:", ":hush", "id:hush,", "id:hush,id:hush", "id:hush other:word", "clé:hush"]
+)
+def test_bad_access_keys_are_refused_and_never_shown(text: str) -> None:
+    with pytest.raises(SettingError) as refused:
+        load_settings({"access_keys": text}, {})
+    assert str(refused.value).startswith("setting access_keys is hidden; allowed: id:secret pairs")
+    assert refused.value.__suppress_context__
+
+
+def test_secrets_are_not_in_the_repr() -> None:
+    settings = load_settings({}, {"MOCKETMQ_TOKEN": "hush", "MOCKETMQ_ACCESS_KEYS": "id:quiet"})
     assert settings.token == "hush"  # noqa: S105
+    assert settings.access_keys == {"id": "quiet"}
     assert "hush" not in repr(settings)
+    assert "quiet" not in repr(settings)
 
 
 @pytest.mark.parametrize("content", [b"host = ", b"\xff", None])

@@ -1,6 +1,7 @@
 """The life of a message for one group, as the docstring draws it: each state, and what is refused in it."""
 
 from collections.abc import Awaitable, Callable
+from pathlib import Path
 
 import pytest
 
@@ -8,6 +9,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.receipts import Settled, Taken
 from tests.brokers import (
     GROUP,
+    TOPIC,
     S,
     acknowledge,
     bodies,
@@ -87,3 +89,31 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         if dead:
             assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
         assert len(await receive(broker)) == (step is run_out)
+
+
+async def test_when_a_group_was_first_given_a_message_is_remembered(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker)
+        await broker.advance_clock(5 * S)
+        first_us = broker.clock.now_us()
+        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
+        await broker.advance_clock(10 * S)
+        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
+        [of_another] = await receive(broker, group="shipping")
+        assert of_another.first_taken_us == first_us + 10 * S
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(10 * S)
+        assert [one.first_taken_us for one in await receive(broker)] == [first_us]
+
+
+async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_again(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker, queue=0)
+        await acknowledge(broker, await receive(broker))
+        await broker.advance_clock(5 * S)
+        await broker.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        again_us = broker.clock.now_us()
+        assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [again_us]
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(10 * S)
+        assert [one.first_taken_us for one in await receive(broker)] == [again_us]

@@ -25,6 +25,7 @@ from tests.brokers import (
 )
 
 HOUR_US = 3600 * S
+IMMUNITY_US = 10 * S
 
 
 class Wall:
@@ -94,6 +95,21 @@ async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
         assert broker.pending.count == 1
         await broker.move_clock_to_next()
         assert bodies(await visible(broker)) == ["pending"]
+
+
+async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        transactions = broker.transactions
+        settled, kept = [
+            await transactions.prepare(Message(TOPIC, body), IMMUNITY_US) for body in (b"settled", b"kept")
+        ]
+        await transactions.rollback(TOPIC, [settled.handle])
+        assert await sweep(broker, max_bytes=1) == 1
+    async with running_broker(tmp_path) as broker:
+        assert await sweep(broker, max_bytes=1) == 0
+        assert (await broker.transactions.commit(TOPIC, [kept.handle])).done
+        assert bodies(await visible(broker)) == ["kept"]
+        assert await sweep(broker, max_bytes=1) == 2
 
 
 async def test_what_a_kill_would_deliver_again_stays_too() -> None:

@@ -23,7 +23,7 @@ def record(
 
 
 def test_a_message_that_was_given_back_and_given_up() -> None:
-    going = {"properties": {"REAL_TOPIC": "%RETRY%g", "REAL_QID": "0"}}
+    going = {"real_topic": "%RETRY%g", "real_queue_id": 0}
     life = {
         "records": [
             record(1, "orders", 1),
@@ -35,6 +35,8 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
             {
                 "delivered_offset": 3,
                 "parked_offset": 2,
+                "scheme": "levels",
+                "stored_us": 5 * MS,
                 "due_us": 10_005 * MS,
                 "delivered_us": 10_007 * MS,
                 "forced": 0,
@@ -69,7 +71,7 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
 
 
 def test_what_is_still_pending_is_told_with_its_future() -> None:
-    going = {"properties": {"REAL_TOPIC": "orders", "REAL_QID": "3"}}
+    going = {"real_topic": "orders", "real_queue_id": 3}
     life: dict[str, Any] = {
         "records": [record(1, "SCHEDULE_TOPIC_XXXX", 0, 1_000, **going)],
         "deliveries": [],
@@ -78,4 +80,28 @@ def test_what_is_still_pending_is_told_with_its_future() -> None:
     }
     assert [(after, what) for _, after, what in timeline(life)][1:] == [
         ("+1s", "due, to go to orders queue 3")
+    ]
+
+
+def test_what_waited_in_a_file_has_no_record_of_it_but_its_delivery_tells() -> None:
+    delivery = {
+        "delivered_offset": 1,
+        "parked_offset": 1_700_000_000_000_000,
+        "scheme": "second-directories",
+        "stored_us": 0,
+        "due_us": 1_500 * MS,
+        "delivered_us": 1_500 * MS,
+        "forced": 0,
+        "pulled_by": None,
+    }
+    life: dict[str, Any] = {
+        "records": [record(1, "orders", 1_500, parked_offset_message_id="02")],
+        "deliveries": [delivery],
+        "interventions": [],
+        "takes": [],
+    }
+    assert [(after, what) for _, after, what in timeline(life)] == [
+        ("+0", "parked for 1.5s in a second directory"),
+        ("+1.5s", "due"),
+        ("+1.5s", "delivered to orders queue 0 at offset 0, on time"),
     ]

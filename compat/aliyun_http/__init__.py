@@ -1,0 +1,1 @@
+"""Aliyun's HTTP protocol: XML over ``/topics/{topic}/messages``, signed with keys (Aliyun sheet, 1)."""

@@ -1,0 +1,126 @@
+"""The SDKs, a broker for all tests, and the record of which conformance point passed."""
+
+import asyncio
+from collections.abc import AsyncIterator, Callable, Generator
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from typing import NamedTuple
+from uuid import uuid4
+
+import aiohttp
+import pytest
+import pytest_asyncio
+
+from emulator.client import Client
+from tests.clients import compatibility, node_sdk
+from tests.clients.compatibility import Results
+from tests.clients.node_sdk import NodeSdk, open_node_sdk
+from tests.clients.python_sdk import open_python_sdk
+from tests.clients.sdk import Account, Sdk
+from tests.process import broker_process
+
+POLLS_S = 10.0
+"""Real seconds in which a poll arrives at the broker."""
+
+RESULTS = pytest.StashKey[Results]()
+
+Open = Callable[[Account], AbstractAsyncContextManager[Sdk]]
+OpenNode = Callable[[Account], AbstractAsyncContextManager[NodeSdk]]
+
+
+class Broker(NamedTuple):
+    """A broker in a process of its own, whose clock stands still until it is moved, unless it is real."""
+
+    url: str
+    control: Client
+
+    async def now_ms(self) -> int:
+        """What time it is there."""
+        now_ms: int = (await self.control.clock())["now_ms"]
+        return now_ms
+
+    async def due_ms(self, topic: str) -> int:
+        """When the topic's only pending message is due."""
+        [message] = (await self.control.delayed(topic=topic))["messages"]
+        due_ms: int = message["due_ms"]
+        return due_ms
+
+    async def long_polls(self, count: int) -> None:
+        """Wait until so many consumers wait."""
+        wanted = f"mocketmq_long_polls {count:.1f}\n"
+        async with asyncio.timeout(POLLS_S), aiohttp.ClientSession() as session:
+            while True:
+                async with session.get(f"{self.url}/metrics") as response:
+                    if wanted in await response.text():
+                        return
+
+
+@asynccontextmanager
+async def running_broker(*options: str, clock: str = "manual") -> AsyncIterator[Broker]:
+    """A broker of a test's own, with settings of its own."""
+    async with broker_process("--clock", clock, *options) as process, Client(process.url) as control:
+        yield Broker(process.url, control)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def broker() -> AsyncIterator[Broker]:
+    """One for all tests, whose clock they move on."""
+    async with running_broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def open_node() -> OpenNode:
+    """Open a client for Node, which is installed first."""
+    node_sdk.install()
+    return open_node_sdk
+
+
+@pytest.fixture(params=compatibility.SDKS)
+def open_sdk(request: pytest.FixtureRequest) -> Open:
+    """Open a client of the library that the test is tried with."""
+    if request.param == "python":
+        return open_python_sdk
+    opener: Open = request.getfixturevalue("open_node")
+    return opener
+
+
+@pytest.fixture
+def open_other_sdk(open_sdk: Open, open_node: OpenNode) -> Open:
+    """Open a client of another library."""
+    return open_python_sdk if open_sdk is open_node else open_node
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def sdk(broker: Broker, open_sdk: Open) -> AsyncIterator[Sdk]:
+    """A client of the broker."""
+    async with open_sdk(Account(broker.url)) as sdk:
+        yield sdk
+
+
+@pytest.fixture
+def topic() -> str:
+    """A topic that no other test knows."""
+    return f"orders-{uuid4().hex[:12]}"
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Tests say which conformance point they are about, and for which SDK if they are about one only."""
+    config.addinivalue_line("markers", "point(name, sdk): a conformance point for docs/aliyun-clients.md")
+    config.stash[RESULTS] = {}
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A point is held if each of its tests passes. Nothing is known of one that was skipped."""
+    report = yield
+    mark = item.get_closest_marker("point")
+    if mark and (report.failed or report.when == "call"):
+        sdk = mark.kwargs.get("sdk") or item.callspec.params["open_sdk"]  # type: ignore[attr-defined]
+        held = item.config.stash[RESULTS].setdefault(mark.args[0], {})
+        held[sdk] = held.get(sdk, True) and report.passed
+    return report
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Leave the results for ``python -m tests.clients.compatibility``."""
+    compatibility.save(session.config.stash[RESULTS])

@@ -1,0 +1,87 @@
+"""What the tests of faults share: brokers that meet them, and what is looked at afterwards."""
+
+import sys
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from emulator.cli.exits import Exit
+from emulator.client import Answer, BrokerError, Client
+from emulator.store.database import FILE_NAME
+from emulator.store.lock import LOCK_FILE
+from tests.process import BrokerProcess, StartError, broker_process
+
+TOPIC = "orders"
+GROUP = "shop"
+WAL = f"{FILE_NAME}-wal"
+FRAME_BYTES = 24 + 4096
+
+WITHOUT_ROOTS_RIGHTS = (
+    sys.executable,
+    "-c",
+    # PR_CAPBSET_DROP of CAP_DAC_OVERRIDE: permission bits bind root, too, after the exec.
+    "import ctypes, os, sys; ctypes.CDLL(None).prctl(24, 1, 0, 0, 0); os.execv(sys.argv[1], sys.argv[1:])",
+)
+WITHOUT_WRITES = ("/bin/sh", "-c", 'ulimit -f 0; exec "$@"', "sh")
+
+
+@asynccontextmanager
+async def broker(
+    data: Path, *args: str, wrapper: tuple[str, ...] = ()
+) -> AsyncIterator[tuple[BrokerProcess, Client]]:
+    """A broker in a process of its own, and a client of it."""
+    async with (
+        broker_process("--data", str(data), "--topic-queues", "1", *args, wrapper=wrapper) as process,
+        Client(process.url) as client,
+    ):
+        yield process, client
+
+
+async def send(
+    client: Client, *message_ids: str, level: int = 0, delay_ms: int | None = None, size: int = 1_000
+) -> None:
+    """All or none, after a delay level or until an absolute due time."""
+    delay: Answer = {"delay_level": level} if delay_ms is None else {"delay_ms": delay_ms}
+    messages = [{"body": "b" * size, "message_id": message_id, **delay} for message_id in message_ids]
+    await client.send_batch(TOPIC, messages)
+
+
+async def delivered(client: Client) -> list[str]:
+    """What is visible, in order."""
+    ids: list[str] = []
+    while page := (await client.browse(TOPIC, 0, offset=len(ids), max_messages=256))["messages"]:
+        ids += [message["message_id"] for message in page]
+    return ids
+
+
+async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()) -> str:
+    """What a broker says that does not start."""
+    with pytest.raises(StartError) as error:
+        async with broker(data, *args, wrapper=wrapper):
+            pass
+    assert error.value.returncode == Exit.NOT_STARTED, error.value
+    assert "Traceback" not in error.value.stderr
+    return error.value.stderr
+
+
+def contents(directory: Path) -> dict[str, bytes]:
+    """Of all files, without the one that says who has the directory."""
+    paths = [path for path in directory.rglob("*") if path.is_file() and path.name != LOCK_FILE]
+    return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
+
+
+def assert_refused_by_the_store(error: BrokerError, sentence: str = "the store cannot be written") -> None:
+    """Not by a defect, and with the sentence."""
+    assert error.status == 503, error
+    assert error.title == "Store unavailable"
+    assert sentence in error.detail
+
+
+@contextmanager
+def read_only(directory: Path) -> Iterator[None]:
+    """For a while; for root, too, if it is ``WITHOUT_ROOTS_RIGHTS``."""
+    directory.chmod(0o555)
+    yield
+    directory.chmod(0o755)

@@ -1,0 +1,529 @@
+"""The delay directory: files appear whole or not at all, and nothing that lies about can stop it."""
+
+import ctypes
+import errno
+import os
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from compat import delay_directory
+from compat.delay_directory import QUARANTINE, DelayDirectory, Found, disk_bytes
+from compat.delayed_file import decode
+from compat.memory_directory import MemoryDirectory
+from emulator.failpoint import ENVIRONMENT
+from tests.delayed_files import DUE_MS, Made, made
+from tests.process import clean_environment
+
+SECOND = DUE_MS // 1_000
+BLOCK = 4_096
+
+
+@pytest.fixture
+def directory(tmp_path: Path) -> Iterator[DelayDirectory]:
+    directory = DelayDirectory(tmp_path / "data" / "delay")
+    yield directory
+    directory.close()
+
+
+@pytest.fixture(params=["disk", "memory"])
+def either(request: pytest.FixtureRequest) -> DelayDirectory | MemoryDirectory:
+    """What both kinds of directory do in the same way."""
+    if request.param == "memory":
+        return MemoryDirectory()
+    found: DelayDirectory = request.getfixturevalue("directory")
+    return found
+
+
+@pytest.fixture
+def quick_switches() -> Iterator[None]:
+    """Threads take turns as often as they can."""
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    yield
+    sys.setswitchinterval(before)
+
+
+def names_in(path: Path) -> list[str]:
+    return [each.name for each in path.iterdir()]
+
+
+def files_below(root: Path) -> set[str]:
+    return {str(path.relative_to(root)) for path in root.rglob("*") if not path.is_dir()}
+
+
+def scanned(directory: DelayDirectory, since_ns: int = 0) -> tuple[list[Found], list[str]]:
+    everything = list(directory.scan(since_ns))
+    found = [one for one in everything if isinstance(one, Found)]
+    return sorted(found), sorted(one for one in everything if isinstance(one, str))
+
+
+# Files come and go
+
+
+def test_a_file_is_read_as_it_was_written_until_it_is_removed(
+    either: DelayDirectory | MemoryDirectory,
+) -> None:
+    one, other = made("A", b"x" * BLOCK), made("B", b"")
+    for file in (one, other):
+        either.write(file.entry, file.content)
+    either.sync([one.entry, other.entry])
+    assert [either.read(file.entry) for file in (one, other)] == [one.content, other.content]
+    assert [either.remove(file.entry) for file in (one, other, other)] == [2 * BLOCK, BLOCK, 0]
+    for file in (one, other):
+        with pytest.raises(FileNotFoundError):
+            either.read(file.entry)
+    either.remove_second(SECOND)
+
+
+def test_a_file_that_is_written_again_has_the_new_content(either: DelayDirectory | MemoryDirectory) -> None:
+    file = made()
+    for content in (b"much longer than the other", file.content):
+        either.write(file.entry, content)
+    assert either.read(file.entry) == file.content
+
+
+def test_files_lie_where_their_names_say(directory: DelayDirectory) -> None:
+    files = [made("A"), made("B", due_ms=DUE_MS + 1_000), made("C", number=8)]
+    for file in files:
+        directory.write(file.entry, file.content)
+    assert files_below(directory.root) == {file.place for file in files}
+    assert decode((directory.root / files[0].place).read_bytes()).header == files[0].header
+
+
+def test_only_an_empty_second_is_removed(directory: DelayDirectory) -> None:
+    file = made()
+    directory.write(file.entry, file.content)
+    (directory.root / "7").write_text("no directory")
+    for second in (SECOND, SECOND + 1, 7):
+        directory.remove_second(second)
+    assert files_below(directory.root) == {file.place, "7"}
+    directory.remove(file.entry)
+    directory.remove_second(SECOND)
+    assert names_in(directory.root) == ["7"]
+
+
+def test_a_second_that_cannot_be_removed_is_an_error(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def refuse(_: str) -> None:
+        raise OSError(errno.EROFS, "read-only")
+
+    monkeypatch.setattr(os, "rmdir", refuse)
+    with pytest.raises(OSError, match="read-only"):
+        directory.remove_second(SECOND)
+
+
+def test_a_root_that_is_gone_is_an_error_and_not_made_again(directory: DelayDirectory) -> None:
+    directory.root.rmdir()
+    with pytest.raises(FileNotFoundError):
+        directory.write(made().entry, made().content)
+    assert not directory.root.exists()
+
+
+@pytest.mark.parametrize(("size", "on_disk"), [(0, 0), (1, BLOCK), (BLOCK, BLOCK), (BLOCK + 1, 2 * BLOCK)])
+def test_disks_are_used_by_the_block(size: int, on_disk: int) -> None:
+    assert disk_bytes(size) == on_disk
+
+
+# A file appears whole or not at all
+
+
+@pytest.mark.usefixtures("quick_switches")
+def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
+    files = [made(str(number), b"x" * 100_000, number=number) for number in range(100)]
+    written = threading.Event()
+
+    def look() -> int:
+        seen = 0
+        while not written.is_set():
+            for found in scanned(directory, since_ns=1)[0]:
+                for entry in found.entries:
+                    assert len(decode(directory.read(entry)).body) == 100_000
+                    seen += 1
+        return seen
+
+    with ThreadPoolExecutor(1) as thread:
+        looking = thread.submit(look)
+        try:
+            for file in files:
+                directory.write(file.entry, file.content)
+        finally:
+            written.set()
+        assert looking.result(timeout=30) > 0
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from compat.delay_directory import DelayDirectory
+from tests.delayed_files import made
+made("finished").put(Path(sys.argv[1]))
+DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content)
+"""
+
+
+def test_what_a_kill_left_is_never_read_and_removed_by_the_first_scan(directory: DelayDirectory) -> None:
+    environment = clean_environment() | {ENVIRONMENT: "files.writing"}
+    ended = subprocess.run(
+        [sys.executable, "-c", KILLED, str(directory.root)], check=False, env=environment, timeout=30
+    )
+    assert ended.returncode == -9
+    finished, torn = made("finished"), made("torn")
+    assert files_below(directory.root) == {finished.place, f"{torn.place}.tmp"}
+    ((found,), others) = scanned(directory, since_ns=1)
+    assert (found.entries, found.strays, others) == ([finished.entry], [], [])
+    assert files_below(directory.root) == {finished.place, f"{torn.place}.tmp"}, "a writer may be at it"
+    ((found,), others) = scanned(directory)
+    assert (found.entries, found.strays, others) == ([finished.entry], [], [])
+    assert files_below(directory.root) == {finished.place}
+
+
+def test_short_writes_are_gone_on_with(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    write, sizes = os.write, []
+
+    def write_half(fd: int, content: bytes) -> int:
+        sizes.append(len(content))
+        return write(fd, content[: (len(content) + 1) // 2])
+
+    file = made(body=bytes(range(256)) * 40)
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "write", write_half)
+        directory.write(file.entry, file.content)
+    assert directory.read(file.entry) == file.content
+    assert len(sizes) > 10
+
+
+@pytest.mark.parametrize("call", ["write", "rename"])
+@pytest.mark.parametrize("neighbour", [None, made("neighbour")])
+def test_a_full_disk_leaves_nothing_behind(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch, call: str, neighbour: Made | None
+) -> None:
+    if neighbour is not None:
+        directory.write(neighbour.entry, neighbour.content)
+    write, file = os.write, made()
+
+    def fill(fd: int, content: bytes) -> int:
+        if len(content) < len(file.content):
+            raise OSError(errno.ENOSPC, "full")
+        return write(fd, content[:100])
+
+    def refuse(*_: str) -> None:
+        raise OSError(errno.ENOSPC, "full")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, call, fill if call == "write" else refuse)
+        with pytest.raises(OSError, match="full"):
+            directory.write(file.entry, file.content)
+    assert files_below(directory.root) == ({neighbour.place} if neighbour else set())
+    assert names_in(directory.root) == ([str(SECOND)] if neighbour else [])
+    directory.write(file.entry, file.content)
+    assert directory.read(file.entry) == file.content
+
+
+# Removing never races a save (W7)
+
+
+@pytest.mark.usefixtures("quick_switches")
+def test_a_second_can_be_removed_under_those_who_write_to_it(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+    made_anew: list[str] = []
+
+    def count(path: str) -> None:
+        made_anew.append(path)
+        mkdir(path)
+
+    monkeypatch.setattr(os, "mkdir", count)
+    start = threading.Barrier(4)
+
+    def write_and_take(writer: int) -> None:
+        start.wait(30)
+        for number in range(300):
+            file = made(f"{writer}-{number}")
+            directory.write(file.entry, file.content)
+            directory.remove_second(SECOND)
+            assert directory.read(file.entry) == file.content
+            assert directory.remove(file.entry) == BLOCK
+            directory.remove_second(SECOND)
+
+    with ThreadPoolExecutor(start.parties) as threads:
+        for writing in [threads.submit(write_and_take, writer) for writer in range(start.parties)]:
+            writing.result(timeout=60)
+    assert names_in(directory.root) == []
+    assert len(made_anew) > 10, "the directory was hardly ever removed: the threads did not meet"
+
+
+@pytest.mark.usefixtures("quick_switches")
+def test_a_file_can_be_moved_to_a_second_that_is_removed_under_it(directory: DelayDirectory) -> None:
+    moved = threading.Event()
+
+    def keep_removing() -> None:
+        while not moved.is_set():
+            directory.remove_second(SECOND)
+
+    with ThreadPoolExecutor(1) as thread:
+        removing = thread.submit(keep_removing)
+        try:
+            for number in range(200):
+                file = made(str(number))
+                file.put(directory.root, "7/by-hand")
+                directory.move(7, "by-hand", file.entry)
+                assert directory.read(file.entry) == file.content
+                directory.remove(file.entry)
+        finally:
+            moved.set()
+        removing.result(timeout=30)
+
+
+def test_a_second_that_is_removed_as_soon_as_it_is_made_is_made_again(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    mkdir = os.mkdir
+    made_anew: list[str] = []
+
+    def make_in_vain(path: str) -> None:
+        mkdir(path)
+        made_anew.append(path)
+        if len(made_anew) < 5:
+            Path(path).rmdir()
+
+    monkeypatch.setattr(os, "mkdir", make_in_vain)
+    file = made()
+    directory.write(file.entry, file.content)
+    assert directory.read(file.entry) == file.content
+    assert len(made_anew) == 5
+
+
+def test_one_who_always_comes_too_late_gives_up(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries: list[str] = []
+    monkeypatch.setattr(os, "mkdir", tries.append)
+    with pytest.raises(FileNotFoundError):
+        directory.write(made().entry, b"")
+    assert 10 < len(tries) < 1_000
+
+
+# Durable
+
+
+def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The inodes of what is synced from now on, in order."""
+    fsync, inodes = os.fsync, []
+
+    def record(fd: int) -> None:
+        inodes.append(os.fstat(fd).st_ino)
+        fsync(fd)
+
+    monkeypatch.setattr(os, "fsync", record)
+    return inodes
+
+
+def test_without_a_call_for_all_each_file_and_directory_is_synced(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delay_directory, "_syncfs", None)
+    files = [made("A"), made("B"), made("C", due_ms=DUE_MS + 1_000)]
+    for file in files:
+        directory.write(file.entry, file.content)
+    gone = made("delivered meanwhile").entry
+    inodes = synced(monkeypatch)
+    directory.sync([*(file.entry for file in files), gone])
+    root = directory.root
+    paths = [*(root / file.place for file in files), root / str(SECOND), root / str(SECOND + 1), root]
+    assert {path.stat().st_ino for path in [*paths, root.parent]} == set(inodes)
+    assert len(inodes) == len(paths) + 1
+    assert inodes[-2:] == [root.stat().st_ino, root.parent.stat().st_ino], "from the inside out"
+
+
+def test_one_call_syncs_everything_where_there_is_one(
+    directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if delay_directory._syncfs is None:
+        pytest.skip("the system has no syncfs")
+    syncfs = delay_directory._syncfs
+    called: list[int] = []
+
+    def count(fd: int) -> int:
+        called.append(fd)
+        return int(syncfs(fd))
+
+    monkeypatch.setattr(delay_directory, "_syncfs", count)
+    file = made()
+    directory.write(file.entry, file.content)
+    inodes = synced(monkeypatch)
+    directory.sync([file.entry])
+    assert [os.fstat(fd).st_ino for fd in called] == [directory.root.stat().st_ino]
+    assert inodes == []
+
+
+def test_a_sync_that_fails_says_why(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(_: int) -> int:
+        ctypes.set_errno(errno.EIO)
+        return -1
+
+    monkeypatch.setattr(delay_directory, "_syncfs", fail)
+    with pytest.raises(OSError, match=os.strerror(errno.EIO)) as failure:
+        directory.sync([])
+    assert failure.value.errno == errno.EIO
+
+
+# What lies about
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["orders", "0170", "١٧٠٠", "1_0", "-5", "170.bak", "lost+found", " 170"],
+)
+def test_what_is_no_seconds_directory_is_named_and_left_alone(directory: DelayDirectory, name: str) -> None:
+    (directory.root / name).mkdir()
+    made().put(directory.root, f"{name}/{made().entry.name}")
+    assert scanned(directory) == ([], [name])
+    assert files_below(directory.root) == {f"{name}/{made().entry.name}"}
+
+
+def test_files_and_links_among_the_directories_are_named_and_left_alone(
+    directory: DelayDirectory, tmp_path: Path
+) -> None:
+    file = made()
+    file.put(tmp_path / "elsewhere")
+    (directory.root / str(SECOND)).symlink_to(tmp_path / "elsewhere" / str(SECOND))
+    (directory.root / "17").write_text("a file named as a second")
+    (directory.root / "note").write_text("")
+    (directory.root / QUARANTINE).mkdir()
+    assert scanned(directory) == ([], ["17", str(SECOND), "note"])
+
+
+def test_other_files_of_a_second_are_strays(directory: DelayDirectory) -> None:
+    file, later = made(), made(due_ms=DUE_MS + 1_000)
+    place = directory.root / str(SECOND)
+    strays = {
+        "by-hand": file.content,
+        f"0{file.entry.name}": file.content,
+        file.entry.name.upper(): file.content,
+        file.entry.name.replace("1", "١"): file.content,
+        f"copy of {file.entry.name}": file.content,
+        later.entry.name: later.content,
+        "notes.tmp": b"somebody's",
+    }
+    file.put(directory.root)
+    for name, content in strays.items():
+        (place / name).write_bytes(content)
+    ((found,), others) = scanned(directory)
+    assert (found.second, found.entries, others) == (SECOND, [file.entry], [])
+    assert sorted(found.strays) == sorted(strays)
+    assert {name: directory.read_stray(SECOND, name) for name in strays} == strays
+
+
+def test_a_file_that_somebody_copies_here_can_have_a_temporary_name(directory: DelayDirectory) -> None:
+    copying = directory.root / str(SECOND) / "by-hand.tmp"
+    made().put(directory.root)
+    copying.write_text("half of it")
+    assert scanned(directory, since_ns=1)[0][0].strays == []
+    assert scanned(directory)[0][0].strays == ["by-hand.tmp"]
+    assert copying.exists()
+
+
+def test_what_is_named_as_a_message_but_is_no_file_is_a_stray(directory: DelayDirectory) -> None:
+    file = made()
+    file.put(directory.root)
+    link, folder, pipe, temporary = (made(key).entry.name for key in ("link", "folder", "pipe", "temporary"))
+    place = directory.root / str(SECOND)
+    (place / link).symlink_to(directory.root / file.place)
+    (place / folder).mkdir()
+    (place / f"{temporary}.tmp").mkdir()
+    os.mkfifo(place / pipe)
+    ((found,), _) = scanned(directory)
+    assert found.entries == [file.entry]
+    assert sorted(found.strays) == sorted([link, folder, f"{temporary}.tmp", pipe])
+    open_files = len(names_in(Path("/dev/fd")))
+    for name, number in ((link, errno.ELOOP), (folder, errno.EISDIR)):
+        with pytest.raises(OSError) as refused:
+            directory.read_stray(SECOND, name)
+        assert refused.value.errno == number
+    assert directory.read_stray(SECOND, pipe) == b"", "nor does it wait for somebody to write"
+    assert len(names_in(Path("/dev/fd"))) == open_files
+
+
+def test_a_scan_counts_the_disk_and_tells_the_last_change(directory: DelayDirectory) -> None:
+    small, big = made("A"), made("B", b"x" * 5_000)
+    small.put(directory.root)
+    big.put(directory.root)
+    later = made("C", due_ms=DUE_MS + 1_000)
+    later.put(directory.root)
+    places = [directory.root / str(second) for second in (SECOND, SECOND + 1)]
+    for place in places:
+        os.utime(place, ns=(1_000, 1_000))  # as of a backup that is copied back: that is a change, too
+    first_ns, last_ns = (place.stat().st_ctime_ns for place in places)
+    found, _ = scanned(directory)
+    assert [(one.second, one.disk_bytes, one.changed_ns) for one in found] == [
+        (SECOND, 3 * BLOCK, first_ns),
+        (SECOND + 1, BLOCK, last_ns),
+    ]
+    assert SECOND + 1 in [one.second for one in scanned(directory, since_ns=last_ns)[0]], "it may not be all"
+    assert scanned(directory, since_ns=last_ns + 1)[0] == []
+
+
+def test_a_second_may_vanish_during_a_scan(directory: DelayDirectory) -> None:
+    files = [made(due_ms=DUE_MS + number * 1_000) for number in range(20)]
+    for file in files:
+        directory.write(file.entry, file.content)
+    scan = directory.scan(since_ns=1)
+    seen = [next(scan)]
+    for file in files:
+        directory.remove(file.entry)
+        directory.remove_second(file.entry.second)
+    seen += scan
+    assert len(seen) < len(files)
+
+
+# The quarantine
+
+
+def test_a_file_is_put_aside_with_the_reason(directory: DelayDirectory) -> None:
+    assert directory.quarantined() == 0
+    file = made()
+    file.put(directory.root)
+    directory.quarantine(SECOND, file.entry.name, "the checksum is wrong")
+    bad = directory.root / QUARANTINE
+    assert (bad / f"{SECOND}-{file.entry.name}").read_bytes() == file.content
+    assert (bad / f"{SECOND}-{file.entry.name}.reason").read_text() == "the checksum is wrong\n"
+    assert directory.quarantined() == 1
+    assert scanned(directory)[0][0].entries == []
+    assert scanned(directory)[1] == []
+
+
+def test_nothing_in_the_quarantine_is_overwritten(directory: DelayDirectory) -> None:
+    for content in ("first", "second", "third"):
+        (directory.root / "7").mkdir(exist_ok=True)
+        (directory.root / "7" / "name").write_text(content)
+        directory.quarantine(7, "name", f"bad {content}")
+    bad = directory.root / QUARANTINE
+    kept = {path.read_text(): (bad / f"{path.name}.reason").read_text() for path in bad.glob("*[!n]")}
+    assert kept == {content: f"bad {content}\n" for content in ("first", "second", "third")}
+    assert directory.quarantined() == 3
+
+
+def test_any_name_can_be_put_aside(directory: DelayDirectory) -> None:
+    place = directory.root / "7"
+    place.mkdir()
+    names = ["x" * 255, "x" * 254 + "y", os.fsdecode(b"\xff\xfe"), "é" * 127, "a\nb", ".hidden"]
+    for name in names:
+        (place / name).write_text(name.encode("utf-8", "backslashreplace").decode())
+        directory.quarantine(7, name, "no message")
+    assert directory.quarantined() == len(names)
+    assert list(place.iterdir()) == []
+
+
+def test_a_file_that_is_gone_cannot_be_put_aside(directory: DelayDirectory) -> None:
+    with pytest.raises(FileNotFoundError):
+        directory.quarantine(SECOND, "delivered-meanwhile", "whatever")
+    assert directory.quarantined() == 0
+    assert files_below(directory.root) == set()

@@ -1,0 +1,108 @@
+"""Looking at a delay directory while a broker delivers from it, or while a disk fails."""
+
+from pathlib import Path
+
+import pytest
+
+from compat.delay_import import import_files
+from compat.delay_inspection import (
+    Place,
+    Trouble,
+    Waiting,
+    find,
+    in_order,
+    list_files,
+    message_in,
+    read,
+    verify,
+)
+from compat.delayed_file import DamagedFileError
+from emulator.errors import StoreUnavailableError
+from tests.delayed_files import DUE_MS, made
+
+FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
+
+
+def ignore(_what: str, _done: int, _total: int | None) -> None:
+    """Nobody watches."""
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    root = tmp_path / "delay"
+    FIRST.put(root)
+    SECOND.put(root)
+    return root
+
+
+def test_what_is_delivered_meanwhile_counts_as_if_it_had_never_been_there(root: Path, tmp_path: Path) -> None:
+    places = list_files(root, ignore).places
+    gone = root / FIRST.place
+
+    def deliver(what: str, _done: int, _total: int | None) -> None:
+        if what != "looking for files":
+            gone.unlink(missing_ok=True)
+
+    report = verify(root, deliver)
+    assert (report.files, report.messages, report.is_good) == (1, 1, True)
+    assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, Waiting)] == [
+        SECOND.entry
+    ]
+    assert find(root, places, "first") == []
+    FIRST.put(root)
+    assert import_files(tmp_path / "data", root, deliver).imported == 1
+    assert not gone.exists()
+
+
+def test_a_second_that_is_removed_meanwhile_is_passed_over(root: Path) -> None:
+    def remove(*_: object) -> None:
+        for path in sorted(root.rglob("*"), reverse=True):
+            path.rmdir() if path.is_dir() else path.unlink()
+
+    assert len(list_files(root, remove).places) == 1
+
+
+def test_a_file_that_cannot_be_read_is_in_trouble(root: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(path: Path) -> bytes:
+        raise OSError(5, "Input/output error", str(path))
+
+    listing = list_files(root, ignore)
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(DamagedFileError, match="cannot be read: Input/output error"):
+        read(root, listing.places[0])
+    assert list(in_order(root, listing.places, ignore)) == [
+        Trouble(file.place, "unreadable", "the file cannot be read: Input/output error")
+        for file in (FIRST, SECOND)
+    ]
+
+
+def test_places() -> None:
+    entry = FIRST.entry
+    assert Place(entry.second, entry.name).entry == entry
+    assert Place(entry.second + 1, entry.name).entry is None
+    assert Place(entry.second, "by-hand").entry is None
+    assert message_in(Place(7, "by-hand"), FIRST.content).entry == entry
+    with pytest.raises(DamagedFileError, match=f"by its header, the file is {FIRST.place}"):
+        message_in(Place(SECOND.entry.second, SECOND.entry.name), FIRST.content)
+
+
+def test_progress_is_told_of_every_file(root: Path, tmp_path: Path) -> None:
+    told: list[tuple[str, int, int | None]] = []
+    import_files(tmp_path / "data", root, lambda *step: told.append(step))
+    assert told == [
+        ("looking for files", 1, None),
+        ("looking for files", 2, None),
+        ("importing files", 0, 2),
+        ("importing files", 1, 2),
+    ]
+
+
+def test_an_import_whose_sync_fails_has_failed(
+    root: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    monkeypatch.setattr("compat.delay_directory.DelayDirectory.sync", fail)
+    with pytest.raises(StoreUnavailableError, match="not complete, Input/output error; it can be repeated"):
+        import_files(tmp_path / "data", root, ignore)

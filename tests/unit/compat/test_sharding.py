@@ -1,0 +1,21 @@
+"""Which queue a sharding key goes to."""
+
+import pytest
+
+from compat.sharding import sharded_queue_id
+from emulator.message import java_hash
+
+
+@pytest.mark.parametrize(
+    ("key", "code", "queue_id"),
+    [
+        ("a", 97, 1),
+        ("order-1", -1207111310, 2),
+        ("", 0, 0),
+        ("polygenelubricants", -(1 << 31), 0),  # Java has no positive number for its hash
+    ],
+)
+def test_by_the_absolute_value_of_javas_hash(key: str, code: int, queue_id: int) -> None:
+    assert java_hash(key) == code
+    assert sharded_queue_id(key, 4) == queue_id
+    assert sharded_queue_id(key, 1) == 0
