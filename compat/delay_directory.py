@@ -11,6 +11,7 @@ import errno
 import io
 import itertools
 import os
+import threading
 from collections.abc import Callable, Iterable, Iterator
 from functools import partial
 from pathlib import Path
@@ -53,6 +54,7 @@ class DelayDirectory:
     def __init__(self, root: Path) -> None:
         self.root = root
         self._prefix = f"{root}/"
+        self._removing = threading.Lock()  # held to remove a second, or to make one and put a file into it
         root.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
 
@@ -125,7 +127,8 @@ class DelayDirectory:
     def remove_second(self, second: int) -> None:
         """Remove the second's directory, if nothing is in it."""
         try:
-            os.rmdir(f"{self._prefix}{second}")  # noqa: PTH106
+            with self._removing:
+                os.rmdir(f"{self._prefix}{second}")  # noqa: PTH106
         except OSError as error:
             if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
                 raise
@@ -138,12 +141,15 @@ class DelayDirectory:
     def _in_second(self, second: int, act: Callable[[], None]) -> None:
         """Do it in a second's directory, made if it is not there, or no longer (W7)."""
         try:
-            for _ in range(_TRIES):
-                with contextlib.suppress(FileNotFoundError):
-                    return act()
-                with contextlib.suppress(FileExistsError):
-                    os.mkdir(f"{self._prefix}{second}")  # noqa: PTH102
-            act()
+            with contextlib.suppress(FileNotFoundError):
+                return act()
+            with self._removing:
+                for _ in range(_TRIES):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(f"{self._prefix}{second}")  # noqa: PTH102
+                    with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                        return act()
+                act()
         except OSError:
             with contextlib.suppress(OSError):
                 self.remove_second(second)
@@ -189,17 +195,18 @@ class DelayDirectory:
         entries, strays, size = [], [], 0
         with os.scandir(f"{self._prefix}{second}") as files:
             for file in files:
-                is_temporary = file.name.endswith(TEMPORARY)
-                entry = parse_name(file.name.removesuffix(TEMPORARY))
+                name = file.name
+                is_temporary = name.endswith(TEMPORARY)
+                entry = parse_name(name.removesuffix(TEMPORARY) if is_temporary else name)
                 if entry is None or entry.second != second or not file.is_file(follow_symlinks=False):
                     if is_starting or not is_temporary:  # somebody may be copying it
-                        strays.append(file.name)
+                        strays.append(name)
                 elif not is_temporary:
                     entries.append(entry)
                     if is_starting:
                         size += disk_bytes(file.stat(follow_symlinks=False).st_size)
                 elif is_starting:
-                    self.remove_stray(second, file.name)
+                    self.remove_stray(second, name)
         return Found(second, entries, strays, size, changed_ns)
 
 

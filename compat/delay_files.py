@@ -33,6 +33,9 @@ REMOVALS = 64
 GRACE_S = 2.0
 """Real seconds that removals have when the broker stops."""
 
+_NO_BROKERS = 1 << 60
+"""Brokers number by the clock, which never gets here: whoever chose such a number, others go on below it."""
+
 _TRY_AGAIN = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}
 
 T = TypeVar("T")
@@ -88,7 +91,7 @@ class DelayFiles(Chore):
         for found in everything:
             for entry in found.entries:
                 self.index.add(entry)
-                self.last_number = max(self.last_number, entry.number)
+                self._note_number(entry)
             self.disk_bytes += found.disk_bytes
         for found in everything:  # after all files that lie where they belong, of which these may be copies
             await self._take_in(found, found.strays)
@@ -293,8 +296,12 @@ class DelayFiles(Chore):
             return
         await self._in_thread(partial(directory.move, second, name, entry))
         self.disk_bytes += disk_bytes(len(content))
-        self.last_number = max(self.last_number, entry.number)
+        self._note_number(entry)
         self._saved(entry)
+
+    def _note_number(self, entry: Entry) -> None:
+        if entry.number < _NO_BROKERS:
+            self.last_number = max(self.last_number, entry.number)
 
     def _ignore(self, what: str) -> None:
         """Once for each: it may be a mount point's, or somebody's note."""

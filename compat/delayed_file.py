@@ -27,7 +27,7 @@ VERSION: Final = 1
 MAGIC: Final = b"mocketmq-delayed "
 _FIRST_LINE: Final = re.compile(rb"%s%d sha256 ([0-9a-f]{64})" % (MAGIC, VERSION))
 _ANY_VERSION: Final = re.compile(rb"%s([0-9]{1,9})(?: .*)?" % MAGIC)
-_NAME: Final = re.compile(r"([0-9]{1,15})-([0-9a-f]{16})-([0-9a-f]{16})\.msg", re.ASCII)
+_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,14})-([0-7][0-9a-f]{15})-([0-7][0-9a-f]{15})\.msg")
 _MS_PER_S: Final = US_PER_S // US_PER_MS
 
 
@@ -121,8 +121,8 @@ def parse_name(name: str) -> Entry | None:
     match = _NAME.fullmatch(name)
     if match is None:
         return None
-    entry = Entry(int(match[1]), int(match[2], 16), int(match[3], 16))
-    return entry if entry.name == name and max(entry) < 1 << 63 else None
+    due_ms, number, digest = match.groups()
+    return Entry(int(due_ms), int(number, 16), int(digest, 16))
 
 
 def parse_second(name: str) -> int | None:

@@ -248,7 +248,7 @@ class SecondDirectories:
         for each in waiting:
             fires_us = self._fires_at(each.entry.due_us)
             is_overtaken = first is not None and first < each.entry
-            if is_overtaken or (others_us is not None and others_us <= fires_us):
+            if is_overtaken or (others_us is not None and others_us < fires_us):
                 break
             delivered.append(each)
             batch.reach(fires_us)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from compat import address_discovery
 from compat.aliyun_http import door as aliyun_http
-from compat.delay_directory import DelayDirectory
+from compat.delay_directory import FOLDER, DelayDirectory
 from compat.dongwo import Dongwo, Scans
 from compat.memory_directory import MemoryDirectory
 from compat.second_directories import SecondDirectories, exact
@@ -223,7 +223,7 @@ def _timed_scheme(
     """Raises StoreUnavailableError when the directory cannot be made."""
     try:
         directory = (
-            MemoryDirectory() if settings.data == MEMORY else DelayDirectory(Path(settings.data) / "delay")
+            MemoryDirectory() if settings.data == MEMORY else DelayDirectory(Path(settings.data) / FOLDER)
         )
     except OSError as error:
         raise StoreUnavailableError(f"the delay directory cannot be made: {error.strerror}") from error

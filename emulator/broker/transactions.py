@@ -229,16 +229,12 @@ class Transactions:
         takes = list(islice((take for take in over if take.is_available), EXPIRY_BATCH))
         if not takes:
             return Fired(0, until_us)
-        group = takes[0].place.group
 
         def work(batch: Batch) -> int:
-            # What is popped in the meantime is held; what is popped while this is stored is gone then.
-            free = [
-                take for take in takes if take.is_available and group.takes.get(take.commit_offset) is take
-            ]
+            free = [take for take in takes if take.is_available]  # else it was popped in the meantime
             for take in free:
                 batch.reach(_over_us(take))
-                self._receipts.settle(batch, group, take, "rolled back")
+                self._receipts.settle(batch, take.place.group, take, "rolled back")
             return len(free)
 
         count: int = await self._writer.commit(work)

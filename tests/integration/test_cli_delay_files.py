@@ -416,6 +416,23 @@ def test_an_import_brings_every_message_to_its_place_once(delay: Path, tmp_path:
     assert mocketmq("verify", "--dir", data).code == 0
 
 
+def test_a_message_that_the_source_holds_twice_is_imported_once(delay: Path, tmp_path: Path) -> None:
+    file = made("AA")
+    first = made("AA", due_ms=DUE_MS - 60_000)
+    for place in (None, "7000000000/again"):
+        file.put(delay, place)
+    assert answer("import", "--data", tmp_path / "new", delay) == {
+        "imported": 1,
+        "bytes": len(file.content),
+        "already_there": 1,
+        "troubles": [],
+    }
+    first.put(delay)
+    troubles = answer("import", "--data", tmp_path / "other", delay, code=6)["troubles"]
+    assert [each["kind"] for each in troubles] == ["conflict", "conflict"]
+    assert files_below(tmp_path / "other" / "delay") == {first.place: first.content}
+
+
 def test_what_is_damaged_is_reported_and_not_imported(delay: Path, tmp_path: Path) -> None:
     good = made("good")
     good.put(delay)

@@ -503,6 +503,27 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
         assert (len(await visible(broker)), broker.pending.count) == (1, 1)
 
 
+async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await prepare(broker)
+        await broker.advance_clock(LIFETIME_US - 1)
+        popped: list[Taken] = []
+        write = broker.writer.commit
+
+        async def after_a_pop(work: Work) -> object:
+            monkeypatch.undo()
+            popped.extend(await pop(broker))
+            return await write(work)
+
+        monkeypatch.setattr(broker.writer, "commit", after_a_pop)
+        await broker.advance_clock(1)
+        assert broker.transactions.abandoned == 0
+        assert (await commit(broker, popped)).done
+        assert bodies(await visible(broker)) == ["half"]
+
+
 @pytest.mark.parametrize("is_refused", [True, False])
 async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless_that_fails(
     monkeypatch: pytest.MonkeyPatch, is_refused: bool

@@ -16,6 +16,7 @@ class Record:
     only_for: str | None  # a retry is seen by one group only
     given_back: int  # how often
     due_us: int = 0
+    is_timed: bool = False  # asked for an instant, not for a level
 
 
 @dataclass
@@ -49,6 +50,16 @@ class Model:
         if level > 0:
             record.due_us = self.now_us + self.delays_us[min(level, len(self.delays_us)) - 1]
         (self.parked if level > 0 else self.visible).append(record)
+
+    def send_at(self, body: str, tag: str, due_us: int) -> None:
+        if due_us <= self.now_us:
+            self.send(body, tag, 0)
+        else:
+            due_us += -due_us % 1_000  # whole milliseconds, never early
+            self.parked.append(Record(next(self.numbers), body, tag, None, 0, due_us, is_timed=True))
+
+    def pending(self) -> list[Record]:  # levels before instants, each in order of arrival
+        return sorted(self.parked, key=lambda record: record.is_timed)
 
     def find_parked(self, body: str) -> Record:  # the oldest, should several groups be retrying it
         return {record.body: record for record in reversed(self.parked)}[body]
