@@ -206,7 +206,8 @@ class DelayDirectory:
                     if is_starting:
                         size += disk_bytes(file.stat(follow_symlinks=False).st_size)
                 elif is_starting:
-                    self.remove_stray(second, name)
+                    with contextlib.suppress(OSError):  # it does no harm
+                        self.remove_stray(second, name)
         return Found(second, entries, strays, size, changed_ns)
 
 

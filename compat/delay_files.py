@@ -15,7 +15,7 @@ from typing import TypeVar
 
 from compat.delay_directory import DelayDirectory, Found, disk_bytes
 from compat.delay_index import DelayIndex
-from compat.delayed_file import DamagedFileError, Entry, decode
+from compat.delayed_file import DamagedFileError, Entry, Identity, decode
 from compat.file_saves import FileSaves, Sync
 from compat.memory_directory import MemoryDirectory
 from emulator.errors import EmulatorError, StoreFullError, StoreUnavailableError
@@ -25,9 +25,6 @@ from emulator.store.writer import MAX_BATCH_BYTES
 
 log = logging.getLogger(__name__)
 
-Identity = tuple[int, int]
-"""Number and key hash of a message."""
-
 REMOVALS = 64
 """Files removed in one go."""
 GRACE_S = 2.0
@@ -36,7 +33,9 @@ GRACE_S = 2.0
 _NO_BROKERS = 1 << 60
 """Brokers number by the clock, which never gets here: whoever chose such a number, others go on below it."""
 
-_TRY_AGAIN = {errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR}
+_TRY_AGAIN = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
+}
 
 T = TypeVar("T")
 
@@ -95,6 +94,7 @@ class DelayFiles(Chore):
             self.disk_bytes += found.disk_bytes
         for found in everything:  # after all files that lie where they belong, of which these may be copies
             await self._take_in(found, found.strays)
+        self._saw(everything)
         if isinstance(self._directory, DelayDirectory):
             self.quarantined = await self._in_thread(self._directory.quarantined)
 
@@ -251,6 +251,7 @@ class DelayFiles(Chore):
             await self._take_in(found, [e.name for e in found.entries if not self._knows(e)])
         for found in everything:
             await self._take_in(found, found.strays)
+        self._saw(everything)
 
     def _knows(self, entry: Entry) -> bool:
         return entry in self.index or entry in self._unremoved or entry in self.saves.in_flight
@@ -262,26 +263,37 @@ class DelayFiles(Chore):
         for name in everything:
             if isinstance(name, str):
                 self._ignore(name)
-        self._seen_ns = max([1, self._seen_ns, *(one.changed_ns for one in found)])  # 0 is for the first time
         return found
+
+    def _saw(self, everything: Sequence[Found]) -> None:
+        self._seen_ns = max([1, self._seen_ns, *(found.changed_ns for found in everything)])  # 0: never
 
     async def _take_in(self, found: Found, names: Sequence[str]) -> None:
         """Adopt foreign files; remove a directory that is due and holds nothing (D-13)."""
         for name in names:
-            await self._adopt(found.second, name)
+            try:
+                await self._adopt(found.second, name)
+            except StoreUnavailableError as error:
+                self._leave(f"{found.second}/{name}", error)
         if not (found.entries or found.strays) and found.second <= self._now_s():
-            await self._in_thread(partial(self._directory.remove_second, found.second))
+            try:
+                await self._in_thread(partial(self._directory.remove_second, found.second))
+            except StoreUnavailableError as error:
+                self._leave(str(found.second), error)
+
+    def _leave(self, what: str, error: StoreUnavailableError) -> None:
+        """What cannot be touched must not hold up all others. Raises the error if it may pass."""
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno in _TRY_AGAIN:
+            raise error
+        if not isinstance(cause, FileNotFoundError):  # delivered meanwhile
+            self._ignore(f"{what} ({cause.strerror})")
 
     async def _adopt(self, second: int, name: str) -> None:
         """Give a file that somebody put here its right name, or put it aside."""
         directory = self._directory
         assert isinstance(directory, DelayDirectory)  # noqa: S101 - nobody can put a file into memory
-        try:
-            content = await self._in_thread(partial(directory.read_stray, second, name))
-        except StoreUnavailableError as error:
-            if not isinstance(error.__cause__, FileNotFoundError):  # delivered meanwhile
-                self._ignore(f"{second}/{name} ({error})")
-            return
+        content = await self._in_thread(partial(directory.read_stray, second, name))
         try:
             entry = decode(content).header.entry
         except DamagedFileError as error:
@@ -315,6 +327,7 @@ class DelayFiles(Chore):
         try:
             return await asyncio.get_running_loop().run_in_executor(thread or self._thread, act)
         except OSError as error:
+            place = f" ({error.filename})" if error.filename else ""
             raise StoreUnavailableError(
-                f"the delay directory cannot be used: {error.strerror or error}"
+                f"the delay directory cannot be used: {error.strerror or error}{place}"
             ) from error

@@ -16,8 +16,8 @@ from itertools import islice
 from typing import NamedTuple
 
 from compat.delay_directory import DelayDirectory
-from compat.delay_files import DelayFiles, Identity
-from compat.delayed_file import DamagedFileError, Entry, decode, key_hash
+from compat.delay_files import DelayFiles
+from compat.delayed_file import DamagedFileError, Entry, Identity, decode, key_hash
 from compat.file_saves import Sync
 from compat.memory_directory import MemoryDirectory
 from compat.parked_message import (

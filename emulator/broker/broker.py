@@ -108,9 +108,15 @@ class Broker:
         """Store 1 to 1,000 messages, all or none. Raises as ``send``.
 
         Those with an absolute due time are kept first, and taken back when the transaction of the others
-        fails. Only a kill between the two keeps a part of a batch that nobody was told of.
+        fails. Only a kill between the two keeps a part of a batch that nobody was told of; it goes to its end
+        even if the caller goes away.
         """
         judged = [await self.intake.judge(message) for message in messages]
+        stored = await asyncio.shield(self._store_all(judged))
+        self.sent += len(stored)
+        return list(map(self._sent, judged, stored))
+
+    async def _store_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
         kept = await self._keep_all([one for one in judged if one.due_us is not None])
 
         def work(batch: Batch) -> list[StoredMessage]:
@@ -124,8 +130,7 @@ class Broker:
         except BaseException:
             await self._take_back(kept)
             raise
-        self.sent += len(stored)
-        return list(map(self._sent, judged, stored))
+        return stored
 
     async def _keep_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
         results = await asyncio.gather(

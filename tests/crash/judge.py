@@ -48,6 +48,7 @@ class Judge:
         self._cancelled: set[Copy] = set()
         self._settling: set[int] = set()
         self._latest_ms = 0
+        self._clock_ms = 0  # what the clock showed last; while it is moved, store times are ahead of it
 
     # What clients asked for, and what was answered
 
@@ -56,7 +57,7 @@ class Judge:
         for message in messages:
             copy = Copy(message["message_id"], 1)
             delay_ms = message.get("delay_ms", 0)
-            self._not_before_ms[copy] = self._latest_ms + delay_ms if delay_ms else 0
+            self._not_before_ms[copy] = self._clock_ms + delay_ms if delay_ms else 0
             if delay_ms or "start_deliver_ms" in message:
                 self._timed.add(copy)
 
@@ -70,7 +71,8 @@ class Judge:
             not_before_ms = -(-not_before_ms // 1_000) * 1_000
         self._not_before_ms[copy] = not_before_ms
         self._promised.add(copy)
-        self.saw_clock(answer["store_ms"])
+        if copy not in self._timed:  # a move of the clock that a kill ends is not remembered by files
+            self._saw(answer["store_ms"])
 
     def cancelling(self, message_id: str) -> None:
         """It is about to be cancelled."""
@@ -98,7 +100,7 @@ class Judge:
             if commit_offset in self.given_back:
                 self._fault(f"{_copy(message)} was received again after it was given back")
             self._judge_time(_copy(message), message["store_ms"])
-            self.saw_clock(message["store_ms"])
+            self._saw(message["store_ms"])
 
     def acking(self, messages: Iterable[Answer]) -> None:
         """These are about to be acknowledged."""
@@ -126,8 +128,9 @@ class Judge:
     # What the broker shows
 
     def saw_clock(self, now_ms: int) -> None:
-        """The broker said what time it is, or when something happened."""
-        self._latest_ms = max(self._latest_ms, now_ms)
+        """The broker said what time it is."""
+        self._clock_ms = max(self._clock_ms, now_ms)
+        self._saw(now_ms)
 
     def clock_is(self, now_ms: int) -> None:
         """The clock stands here after everything that was seen before."""
@@ -171,6 +174,9 @@ class Judge:
             if record.commit_offset not in self._settling
         ]
         return self.faults + lost + revived + repeated + doubled + untouched
+
+    def _saw(self, instant_ms: int) -> None:
+        self._latest_ms = max(self._latest_ms, instant_ms)
 
     def _judge_time(self, copy: Copy, store_ms: int) -> None:
         not_before_ms = self._not_before_ms.get(copy)

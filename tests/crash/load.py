@@ -13,6 +13,8 @@ GROUP = "shop"
 INVISIBLE = "12h"
 """Emulated; longer than any load lasts, so that what it has taken can be settled."""
 BODY_BYTES = 2_000
+MESSAGES_PER_MOVE = 100
+"""A move of the clock waits for what is sent meanwhile, and would not end while everybody goes on."""
 
 
 class Load:
@@ -26,6 +28,9 @@ class Load:
         self._random = random
         self._delays_s = delays_s  # of the levels, from 1 on
         self._acts = [self._send, self._send, self._send_batch, self._intervene, self._consume, self._consume]
+        self._still = asyncio.Event()  # the clock is not being moved
+        self._still.set()
+        self._sent_during_move = 0
         if moves:
             self._acts.append(self._move)
 
@@ -46,22 +51,29 @@ class Load:
         return {"delay_level": self._random.randint(0, len(self._delays_s))}
 
     def _due_time(self) -> Answer:
+        """Mostly the same instants, of which a move of the clock takes a transaction for each."""
         random = self._random
-        delay_ms = random.randint(1, max(self._delays_s) * 1_000)
-        if random.random() < 0.5:
-            # Many at the same instant, in the same directory, too.
-            return {"delay_ms": delay_ms if random.random() < 0.5 else -(-delay_ms // 1_000) * 1_000}
-        return {"start_deliver_ms": wall_us() // US_PER_MS + delay_ms}
+        tenths = random.randint(1, max(self._delays_s) * 10)
+        if random.random() < 0.1:
+            return {"start_deliver_ms": wall_us() // US_PER_MS + tenths * 100}
+        return {"delay_ms": tenths * 100 - (random.random() < 0.1)}
 
     async def _send(self) -> None:
         await self._send_one(self._message(self._any_delay()))
 
     async def _send_one(self, message: Answer) -> None:
+        await self._may_send(1)
         self._judge.sending([message])
         self._judge.sent(await self._client.send(TOPIC, **message))
 
+    async def _may_send(self, count: int) -> None:
+        self._sent_during_move += count
+        if self._sent_during_move > MESSAGES_PER_MOVE:
+            await self._still.wait()
+
     async def _send_batch(self) -> None:
         messages = [self._message(self._any_delay()) for _ in range(self._random.randint(1, 20))]
+        await self._may_send(len(messages))
         self._judge.sending(messages)
         for answer in await self._client.send_batch(TOPIC, messages):
             self._judge.sent(answer)
@@ -105,10 +117,15 @@ class Load:
         assert not answer["failed"], answer
 
     async def _move(self) -> None:
-        if self._random.random() < 0.8:
-            answer = await self._client.advance(self._random.choice(("100ms", "1s", "5s", "1m")))
-        else:
-            answer = await self._move_to_next()
+        self._still.clear()
+        self._sent_during_move = 0
+        try:
+            if self._random.random() < 0.8:
+                answer = await self._client.advance(self._random.choice(("100ms", "1s", "5s", "1m")))
+            else:
+                answer = await self._move_to_next()
+        finally:
+            self._still.set()
         self._judge.saw_clock(answer["now_ms"])
 
     async def _move_to_next(self) -> Answer:

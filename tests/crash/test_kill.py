@@ -24,7 +24,7 @@ VARIANTS = {
     "real": Variant("real", "exact", [0, 1, 1, 2], delay_sync="interval"),
     "scaled": Variant("x20", "exact", [0, 1, 10, 20], delay_sync="never"),
     "rocketmq4": Variant("manual", "rocketmq4", [0, 1, 5, 60], durability="normal", delay_sync="interval"),
-    "dongwo": Variant("x20", "exact", [0, 1, 10, 20], start_deliver_time="dongwo"),
+    "dongwo": Variant("x20", "exact", [0, 1, 10, 20], delay_sync="never", start_deliver_time="dongwo"),
 }
 TIMES = {
     "writer.formed": (1, 2, 4, 7, 30),  # the first few times belong to the start
@@ -45,6 +45,7 @@ TIMES = {
     "receive.settled": (1, 2, 8),
 }
 """How often a broker gets to a point before it dies there."""
+FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
 ONLY_ONCE = "migrate.upgraded"
 NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
 """Points that a variant never gets to."""
@@ -57,11 +58,11 @@ START_S = (0.2, 0.8)
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
 
-FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
-
-
 def cases() -> Iterator[object]:
-    """Each point of a variant, each number of times for ``exact`` and one for the others."""
+    """Each point of a variant, each number of times for ``exact`` and one for the others.
+
+    Those of the files have a test of their own for the others.
+    """
     for variant in ("exact", "real", "rocketmq4"):
         for number, (point, times) in enumerate(TIMES.items()):
             if variant not in NEVER_IN.get(point, ()) and (variant == "exact" or point not in FILE_POINTS):
@@ -99,7 +100,7 @@ async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: st
         await survivor.recover()
 
 
-@pytest.mark.parametrize("variant", [*VARIANTS][1:])
+@pytest.mark.parametrize("variant", ["real", "rocketmq4", "dongwo"])
 async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: str) -> None:
     """One after the other, in any order and with nothing mended in between."""
     random = Random(f"{SEED} files {variant}")
@@ -175,9 +176,9 @@ async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
     twin = copy.copy(survivor)
     twin.judge = copy.deepcopy(survivor.judge)
     twin.data = shutil.copytree(survivor.data, tmp_path / "twin")
-    for each in (twin, survivor):
-        await each.run_until_killed(random, after_s=LONGEST_LOAD_S)
-        await each.recover()
+    await twin.run_until_killed(random, after_s=LONGEST_LOAD_S)
+    await twin.recover()
+    await survivor.recover()
 
 
 @pytest.mark.parametrize(("profile", "times"), [("exact", 1), ("rocketmq4", 2)])

@@ -453,6 +453,26 @@ async def test_of_two_at_the_same_time_one_is_told_that_it_is_too_late(anywhere:
         assert (await broker.advance_clock(1 * S)).fired == 0
 
 
+@pytest.mark.parametrize("act", ["cancel", "deliver_now"])
+async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    async with running_broker(anywhere) as broker:
+        key = (await send_in(broker, 1_000)).stored.unique_key
+        keys = broker.lives._keys
+        look_up = keys.with_unique_key
+
+        async def look_up_and_lose(unique_key: str) -> list[StoredMessage]:
+            found = await look_up(unique_key)
+            monkeypatch.setattr(keys, "with_unique_key", look_up)
+            await broker.pending.cancel(unique_key)
+            return found
+
+        monkeypatch.setattr(keys, "with_unique_key", look_up_and_lose)
+        with pytest.raises(NotPendingError):
+            await getattr(broker.pending, act)(key)
+
+
 # Resets
 
 
@@ -538,6 +558,31 @@ async def test_a_batch_with_one_that_is_refused_is_refused_as_a_whole(tmp_path: 
             with pytest.raises(IllegalMessageError):
                 await broker.send_batch(batch_of(*MIXED, wrong))
         await nothing_was_kept(broker, tmp_path)
+
+
+async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.topics.ensure(TOPIC, 4)
+        keep, keeping = broker.timed.keep, asyncio.Event()
+
+        async def seen(*args: Any) -> Any:
+            keeping.set()
+            return await keep(*args)
+
+        monkeypatch.setattr(broker.timed, "keep", seen)
+        sender = asyncio.create_task(broker.send_batch(batch_of(*MIXED)))
+        await keeping.wait()
+        sender.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sender
+        with broker.polls.listening([TOPIC]) as arrival:
+            async with asyncio.timeout(30):
+                while not await visible(broker):
+                    await arrival.wait()
+        assert await in_order_of_delivery(broker) == ["1", "4"]
+        assert (broker.pending.count, broker.timed.pending) == (3, 2)
 
 
 async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
