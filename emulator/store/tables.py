@@ -81,7 +81,7 @@ timed_messages = Table(
     Column("key_hash", Integer, primary_key=True, autoincrement=False),
     Column("due_ms", BigInteger, nullable=False),
     Column("outcome", Text, nullable=False),  # delivered, forced, cancelled, cleared
-    Column("commit_offset", BigInteger, nullable=False),  # of the record that it became, 0 for none
+    Column("commit_offset", BigInteger, nullable=False),  # of the record that it became, -1 for none
     Index("timed_messages_early", "due_ms", sqlite_where=text("outcome <> 'delivered'")),
     sqlite_with_rowid=False,
 )
