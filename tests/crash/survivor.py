@@ -1,6 +1,7 @@
 """A data directory that outlives the brokers on it, and what is checked of it after each kill."""
 
 import asyncio
+import os
 import signal
 import sqlite3
 from collections.abc import AsyncIterator, Iterator
@@ -175,8 +176,8 @@ def is_waiting(levels: Answer) -> bool:
 
 
 def delayed_files(data: Path) -> list[Path]:
-    """Everything below the delay directory that is no directory."""
-    return [path for path in (data / "delay").rglob("*") if not path.is_dir()]
+    """Everything below the delay directory that is no directory, while a broker may be removing some."""
+    return [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
 
 
 def faults_of_files(data: Path) -> Iterator[str]:
