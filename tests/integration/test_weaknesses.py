@@ -317,8 +317,8 @@ async def test_w8_no_directory_is_listed_between_start_and_delivery(
         await no_removal_left(broker)
         assert listings == []
         assert len(await visible(broker)) == 51
-        assert names_below(tmp_path)
-        assert listings, "it would have been noticed"
+        await files_of(broker).turn()
+        assert listings, "a listing is noticed"
 
 
 class Transactions:
