@@ -1,7 +1,7 @@
 """What the tests of faults share: brokers that meet them, and what is looked at afterwards."""
 
 import sys
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from emulator.cli.exits import Exit
 from emulator.client import Answer, BrokerError, Client
 from emulator.store.database import FILE_NAME
 from emulator.store.lock import LOCK_FILE
+from tests.crash.disks import Disk
 from tests.process import BrokerProcess, StartError, broker_process
 
 TOPIC = "orders"
@@ -85,3 +86,38 @@ def read_only(directory: Path) -> Iterator[None]:
     directory.chmod(0o555)
     yield
     directory.chmod(0o755)
+
+
+Park = Callable[[Client, int, list[str]], Awaitable[None]]
+"""``park(client, minute, message_ids)`` sends messages that are due in so many minutes."""
+
+
+async def stop_a_move(disk: Disk, then: str, park: Park, count: int, *settings: str, room: int) -> None:
+    """The disk is full after ``room`` more bytes: the clock stops at what was stored, and nothing is lost."""
+    parked = [f"m{number}" for number in range(count)]
+    third = count // 3
+    manual = ("--clock", "manual", *settings)
+    async with broker(disk.directory, *manual) as (process, client):
+        for minute in (1, 2, 3):
+            await park(client, minute, parked[(minute - 1) * third : minute * third])
+        before = await client.clock()
+        disk.fill(process, room=room)
+        with pytest.raises(BrokerError) as error:
+            await client.advance("1h")
+        assert_refused_by_the_store(error.value)
+        stopped = await client.clock()
+        some = await delivered(client)
+        assert 0 < len(some) < count
+        assert stopped["pending"] == count - len(some)
+        assert before["now_ms"] < stopped["now_ms"] <= before["now_ms"] + 180_000
+        disk.free(process)
+        if then == "kill":
+            process.kill()
+            await process.wait()
+        else:
+            assert (await client.advance("1h"))["fired"] == count - len(some)
+            assert await delivered(client) == parked
+    async with broker(disk.directory, *manual) as (_, client):
+        assert (await client.clock())["now_ms"] >= stopped["now_ms"]
+        await client.advance("1h")
+        assert await delivered(client) == parked

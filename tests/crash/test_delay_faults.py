@@ -35,6 +35,7 @@ from tests.crash.faults import (
     delivered,
     read_only,
     send,
+    stop_a_move,
 )
 from tests.crash.survivor import delayed_files
 from tests.delayed_files import DUE_MS, Made, made
@@ -151,36 +152,12 @@ async def test_due_files_wait_for_room_on_the_disk(disk: Disk) -> None:
 @pytest.mark.parametrize("then", ["go on", "kill"])
 async def test_full_disk_stops_a_move_of_the_clock_where_it_is(tmp_path: Path, then: str) -> None:
     """Only where files that are delivered make no room for more."""
+
+    async def park(client: Client, minute: int, message_ids: list[str]) -> None:
+        await send(client, *message_ids, delay_ms=minute * 60_000)
+
     with write_limit(tmp_path) as disk:
-        await stop_a_move(disk, then)
-
-
-async def stop_a_move(disk: Disk, then: str) -> None:
-    parked = [f"m{number}" for number in range(600)]
-    manual = ("--clock", "manual")
-    async with broker(disk.directory, *manual) as (process, client):
-        for minute in (1, 2, 3):
-            await send(client, *parked[(minute - 1) * 200 : minute * 200], delay_ms=minute * 60_000)
-        before = await client.clock()
-        disk.fill(process, room=800_000)
-        with pytest.raises(BrokerError) as error:
-            await client.advance("1h")
-        assert_refused_by_the_store(error.value)
-        stopped = await client.clock()
-        some = await delivered(client)
-        assert 0 < len(some) < 600
-        assert stopped["pending"] == 600 - len(some)
-        assert before["now_ms"] < stopped["now_ms"] <= before["now_ms"] + 180_000
-        disk.free(process)
-        if then == "kill":
-            process.kill()
-            await process.wait()
-        else:
-            assert (await client.advance("1h"))["fired"] == 600 - len(some)
-    async with broker(disk.directory, *manual) as (_, client):
-        assert (await client.clock())["now_ms"] >= stopped["now_ms"]
-        await client.advance("1h")
-        assert await delivered(client) == parked
+        await stop_a_move(disk, then, park, 600, room=800_000)
     assert delayed_files(disk.directory) == []
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from emulator.cli.exits import Exit
-from emulator.client import BrokerError
+from emulator.client import BrokerError, Client
 from emulator.store.database import FILE_NAME
 from tests.crash.disks import Disk
 from tests.crash.faults import (
@@ -26,6 +26,7 @@ from tests.crash.faults import (
     read_only,
     refusal_to_start,
     send,
+    stop_a_move,
 )
 
 # A disk that is full for a while
@@ -85,32 +86,10 @@ async def test_due_messages_wait_for_room_on_the_disk(disk: Disk) -> None:
 
 @pytest.mark.parametrize("then", ["go on", "kill"])
 async def test_full_disk_stops_a_move_of_the_clock_where_it_is(disk: Disk, then: str) -> None:
-    parked = [f"m{number}" for number in range(3_000)]
-    settings = ("--clock", "manual", "--levels", "1m 2m 3m")
-    async with broker(disk.directory, *settings) as (process, client):
-        for level in (1, 2, 3):
-            await send(client, *parked[(level - 1) * 1_000 : level * 1_000], level=level, size=100)
-        before = await client.clock()
-        disk.fill(process, room=600_000)
-        with pytest.raises(BrokerError) as error:
-            await client.advance("1h")
-        assert_refused_by_the_store(error.value)
-        stopped = await client.clock()
-        some = await delivered(client)
-        assert 0 < len(some) < 3_000
-        assert stopped["pending"] == 3_000 - len(some)
-        assert before["now_ms"] < stopped["now_ms"] <= before["now_ms"] + 180_000
-        disk.free(process)
-        if then == "kill":
-            process.kill()
-            await process.wait()
-        else:
-            assert (await client.advance("1h"))["fired"] == 3_000 - len(some)
-            assert await delivered(client) == parked
-    async with broker(disk.directory, *settings) as (process, client):
-        assert (await client.clock())["now_ms"] >= stopped["now_ms"]
-        await client.advance("1h")
-        assert await delivered(client) == parked
+    async def park(client: Client, minute: int, message_ids: list[str]) -> None:
+        await send(client, *message_ids, level=minute, size=100)
+
+    await stop_a_move(disk, then, park, 3_000, "--levels", "1m 2m 3m", room=600_000)
 
 
 @pytest.mark.parametrize(("profile", "code"), [("exact", Exit.DONE), ("rocketmq4", Exit.NOT_STARTED)])

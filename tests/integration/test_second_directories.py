@@ -1076,9 +1076,15 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_keeps_it_once
         assert await asyncio.to_thread(begun.wait, 30)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
+        keep, keeping = broker.timed.keep, asyncio.Event()
+
+        async def seen(*args: Any) -> Any:
+            keeping.set()  # nobody else runs before it waits for the save
+            return await keep(*args)
+
+        monkeypatch.setattr(broker.timed, "keep", seen)
         again = asyncio.create_task(broker.transactions.commit(TOPIC, [half.handle]))
-        for _ in range(20):
-            await asyncio.sleep(0)
+        await keeping.wait()
         hold.set()
         assert (await again).done == [half.handle]
         await broker.advance_clock(1 * S)

@@ -3,23 +3,17 @@
 ``MODEL_EXAMPLES=1000`` makes that many random runs; without it there are few, and always the same ones.
 """
 
-import asyncio
-import os
 import sqlite3
-import tempfile
 from collections.abc import Awaitable
-from contextlib import AsyncExitStack, closing
+from contextlib import closing
 from functools import partial
 from pathlib import Path
-from typing import TypeVar
 from unittest import mock
 
 import pytest
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule
 
-from emulator.broker.broker import Broker
 from emulator.broker.receipts import Settled
 from emulator.clock import US_PER_MS, US_PER_S, Clock
 from emulator.errors import RefusedError
@@ -37,17 +31,15 @@ from emulator.message import (
 from emulator.schedule.levels import LevelTable
 from emulator.store.database import FILE_NAME
 from tests.brokers import TOPIC, bodies, receive, running_broker, visible
+from tests.property.machine import Machine, runs
 from tests.property.model import Group, Model
 
-EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 LEVELS = LevelTable.parse("1s 2s 5s 10s 1m")
 ASIDE_US = 7
 """The clock stands beside the whole milliseconds at which timed messages are due, and so do the due times
 of levels: which of the two schemes is first at one instant is not promised."""
 WALL_US = 1_700_000_000 * US_PER_S
 """Where the wall clock stands, from which clients compute their start-deliver times."""
-
-T = TypeVar("T")
 
 groups = st.sampled_from(["everything", "only-a"])
 levels = st.integers(0, LEVELS.highest + 1)
@@ -74,22 +66,13 @@ class Handed:
         self.group, self.number, self.times, self.handle = group, number, times, handle
 
 
-class BrokerMachine(RuleBasedStateMachine):
+class BrokerMachine(Machine):
     """Each rule does the same to both sides; the invariants compare what can be seen of them."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory()
-        self.loop = asyncio.Runner()
-        self.running = AsyncExitStack()
         self.sent: list[str] = []
         self.handed: list[Handed] = []
-
-    def do(self, step: Awaitable[T]) -> T:
-        async def run() -> T:
-            return await step
-
-        return self.loop.run(run())
 
     @initialize()
     def start(self) -> None:
@@ -103,15 +86,10 @@ class BrokerMachine(RuleBasedStateMachine):
     def open(self) -> None:
         context = running_broker(self.directory.name, levels=LEVELS.text, topic_queues=3)
         with mock.patch("emulator.app.Clock", partial(Clock, wall=lambda: WALL_US)):
-            self.broker: Broker = self.do(self.running.enter_async_context(context))
+            self.broker = self.do(self.running.enter_async_context(context))
 
-    def teardown(self) -> None:
-        try:
-            self.do(self.running.aclose())
-            self.check_ledger()
-        finally:
-            self.loop.close()
-            self.directory.cleanup()
+    def check_what_is_left(self) -> None:
+        self.check_ledger()
 
     # What producers do
 
@@ -293,11 +271,5 @@ def refuses(act: object, *args: object) -> bool:
     return False
 
 
-BrokerMachine.TestCase.settings = settings(
-    max_examples=int(EXAMPLES or 60),
-    derandomize=EXAMPLES is None,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+BrokerMachine.TestCase.settings = runs(60)
 TestModel = BrokerMachine.TestCase

@@ -3,30 +3,20 @@
 A shard is a queue, or the group's retry queue. ``MODEL_EXAMPLES`` as in ``test_model``.
 """
 
-import asyncio
-import os
-import tempfile
-from collections.abc import Awaitable
-from contextlib import AsyncExitStack
 from dataclasses import dataclass, field
 from itertools import count
-from typing import TypeVar
 
-from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
-from hypothesis.stateful import RuleBasedStateMachine, initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule
 
-from emulator.broker.broker import Broker
 from emulator.broker.receipts import Taken
 from tests.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
+from tests.property.machine import Machine, runs
 
-EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 QUEUES = 3
 RETRY = QUEUES
 INVISIBLE_US = 5 * S
 RETRY_DELAY_US = 1 * S
-
-T = TypeVar("T")
 
 
 @dataclass(order=True)
@@ -77,23 +67,14 @@ class Model:
                     record.until_us = None
 
 
-class OrderedMachine(RuleBasedStateMachine):
+class OrderedMachine(Machine):
     """Each rule does the same to both sides."""
 
     def __init__(self) -> None:
         super().__init__()
-        self.directory = tempfile.TemporaryDirectory()
-        self.loop = asyncio.Runner()
-        self.running = AsyncExitStack()
         self.model = Model()
         self.sent = count()
         self.held: dict[str, Taken] = {}  # the newest receipt of each body
-
-    def do(self, step: Awaitable[T]) -> T:
-        async def run() -> T:
-            return await step
-
-        return self.loop.run(run())
 
     @initialize()
     def start(self) -> None:
@@ -102,14 +83,7 @@ class OrderedMachine(RuleBasedStateMachine):
 
     def open(self) -> None:
         context = running_broker(self.directory.name, topic_queues=QUEUES)
-        self.broker: Broker = self.do(self.running.enter_async_context(context))
-
-    def teardown(self) -> None:
-        try:
-            self.do(self.running.aclose())
-        finally:
-            self.loop.close()
-            self.directory.cleanup()
+        self.broker = self.do(self.running.enter_async_context(context))
 
     @rule(queue=st.integers(0, QUEUES - 1), copies=st.integers(1, 4))
     def send(self, queue: int, copies: int) -> None:
@@ -148,11 +122,5 @@ class OrderedMachine(RuleBasedStateMachine):
         self.do(self.broker.advance_clock(0))
 
 
-OrderedMachine.TestCase.settings = settings(
-    max_examples=int(EXAMPLES or 25),
-    derandomize=EXAMPLES is None,
-    stateful_step_count=40,
-    deadline=None,
-    suppress_health_check=list(HealthCheck),
-)
+OrderedMachine.TestCase.settings = runs(25)
 TestOrdered = OrderedMachine.TestCase
