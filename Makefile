@@ -40,10 +40,12 @@ format: setup-dev  ## format the code and repair what lint can repair
 bench: setup-dev  ## measure throughput, lateness, memory; never fails
 	@$(BIN)/python -m tests.bench $(ARGS)
 
-lock: $(UV)  ## resolve pyproject.toml into both lock files (ARGS=--upgrade for the newest versions)
-	@echo "Resolving pyproject.toml into requirements.lock and requirements-dev.lock …"
+lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for the newest versions)
+	@echo "Resolving pyproject.toml into requirements.lock, requirements-report.lock and requirements-dev.lock …"
 	@$(COMPILE) --group build --output-file requirements.lock
-	@$(COMPILE) --group dev --constraint requirements.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group build --group source --extra report --constraint requirements.lock \
+		--output-file requirements-report.lock
+	@$(COMPILE) --group dev --extra report --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
@@ -55,13 +57,21 @@ clean:  ## remove .venv, caches and builds; data directories stay
 	$(call install,requirements.lock)
 	@touch $@
 
-# The development lock contains the runtime lock, so it renews both stamps.
+# Each lock contains those before it, so it renews their stamps as well.
+.venv/.report: requirements-report.lock pyproject.toml
+	$(call environment)
+	$(call install-from-source,requirements-report.lock,setuptools)
+	$(call install-from-source,requirements-report.lock,pyspark)
+	$(call install,requirements-report.lock)
+	@touch .venv/.runtime $@
+
 .venv/.dev: requirements-dev.lock pyproject.toml
 	$(call environment)
-	$(call install-from-source,setuptools)
-	$(call install-from-source,mq-http-sdk)
+	$(call install-from-source,requirements-dev.lock,setuptools)
+	$(call install-from-source,requirements-dev.lock,pyspark)
+	$(call install-from-source,requirements-dev.lock,mq-http-sdk)
 	$(call install,requirements-dev.lock)
-	@touch .venv/.runtime $@
+	@touch .venv/.runtime .venv/.report $@
 
 # pip appears last in a new environment: without it, an earlier attempt was interrupted.
 define environment
@@ -76,11 +86,12 @@ define install
 	@$(PIP) --no-deps --no-build-isolation -e .
 endef
 
-# mq-http-sdk exists as source only. Built in .venv, by the lock's setuptools: pip alone would fetch any.
+# Some exist as source only. Built in .venv, by the lock's setuptools: pip alone would fetch any.
 define install-from-source
 	@mkdir -p build
-	@sed -n '/^$(1)==/,/[^\\]$$/p' requirements-dev.lock >build/$(1).txt
-	@$(PIP) --no-deps --no-build-isolation --require-hashes -r build/$(1).txt
+	@echo "Installing $(2) into .venv …"
+	@sed -n '/^$(2)==/,/[^\\]$$/p' $(1) >build/$(2).txt
+	@$(PIP) --no-deps --no-build-isolation --require-hashes -r build/$(2).txt
 endef
 
 require-python = $(PYTHON) -c 'import sys; sys.version_info >= (3, 11) or sys.exit( \

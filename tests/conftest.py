@@ -1,9 +1,22 @@
 """Fixtures and rules shared by all tests."""
 
 import os
-from collections.abc import Generator
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
 
 import pytest
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+
+@pytest.fixture(scope="session")
+def spark() -> "Iterator[SparkSession]":
+    """One session for all tests, as a report on a laptop has it."""
+    from spark.session import session
+
+    with session(master="local[2]") as made:
+        yield made
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("compat", "emulator", "migrations")
+PACKAGES = ("compat", "emulator", "migrations", "spark")
 
 ROOMS = {
     "ground": {
@@ -22,6 +22,7 @@ ROOMS = {
     "compat": {"compat"},
     "client": {"emulator.client"},
     "demo": {"emulator.demo"},
+    "spark": {"spark"},
     "app": {"emulator.app"},
     "cli": {"emulator.cli", "emulator.__main__"},
 }
@@ -37,8 +38,9 @@ KNOWS = {
     "compat": "ground store schedule broker http",
     "client": "ground",
     "demo": "ground schedule client",
+    "spark": "ground store schedule broker http compat",
     "app": "ground store schedule broker http json compat",
-    "cli": "ground store schedule broker http json compat client demo app",
+    "cli": "ground store schedule broker http json compat client demo spark app",
 }
 
 MODULES = {
