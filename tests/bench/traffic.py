@@ -95,7 +95,7 @@ async def _send(client: Client, profile: str, count: int) -> None:
 
 
 async def _one(client: Client, options: MessageOptions) -> Answer:
-    return await client.send(_TOPIC, BODY**options)
+    return await client.send(_TOPIC, BODY, **options)
 
 
 if __name__ == "__main__":
