@@ -66,7 +66,7 @@ DELIVERIES: Final = StructType(
 )
 
 DEFAULTS: Final = {"topic": "", "scheme": "levels", "attempt": 1, "forced": False}
-"""Of files from elsewhere. Without a ``level`` the scheme is ``absolute``; the state follows from the times."""
+"""Of files from elsewhere. Without a ``level`` the scheme is ``absolute``; times tell the state."""
 
 RUNS: Final = StructType(
     [
