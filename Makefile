@@ -1,6 +1,7 @@
 # Everything happens in .venv, which is made from the lock files; nothing is installed elsewhere.
 PYTHON ?= python3
 ARGS ?=
+DATA ?= mocketmq-data
 
 BIN := .venv/bin
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
@@ -9,21 +10,26 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-dev run demo test check format bench lock clean
+.PHONY: help setup setup-report setup-dev run demo report test check format bench lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
-		printf '  make %-10s %s\n' "$$target" "$$text"; done
+		printf '  make %-12s %s\n' "$$target" "$$text"; done
 
 setup: .venv/.runtime  ## make .venv with what the emulator needs to run
+
+setup-report: .venv/.report  ## add what lateness reports need, but Java
 
 setup-dev: .venv/.dev  ## add what tests and checks need
 
 run: setup  ## start the emulator (ARGS="--port 0")
 	@$(BIN)/mocketmq serve $(ARGS)
 
-demo: setup  ## a day of delayed messages in under two minutes
-	@$(BIN)/mocketmq demo $(ARGS)
+demo: setup-report  ## a day of delayed messages in under two minutes, and a report of it in mocketmq-report
+	@$(BIN)/mocketmq demo --report mocketmq-report $(ARGS)
+
+report: setup-report  ## how late were the broker's deliveries? Opens the page (DATA=dir, ARGS="--threshold …")
+	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)
 
 test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
 	@$(BIN)/python -m pytest $(ARGS)

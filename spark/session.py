@@ -49,8 +49,12 @@ _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.sql.constraintPropagation.enabled": "false",  # takes minutes for what texts are parsed by
     "spark.sql.execution.arrow.pyspark.enabled": "true",
     "spark.sql.shuffle.partitions": "8",
+    # A level's deliveries are put in order in arrays; beyond so many of those rows would be sorted instead.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # the bins of all levels fit in
 }
 
 

@@ -29,6 +29,8 @@ _COMMANDS = {
     "topics": ("emulator.cli.topics", "List the topics."),
     "groups": ("emulator.cli.topics", "List the consumer groups and their lag."),
     "reset": ("emulator.cli.topics", "Forget all messages, or those of one topic."),
+    "export": ("emulator.cli.export", "Write the ledger as Parquet."),
+    "report": ("spark.command", "How late was every delayed delivery, why, and does that pass?"),
     "healthcheck": ("emulator.cli.healthcheck", "Ask whether the broker is ready."),
     "demo": ("emulator.cli.demo", "Run a day of delayed messages through a broker of its own."),
 }

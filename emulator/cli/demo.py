@@ -18,6 +18,7 @@ from emulator.demo.process import own_broker
 from emulator.demo.shop import Progress, Shop
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
+_FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
 
 
 @click.command()
@@ -29,18 +30,33 @@ _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lo
     type=click.Path(path_type=Path, file_okay=False),
     help="Empty directory for the store, which is kept; without it, one that is removed.",
 )
-def demo(messages: int, data: Path | None) -> None:
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False),
+    help="Directory for a lateness report of the day, which needs Java; no report if not given.",
+)
+def demo(messages: int, data: Path | None, report: str | None) -> None:
     """Run a day of delayed messages through a broker of its own, and judge what its consumers received.
 
     The broker's clock is moved through the day, so a day takes less than a minute. The exit code is 1 when
-    a message came early, twice or not at all.
+    a message came early, twice or not at all, be that by what consumers saw or by the report.
     """
     if data is not None and data.exists() and any(data.iterdir()):
         raise click.BadParameter(f"{data} is not empty", param_hint="--data")
+    with tempfile.TemporaryDirectory(prefix="mocketmq-demo-") as temporary:
+        store = data or Path(temporary)
+        is_clean = _day(store, messages)
+        if report is not None:
+            is_clean &= _report(store, report)
+    if not is_clean:
+        raise click.exceptions.Exit(Exit.REFUSED)
+
+
+def _day(data: Path, messages: int) -> bool:
+    """Play it and show what came; whether the broker did all it should."""
     began_us = steady_us()
     try:
-        with tempfile.TemporaryDirectory(prefix="mocketmq-demo-") as temporary:
-            account = asyncio.run(_play(data or Path(temporary), messages))
+        account = asyncio.run(_play(data, messages))
     except asyncio.CancelledError:
         raise click.exceptions.Exit(Exit.INTERRUPTED) from None
     except (BrokerError, UnreachableError) as error:
@@ -51,8 +67,20 @@ def demo(messages: int, data: Path | None) -> None:
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if account.unknown:
         click.echo(f"{account.unknown} messages were received that nobody had sent")
-    if not account.is_clean:
-        raise click.exceptions.Exit(Exit.REFUSED)
+    return account.is_clean
+
+
+def _report(data: Path, out: str) -> bool:
+    """The day as the broker's ledger has it; whether it passes."""
+    from spark.command import failing, make  # noqa: PLC0415 - only who wants a report has Spark
+
+    with failing():
+        from spark.job import Job  # noqa: PLC0415
+        from spark.thresholds import parse  # noqa: PLC0415
+
+        made = make(Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)]))
+    made.show()
+    return made.report.passed
 
 
 async def _play(data: Path, messages: int) -> Account:

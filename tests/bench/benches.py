@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from tests.bench import files, herd, http_sends, lateness, moves, pending, sends, start
+from tests.bench import files, herd, http_sends, lateness, moves, pending, reports, sends, start
 from tests.bench.figures import Figure
 
 
@@ -28,6 +28,7 @@ BENCHES = {
     "file-herd": Bench("Second directories: a herd in one second", files.herd),
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "pending": Bench("Many pending messages", pending.measure),
+    "reports": Bench("Lateness reports", reports.measure),
 }
 
 

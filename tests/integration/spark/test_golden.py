@@ -1,0 +1,37 @@
+"""A fixed ledger, and everything that is made of it, to the letter."""
+
+import re
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from spark.job import Job, run
+from spark.report import write
+from spark.thresholds import parse_file
+from tests import golden
+
+GOLDEN = Path(__file__).with_name("golden")
+
+
+def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_path: Path) -> None:
+    """Two runs with early, lost, cancelled, forced, repeated and dropped ones, and what is still pending."""
+    ledger = GOLDEN / "ledger.csv"
+    job = Job(
+        data=[str(ledger)],
+        title="golden",
+        thresholds=parse_file(GOLDEN / "thresholds.txt"),
+        out=str(tmp_path),
+    )
+    report = run(spark, job, lambda *_: None)
+    assert not report.passed
+    report.header.created_wall_us = 0
+    report.header.version = report.header.spark = "0"
+    assert {Path(each.source) for each in report.header.runs} == {ledger}
+    for each in report.header.runs:
+        each.source = ledger.name
+    assert write(spark, report, job.out) == f"{tmp_path}/report.html"
+    for name in ("report.json", "report.md", "junit.xml"):
+        golden.check(GOLDEN / name, (tmp_path / name).read_text())
+    page = (tmp_path / "report.html").read_text()
+    lost = re.search(r"A0{4}\d", page)
+    assert lost, "the lost message is the worst, and on the page"

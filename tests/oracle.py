@@ -1,0 +1,323 @@
+"""The tables of a lateness report in plain Python, row by row: what the Spark job must find."""
+
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from fractions import Fraction
+from itertools import groupby
+from typing import Any
+
+from spark.document import (
+    Cell,
+    Dimension,
+    Disorder,
+    Herd,
+    Instant,
+    Lateness,
+    Reconciliation,
+    Spectrum,
+    SpectrumPoint,
+    Stage,
+    Worst,
+)
+
+Rows = list[dict[str, Any]]
+Key = Callable[[int], int]
+Group = tuple[Dimension, str]
+
+STAGES = {
+    "born-stored": ("born_us", "stored_us"),
+    "due-picked": ("due_us", "picked_us"),
+    "picked-delivered": ("picked_us", "delivered_us"),
+    "delivered-pulled": ("delivered_us", "pulled_us"),
+    "pulled-acked": ("pulled_us", "acked_us"),
+}
+STATES = ("delivered", "pending", "cancelled", "expired", "lost")
+
+
+def bin_of(value: int, sub_buckets: int = 1024) -> range:
+    """The values of its bin: so many bins to each power of two, those of negative values mirrored."""
+    size = value if value >= 0 else -value - 1
+    width = 1
+    while size >= 2 * sub_buckets * width:
+        width *= 2
+    return range(value // width * width, (value // width + 1) * width)
+
+
+def in_bins(cutoffs_us: Sequence[int]) -> Key:
+    """Bins that are split behind each cutoff."""
+    return lambda value: max([bin_of(value)[0], *(cutoff + 1 for cutoff in cutoffs_us if cutoff < value)])
+
+
+def exactly(value: int) -> int:
+    """Bins of width one."""
+    return value
+
+
+def nearest(values: Sequence[int], percentile: float, key: Key) -> int | None:
+    """The greatest value in the bin of the nearest rank."""
+    share = Fraction(str(percentile)) / 100
+    if len(values) * (1 - share) < 1:
+        return None
+    at = sorted(values)[-int(-len(values) * share // 1) - 1]
+    return max(value for value in values if key(value) == key(at))
+
+
+class Oracle:
+    """Tables of these rows. ``runs`` are the runs by name; levels are those of any."""
+
+    def __init__(self, rows: Rows, runs: Rows, key: Key) -> None:
+        self._key = key
+        self._runs = {run["run"]: run for run in runs}
+        self._rows = [
+            row | {name: self._runs[row["run"]][name] for name in ("store", "profile", "as_of_us")}
+            for row in rows
+        ]
+        delays: dict[str, list[str]] = defaultdict(list)
+        for run in sorted(runs, key=lambda run: run["started_wall_us"] or 0):
+            for level, delay in enumerate([] if run["levels"] == "unknown" else run["levels"].split(), 1):
+                if delay not in delays[str(level)]:
+                    delays[str(level)].append(delay)
+        self._delays = {level: " or ".join(names) for level, names in delays.items()}
+
+    def _is_overdue(self, row: dict[str, Any]) -> bool:
+        return row["as_of_us"] is not None and row["due_us"] <= row["as_of_us"]
+
+    def measured(self) -> Rows:
+        """Deliveries that were not forced, with their lateness."""
+        return [
+            row | {"lateness_us": row["delivered_us"] - row["due_us"]}
+            for row in self._rows
+            if row["state"] == "delivered" and not row["forced"]
+        ]
+
+    def late(self) -> Rows:
+        """And beside them what is overdue."""
+        return self.measured() + [
+            row | {"lateness_us": row["as_of_us"] - row["due_us"]}
+            for row in self._rows
+            if row["state"] in ("pending", "lost") and self._is_overdue(row)
+        ]
+
+    def _groups(self, rows: Rows, dimensions: Iterable[Dimension]) -> Iterator[tuple[Group, Rows]]:
+        """Rows by group, in order: the total and all levels, be they empty, and what else there is."""
+        for dimension in dimensions:
+            found: dict[str, Rows] = defaultdict(list)
+            if dimension == "total":
+                found["total"] = rows
+            else:
+                for level in self._delays if dimension == "level" else ():
+                    found[level] = []
+                for row in rows:
+                    if row[dimension] is not None:
+                        found[str(row[dimension])].append(row)
+            if dimension != "run" or len(self._runs) > 1:
+                names = sorted(found, key=int if dimension == "level" else str)
+                yield from (((dimension, name), found[name]) for name in names)
+
+    def _delay(self, group: Group) -> str | None:
+        return self._delays.get(group[1]) if group[0] == "level" else None
+
+    def lateness(
+        self, on_time_us: int, cutoffs_us: Sequence[int], percentiles: Sequence[float]
+    ) -> list[Lateness]:
+        found = []
+        for group, rows in self._groups(self.late(), ("total", "level", "scheme", "profile", "topic", "run")):
+            values = [row["lateness_us"] for row in rows]
+            on_time = sum(0 <= value <= on_time_us for value in values)
+            found.append(
+                Lateness(
+                    dimension=group[0],
+                    name=group[1],
+                    delay=self._delay(group),
+                    measured=len(values),
+                    overdue=sum(row["state"] != "delivered" for row in rows),
+                    early=sum(value < 0 for value in values),
+                    on_time=on_time,
+                    on_time_share=on_time / len(values) if values else None,
+                    min_us=min(values, default=None),
+                    mean_us=sum(values) / len(values) if values else None,
+                    max_us=max(values, default=None),
+                    percentiles={f"p{each}": nearest(values, each, self._key) for each in percentiles},
+                    within=[sum(0 <= value <= cutoff for value in values) for cutoff in cutoffs_us],
+                )
+            )
+        return found
+
+    def reconciliation(self, on_time_us: int) -> list[Reconciliation]:
+        found = []
+        for group, rows in self._groups(self._rows, ("total", "level", "scheme", "run")):
+            messages: dict[Any, Rows] = defaultdict(list)
+            for row in rows:
+                is_foreign = row["parked_offset"] is None
+                own = (row["message_id"], row["attempt"]) if is_foreign else row["parked_offset"]
+                messages[row["store"], is_foreign, own].append(row)
+            became: dict[str, list[Rows]] = {state: [] for state in STATES}
+            for each in messages.values():
+                became[min((row["state"] for row in each), key=STATES.index)].append(each)
+            found.append(
+                Reconciliation(
+                    dimension=group[0],
+                    name=group[1],
+                    delay=self._delay(group),
+                    sent=len(messages),
+                    delivered=len(became["delivered"]),
+                    pending=len(became["pending"]),
+                    cancelled=len(became["cancelled"]),
+                    expired=len(became["expired"]),
+                    lost=len(became["lost"]),
+                    repeats=sum(row["state"] == "delivered" for row in rows) - len(became["delivered"]),
+                    forced=sum(any(row["forced"] for row in each) for each in became["delivered"]),
+                    overdue=sum(
+                        any(row["state"] == "pending" and self._is_overdue(row) for row in each)
+                        for each in became["pending"]
+                    ),
+                    is_silent=self._is_silent(rows, on_time_us),
+                )
+            )
+        return found
+
+    def _is_silent(self, rows: Rows, on_time_us: int) -> bool:
+        stores = {row["store"] for row in rows}
+        return any(
+            self._is_store_silent([row for row in rows if row["store"] == each], on_time_us)
+            for each in stores
+        )
+
+    def _is_store_silent(self, rows: Rows, on_time_us: int) -> bool:
+        overdue = [row["due_us"] for row in rows if row["state"] == "pending" and self._is_overdue(row)]
+        if not overdue:
+            return False
+        as_of = max(row["as_of_us"] for row in rows)
+        came = any(row["state"] == "delivered" and row["delivered_us"] >= min(overdue) for row in rows)
+        return min(overdue) < as_of - on_time_us and not came
+
+    def stages(self) -> list[Stage]:
+        found = []
+        for group, rows in self._groups(self.measured(), ("total", "level", "scheme")):
+            complete = [
+                row for row in rows if all(row[name] is not None for ends in STAGES.values() for name in ends)
+            ]
+            for stage, (begin, end) in STAGES.items():
+                values = [
+                    row[end] - row[begin] for row in rows if row[begin] is not None and row[end] is not None
+                ]
+                found.append(self._stage(group, stage, values, [row[end] - row[begin] for row in complete]))
+            totals = [
+                row["acked_us"] - row["born_us"] - (row["due_us"] - row["stored_us"]) for row in complete
+            ]
+            found.append(self._stage(group, "total", totals, totals))
+        return [stage for stage in found if stage.count]
+
+    def _stage(self, group: Group, stage: Any, values: list[int], complete: list[int]) -> Stage:
+        return Stage(
+            dimension=group[0],
+            name=group[1],
+            stage=stage,
+            count=len(values),
+            mean_us=sum(values) / len(values) if values else None,
+            p50_us=nearest(values, 50, self._key),
+            p99_us=nearest(values, 99, self._key),
+            max_us=max(values, default=None),
+            complete=len(complete),
+            complete_sum_us=sum(complete),
+        )
+
+    def instants(self, step_us: int) -> list[Instant]:
+        steps: dict[int, list[int]] = defaultdict(list)
+        for row in self.measured():
+            steps[row["delivered_us"] // step_us * step_us].append(row["lateness_us"])
+        return [
+            Instant(
+                at_us=at_us,
+                count=len(values),
+                p50_us=nearest(values, 50, self._key),
+                p99_us=nearest(values, 99, self._key),
+                max_us=max(values),
+            )
+            for at_us, values in sorted(steps.items())
+        ]
+
+    def cells(self, step_us: int) -> list[Cell]:
+        counts: dict[tuple[int, int, int], int] = defaultdict(int)
+        for row in self.measured():
+            cell = bin_of(row["lateness_us"], 2)
+            counts[row["delivered_us"] // step_us * step_us, cell.start, cell.stop] += 1
+        return [
+            Cell(at_us=at_us, low_us=low, high_us=high, count=count)
+            for (at_us, low, high), count in sorted(counts.items())
+        ]
+
+    def herds(self) -> list[Herd]:
+        seconds: dict[tuple[str, int], list[int]] = defaultdict(list)
+        for row in self.measured():
+            seconds[row["run"], row["due_us"] // 1_000_000].append(row["lateness_us"])
+        found = []
+        by_size = sorted(seconds.values(), key=len)
+        for bits, group in groupby(by_size, key=lambda values: len(values).bit_length()):
+            each = list(group)
+            every = [value for values in each for value in values]
+            worst = sorted(max(values) for values in each)
+            found.append(
+                Herd(
+                    due_low=2 ** (bits - 1),
+                    due_high=2**bits - 1,
+                    seconds=len(each),
+                    deliveries=len(every),
+                    mean_us=sum(every) / len(every),
+                    p50_max_us=worst[(len(worst) + 1) // 2 - 1],
+                    max_us=worst[-1],
+                )
+            )
+        return found
+
+    def disorder(self) -> list[Disorder]:
+        counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
+        latest: dict[tuple[str, int], int] = {}
+        levels = [row for row in self.measured() if row["scheme"] == "levels" and row["level"] is not None]
+        for row in sorted(levels, key=lambda row: (_place(row), row["due_us"])):
+            level = row["store"], row["level"]
+            count = counts[row["run"], row["level"]]
+            count[0] += 1
+            count[1] += row["due_us"] < latest.get(level, row["due_us"])
+            latest[level] = max(row["due_us"], latest.get(level, row["due_us"]))
+        return [
+            Disorder(run=run, level=level, deliveries=count, violations=violations)
+            for (run, level), (count, violations) in sorted(counts.items())
+        ]
+
+    def worst(self) -> list[Worst]:
+        rows = sorted(
+            self.late(),
+            key=lambda row: (
+                -row["lateness_us"], row["due_us"], row["run"], row["message_id"], row["attempt"]
+            ),
+        )  # fmt: skip
+        return [Worst(**{name: row[name] for name in Worst.__struct_fields__}) for row in rows[:20]]
+
+    def spectra(self) -> list[Spectrum]:
+        found = []
+        ticks = [1 - Fraction(8 - tick, 8 * 2**halving) for halving in range(24) for tick in range(4)]
+        for group, rows in self._groups(self.late(), ("total", "level", "scheme")):
+            values = sorted(row["lateness_us"] for row in rows)
+            reached: dict[int, list[Fraction]] = defaultdict(list)
+            for tick in [*ticks, Fraction(1)] if values else ():
+                rank = max(1, -int(-len(values) * tick // 1))
+                reached[self._key(values[rank - 1])].append(tick)
+            points = [
+                SpectrumPoint(
+                    percentile=float(100 * tick),
+                    value_us=max(value for value in values if self._key(value) == key),
+                    count=sum(self._key(value) <= key for value in values),
+                )
+                for key, these in sorted(reached.items())
+                for tick in sorted({these[0], these[-1]})
+            ]
+            if points:
+                found.append(Spectrum(dimension=group[0], name=group[1], points=points))
+        return found
+
+
+def _place(row: dict[str, Any]) -> int:
+    """Where it is in the order of deliveries."""
+    place: int | None = row["delivered_offset"]
+    return row["delivered_us"] if place is None else place
