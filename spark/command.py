@@ -135,8 +135,8 @@ _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the
     "as_of_ms",
     type=click.IntRange(min=0),
     metavar="MS",
-    help="What is due and not delivered at this instant (epoch milliseconds) is overdue; otherwise at the latest"
-    " that the data knows of, or now for a running broker.",
+    help="What is due and not delivered at this instant (epoch milliseconds) is overdue; otherwise at the"
+    " latest that the data knows of, or now for a running broker.",
 )
 @click.option(
     "--max-dropped",
@@ -167,8 +167,8 @@ def report(
     """Report how late every delayed delivery was, why, and whether that passes.
 
     DATA is a data directory of mocketmq, running or stopped, what `mocketmq export` wrote, a rollup, a folder
-    of any of these, or a CSV, JSON lines or Parquet file with the columns of docs/ledger-format.md. A URL such
-    as s3a://bucket/ledgers is read by Spark.
+    of any of these, or a CSV, JSON lines or Parquet file with the columns of docs/ledger-format.md. A URL
+    such as s3a://bucket/ledgers is read by Spark.
     """
     try:
         judged_by = [*wanted, *(each for file in files for each in thresholds.parse_file(file))]

@@ -13,6 +13,7 @@ from spark import ledger, quality, rollup
 from spark.compare import Rule, compare, load_report
 from spark.document import Header, Quality, Report
 from spark.rollup import is_rollup
+from spark.session import hurried
 from spark.survey import kept
 from spark.tables import Plan, Tables, tables
 from spark.thresholds import Threshold, judge, wanted
@@ -20,6 +21,7 @@ from spark.thresholds import Threshold, judge, wanted
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how much of it is done, and of how much, if that is known."""
 
+_FEW_ROWS: Final = 200_000
 _ROLLED_UP: Final = "made from rollups: what was dropped is known to those who made them"
 
 
@@ -118,6 +120,7 @@ def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
         odd = quality.assess(deliveries, reading.broken)
         quality.check(odd, job.max_dropped)
         good = reading.ledger._replace(deliveries=quality.kept(deliveries, odd))
-        if job.rollup is not None:
-            rollup.save(good, job.rollup, progress)
-        return _Measured(tables(good, plan, progress), odd, reading.warnings)
+        with hurried(spark) if odd.read <= _FEW_ROWS else nullcontext():
+            if job.rollup is not None:
+                rollup.save(good, job.rollup, progress)
+            return _Measured(tables(good, plan, progress), odd, reading.warnings)

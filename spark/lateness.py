@@ -243,7 +243,7 @@ def herds(seconds: DataFrame) -> DataFrame:
             F.count("*").alias("seconds"),
             F.sum("count").alias("deliveries"),
             (F.sum("sum") / F.sum("count")).alias("mean_us"),
-            F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY most)").alias("p50_max_us"),
+            F.expr("percentile_disc(0.5) WITHIN GROUP (ORDER BY most)").cast("long").alias("p50_max_us"),
             F.max("most").alias("max_us"),
         )
         .withColumn("due_high", F.col("due_low") * 2 - 1)

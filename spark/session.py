@@ -57,6 +57,13 @@ _SETTINGS: Final = {
     "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # the bins of all levels fit in
 }
 
+_HURRIED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+}
+
 
 @contextmanager
 def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
@@ -79,6 +86,22 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
         yield spark
     finally:
         spark.stop()
+
+
+@contextmanager
+def hurried(spark: SparkSession) -> Iterator[None]:
+    """For little data, of which compiling and dividing the work takes longer than doing it."""
+    before = {name: spark.conf.get(name, None) for name in _HURRIED}
+    for name, value in _HURRIED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)
 
 
 @contextmanager
