@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from emulator.client import Client, outgoing
 from emulator.settings import load_settings
 from tests.process import broker_process
 
@@ -25,13 +26,13 @@ def examples(kind: str) -> list[str]:
     return found
 
 
-async def run(command: str, url: str) -> str:
-    """The output of a command line of the README, against the broker at ``url``."""
+async def run(command: str, url: str, where: Path | None = None) -> str:
+    """The output of a command line of the README, against the broker at ``url``, called in a directory."""
     words = shlex.split(command.replace(_ADDRESS, url))
     if words[0] == "mocketmq":
         words = [sys.executable, "-m", "emulator", *words[1:]]
     process = await asyncio.create_subprocess_exec(
-        *words, stdout=asyncio.subprocess.PIPE, env=os.environ | {"MOCKETMQ_URL": url}
+        *words, stdout=asyncio.subprocess.PIPE, env=os.environ | {"MOCKETMQ_URL": url}, cwd=where
     )
     output, _ = await process.communicate()
     assert process.returncode == 0, command
@@ -55,6 +56,17 @@ async def test_the_command_line() -> None:
         [example] = examples("commands")
         outputs = [await run(line, broker.url) for line in example.splitlines()]
     assert "order 4712 was not paid" in outputs[-1]
+
+
+async def test_the_report(tmp_path: Path) -> None:
+    [example] = examples("report")
+    async with broker_process("--clock", "manual", "--data", str(tmp_path / "mocketmq-data")) as broker:
+        async with Client(broker.url) as client:
+            await client.send_batch("orders", [outgoing("unpaid", delay_level=3)] * 100)  # enough for a p99
+            await client.advance("10s")
+        output = await run(example, broker.url, tmp_path)
+    assert "level=3 p99 <= 50ms" in output
+    assert json.loads((tmp_path / "mocketmq-report/report.json").read_bytes())["passed"]
 
 
 async def test_the_python_client() -> None:
