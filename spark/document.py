@@ -112,7 +112,7 @@ class Reconciliation(Struct, kw_only=True):
     repeats: int  # deliveries beyond a message's first
     forced: int  # of those delivered
     overdue: int  # of those pending
-    is_silent: bool  # something is overdue, and nothing of the group came since it was due
+    is_silent: bool  # it owes something for longer than on_time_us, and nothing came since that was due
 
 
 class Stage(Struct, kw_only=True):

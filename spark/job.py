@@ -12,7 +12,6 @@ from emulator.clock import US_PER_MS, wall_us
 from spark import ledger, quality, rollup
 from spark.compare import Rule, compare, load_report
 from spark.document import Header, Quality, Report
-from spark.rollup import is_rollup
 from spark.session import hurried
 from spark.survey import kept
 from spark.tables import Plan, Tables, tables
@@ -109,8 +108,8 @@ def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
         percentiles=(*plan.percentiles, *asked.percentiles),
     )
     progress("reading", 0, None)
-    if all(map(is_rollup, job.data)):
-        made = tables(rollup.load(spark, job.data), plan, progress)
+    if rollups := rollup.find(spark, job.data):
+        made = tables(rollup.load(spark, rollups), plan, progress)
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
         return _Measured(made, odd, [_ROLLED_UP])

@@ -11,7 +11,6 @@ merged by reading them together. All counts and percentiles are what one of all 
 """
 
 from collections.abc import Callable, Sequence
-from pathlib import Path
 from typing import Final, NamedTuple
 
 from pyspark.errors import PySparkException
@@ -21,6 +20,7 @@ from pyspark.sql import functions as F  # noqa: N812
 from emulator.clock import US_PER_MS, US_PER_S
 from spark import bins, summary, survey
 from spark.columns import BrokenLedgerError, Ledger
+from spark.places import Place, Places
 from spark.summary import Summary
 
 CUTOFFS_US: Final = (
@@ -50,9 +50,38 @@ class Rollup(NamedTuple):
     moves: DataFrame
 
 
-def is_rollup(path: str) -> bool:
-    """Whether there is one in a local directory. What is elsewhere is not looked at."""
-    return Path(path, _ABOUT).is_dir()
+def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
+    """The rollups that paths and URLs name, or that are in the folders they name; none if these are ledgers.
+
+    Raises BrokenRollupError when there are rollups and other things.
+    """
+    places = Places(spark)
+    found: list[str] = []
+    others: list[str] = []
+    for each in data:
+        try:
+            inside = _rollups(places, places.find(each))
+        except BrokenLedgerError:
+            inside = []  # who reads ledgers says what is wrong with it
+        found += inside
+        others += [] if inside else [each]
+    if found and others:
+        raise BrokenRollupError(
+            f"rollups are reported by themselves, and {others[0]} is none: leave it out, or roll it up first"
+        )
+    return found
+
+
+def _rollups(places: Places, place: Place) -> list[str]:
+    """The place itself, or the folders in it, if all of them are rollups."""
+    if _is_one(places, place):
+        return [place.url]
+    folders = [each for each in places.inside(place) if each.is_folder] if place.is_folder else []
+    return [each.url for each in folders] if all(_is_one(places, each) for each in folders) else []
+
+
+def _is_one(places: Places, place: Place) -> bool:
+    return place.is_folder and any(each.name == _ABOUT for each in places.inside(place))
 
 
 def save(ledger: Ledger, path: str, progress: Callable[[str, int, int], None]) -> None:

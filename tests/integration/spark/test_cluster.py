@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import pyspark
 import pytest
-import yaml  # type: ignore[import-untyped]
+import yaml
 from pyspark.sql import SparkSession
 
 from spark import report as forms

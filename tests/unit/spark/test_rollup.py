@@ -29,8 +29,14 @@ def saved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
 
 
 def test_what_was_saved_is_a_rollup(spark: SparkSession, saved: str) -> None:
-    assert rollup.is_rollup(saved)
-    assert not rollup.is_rollup(str(Path(saved).parent))
+    url = Path(saved).as_uri().replace("file:///", "file:/")
+    folder = str(Path(saved).parent)
+    assert rollup.find(spark, [saved]) == rollup.find(spark, [folder]) == rollup.find(spark, [url]) == [url]
+    assert rollup.find(spark, [__file__, "nowhere"]) == []
+    with pytest.raises(
+        BrokenRollupError, match=r"^rollups are reported by themselves, and nowhere is none: "
+    ):
+        rollup.find(spark, [saved, "nowhere"])
     found = rollup.load(spark, [saved])
     assert [row.run for row in found.runs.collect()] == ["a1"]
     assert found.summary.lateness.count() == 0

@@ -154,7 +154,7 @@ def case(request: pytest.FixtureRequest, spark: SparkSession, ledger: Ledger, tm
         part = Ledger(*(frame.where(those) for frame in ledger))
         paths.append(str(tmp_path_factory.mktemp("rollups") / name))
         rollup.save(part, paths[-1], silent)
-        assert rollup.is_rollup(paths[-1])
+        assert rollup.find(spark, [paths[-1]])
     return measured(rollup.load(spark, paths), None, in_bins(rollup.CUTOFFS_US))
 
 
