@@ -46,6 +46,7 @@ def check_java() -> None:
 
 
 _SETTINGS: Final = {
+    "spark.driver.memory": "2g",  # when this process starts the JVM
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
