@@ -14,15 +14,13 @@ from emulator.errors import StoreUnavailableError, StoreUnreadableError
 from emulator.message import SCHEDULE_TOPIC
 from emulator.schedule.levels import LevelTable
 from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
-from spark.store_reader import StoreReader
+from spark.store_reader import StoreReader, is_running
 
 NO_LEVEL: Final = 0
 """Stands for the level of what has an absolute due time."""
 GRACE_US: Final = US_PER_S
 """What is due is overdue only after this, or what is just being delivered would be."""
 
-_LOCKS: Final = Path("/proc/locks")
 _RUN: Final = """
 SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*
 FROM runs AS first, runs AS last ORDER BY first.run, last.run DESC LIMIT 1"""
@@ -109,7 +107,7 @@ def standing(data: Path) -> Standing:
         moves=len(moves),
         now_us=now_us,
         newest=newest[0]["delivered_offset"] if newest else -1,
-        is_running=_is_running(database),
+        is_running=is_running(database),
         waiting=waiting,
     )
 
@@ -122,14 +120,3 @@ def _files(root: Path, due_us: int) -> Waiting:
         raise StoreUnavailableError(f"{root} cannot be read: {error.strerror}") from error
     due = [entry.due_us for entry in entries if entry is not None]
     return Waiting(len(due), sum(us <= due_us for us in due))
-
-
-def _is_running(database: Path) -> bool:
-    """Whether a broker is seen to hold the store. Takes no lock: one might be starting just now."""
-    if not Path(f"{database}-wal").exists():
-        return False
-    try:
-        lock = database.with_name(LOCK_FILE).stat().st_ino
-        return any(line.split()[5].endswith(f":{lock}") for line in _LOCKS.read_text().splitlines())
-    except OSError:
-        return True  # a system that does not tell

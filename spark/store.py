@@ -6,7 +6,6 @@ newest that was seen, or still waits; never both, never neither. Rows beyond the
 what consumers do with older ones later may show.
 """
 
-import fcntl
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
@@ -19,9 +18,8 @@ from compat.delay_inspection import Progress
 from emulator.clock import Mark, wall_us
 from emulator.errors import StoreUnreadableError
 from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
 from spark.arrow_columns import DELIVERIES, MOVES, RUNS, as_rows
-from spark.store_reader import StoreReader
+from spark.store_reader import StoreReader, is_running
 from spark.undelivered import Parked, undelivered
 from spark.waiting_files import waiting_files
 
@@ -90,7 +88,9 @@ def look_at(path: Path, progress: Progress, as_of_us: int | None = None) -> Stor
         names = dict(
             zip(found["run"].to_pylist(), map(_name, found["started_wall_us"].to_pylist()), strict=True)
         )
-        as_of_us = as_of_us if as_of_us is not None else _as_of_us(reader, data and data / LOCK_FILE)
+        as_of_us = (
+            as_of_us if as_of_us is not None else _as_of_us(reader, data is not None and is_running(database))
+        )
         runs = as_rows(
             RUNS,
             {name: found[name] for name in found.column_names}
@@ -160,22 +160,9 @@ def _named(
     return pa.array(names.values()).take(places)
 
 
-def _as_of_us(reader: StoreReader, lock: Path | None) -> int:
+def _as_of_us(reader: StoreReader, is_running: bool) -> int:
     last_us: int = reader.table(_LAST_US)["us"][0].as_py()
-    # A broker that runs has a log. Where there is none, nobody's start is disturbed by asking for the lock.
-    if lock is None or not reader.has_log or not _is_locked(lock):
+    if not is_running:
         return last_us
     [mark] = reader.table(_LAST_MARK).to_pylist()
     return max(last_us, Mark(mark["clock"], mark["wall_us"], mark["at_us"]).now_us(wall_us()))
-
-
-def _is_locked(lock: Path) -> bool:
-    """Whether a broker holds its data directory."""
-    try:
-        with lock.open("rb") as file:
-            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
-    except FileNotFoundError:
-        return False
-    except OSError:
-        return True
-    return False

@@ -12,6 +12,7 @@ from emulator.clock import US_PER_MS
 from emulator.errors import StoreUnavailableError, StoreUnreadableError
 from emulator.store.lock import DirectoryLock
 from spark import standing as module
+from spark import store_reader
 from spark.standing import GRACE_US, NO_LEVEL, Waiting, standing
 from tests.brokers import S
 from tests.stores import START_US, MadeStore
@@ -162,5 +163,5 @@ def test_where_the_system_does_not_tell_there_is_a_broker(
 ) -> None:
     DirectoryLock(store.data).close()
     Path(f"{store.database}-wal").touch()
-    monkeypatch.setattr(module, "_LOCKS", tmp_path / "nothing")
+    monkeypatch.setattr(store_reader, "_LOCKS", tmp_path / "nothing")
     assert standing(store.data).is_running
