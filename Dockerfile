@@ -45,7 +45,8 @@ USER mocketmq
 WORKDIR /data
 VOLUME /data
 
-EXPOSE 9877
+# JSON API; name server, broker and its VIP channel.
+EXPOSE 9877 9876 10911 10909
 HEALTHCHECK --interval=5s --timeout=3s --start-period=10s CMD ["mocketmq", "healthcheck"]
 ENTRYPOINT ["mocketmq"]
 CMD ["serve", "--host", "0.0.0.0", "--data", "/data"]

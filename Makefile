@@ -10,7 +10,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test check format bench lock clean
+.PHONY: help setup setup-report setup-dev run demo report test interop check format bench lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -34,6 +34,9 @@ report: setup-report  ## how late were the broker's deliveries? Opens the page (
 test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
 	@$(BIN)/python -m pytest $(ARGS)
 
+interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
+	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)
+
 check: setup-dev  ## formatting, lint and types, changing nothing
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
@@ -55,7 +58,8 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
-	@rm -rf tests/clients/node/node_modules
+	@rm -rf tests/clients/node/node_modules tests/clients/go/build
+	@rm -rf tests/clients/java/target tests/clients/java/*/target
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is younger than its lock exactly when the environment holds what the lock says.

@@ -14,22 +14,23 @@ from emulator.http_api.request import host_of
 
 SEGMENT: Final = "rocketmq"
 """Paths that begin with it are this door's."""
-NAME_SERVER_PORT: Final = 9_876
 
 _TEMPLATE: Final = "/rocketmq/{nsaddr}"
 _PATH: Final = re.compile("/rocketmq/nsaddr(?:4client-internet|4client-internal)?(?:-[^/]+)?")
 _PORT: Final = re.compile(":[0-9]*$")
 
 
-def address_discovery(namesrv_address: str | None) -> Door:
-    """A door that gives out this address, or if there is none, port 9876 of the host that was asked."""
+def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> Door:
+    """A door that gives out this address, or if there is none, this port of the host that was asked."""
 
     async def answer(request: web.BaseRequest) -> Answer:
         if not _PATH.fullmatch(request.rel_url.raw_path):
             return Answer(UNMATCHED, web.Response(status=404, text="allowed: /rocketmq/nsaddr and the like"))
         if request.method != "GET":
             return Answer(_TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET"))
-        address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{NAME_SERVER_PORT}"
+        if namesrv_address is None and namesrv_port is None:
+            return Answer(_TEMPLATE, web.Response(status=404, text="remoting is off: no name server is here"))
+        address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{namesrv_port}"
         return Answer(
             _TEMPLATE, web.Response(body=address.encode(errors="replace"), content_type="text/plain")
         )

@@ -17,23 +17,27 @@ from compat.second_directories import SecondDirectories, exact
 from compat.start_deliver_time import StartDeliverTime
 from emulator import __version__
 from emulator.broker.broker import Broker
+from emulator.broker.clients import Clients
 from emulator.broker.groups import Groups
 from emulator.broker.intake import Intake
 from emulator.broker.lives import Lives
+from emulator.broker.offsets import Offsets
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
 from emulator.broker.pull import Pull
+from emulator.broker.queue_locks import QueueLocks
 from emulator.broker.receipts import Receipts
 from emulator.broker.reset import Reset
 from emulator.broker.retention import Retention
 from emulator.broker.retries import Retries
-from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
+from emulator.broker.topics import PERM_INHERIT, PERM_READ, PERM_WRITE, Topics, permission_bits
 from emulator.broker.transactions import Transactions
 from emulator.clock import Clock, rate_of, start_instant_us, wall_us
 from emulator.errors import StoreUnavailableError
 from emulator.http_api.door import Door, Listener
 from emulator.http_api.server import HttpServer
-from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from emulator.message import SCHEDULE_TOPIC, TEMPLATE_TOPIC, TIMER_TOPIC
+from emulator.remoting.server import RemotingServer
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.level_queues import LevelQueues, load_levels
 from emulator.schedule.levels import LevelTable
@@ -50,6 +54,8 @@ log = logging.getLogger(__name__)
 
 SCHEDULE_QUEUES = 18
 """Level queues that exist even when the table is shorter, as upstream."""
+TEMPLATE_QUEUES = 8
+"""How many queues a topic made for a remoting client has at most, as upstream (sheet 7.3)."""
 _ALIYUN_PORT = "aliyun_port"
 STORE_PORT = 10_911
 """The port in message ids: where upstream's broker listens."""
@@ -59,11 +65,18 @@ class Emulator:
     """A running emulator. Made by :func:`running_emulator`."""
 
     def __init__(
-        self, settings: Settings, broker: Broker, http: HttpServer, run: int, tasks: list[asyncio.Task[None]]
+        self,
+        settings: Settings,
+        broker: Broker,
+        http: HttpServer,
+        remoting: RemotingServer | None,
+        run: int,
+        tasks: list[asyncio.Task[None]],
     ) -> None:
         self.settings = settings
         self.broker = broker
         self.http = http
+        self.remoting = remoting  # None when it is switched off
         self.run = run
         self.tasks = tasks  # in the background, for as long as the emulator runs; one that ends has failed
 
@@ -76,6 +89,16 @@ class Emulator:
     def aliyun_url(self) -> str | None:
         """Where Aliyun's HTTP protocol listens by itself; the JSON API's port serves it as well."""
         return self.http.more_urls.get(_ALIYUN_PORT)
+
+    @property
+    def namesrv_address(self) -> str | None:
+        """``host:port`` of the name server, unless remoting is off."""
+        return None if self.remoting is None else self.remoting.namesrv_address
+
+    @property
+    def broker_address(self) -> str | None:
+        """``host:port`` of the broker, unless remoting is off."""
+        return None if self.remoting is None else self.remoting.broker_address
 
 
 @asynccontextmanager
@@ -91,14 +114,20 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         database = await Database.open(settings.data, settings.durability)
         stack.push_async_callback(database.close)
         broker, run, tasks = await _build(settings, table, database, stack)
-        http = HttpServer(broker, settings, run, *_doors(broker, settings))
+        remoting = RemotingServer(broker, settings) if settings.remoting else None
+        if remoting is not None:
+            stack.push_async_callback(remoting.close)
+            await remoting.start()
+        doors, listeners = _doors(broker, settings, remoting)
+        more_metrics = [remoting.metrics] if remoting is not None else []
+        http = HttpServer(broker, settings, run, doors, listeners, more_metrics)
         stack.push_async_callback(http.close)
         await http.start()
-        # Long polls end before the listener waits for its handlers.
+        # Long polls end before the listeners wait for their handlers.
         stack.callback(broker.polls.close)
         http.is_ready = True
         try:
-            yield Emulator(settings, broker, http, run, tasks)
+            yield Emulator(settings, broker, http, remoting, run, tasks)
         finally:
             http.is_ready = False
 
@@ -138,6 +167,9 @@ async def _build(
         PERM_READ | PERM_WRITE,
     )
     await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
+    if settings.auto_create_topics or topics.find(TEMPLATE_TOPIC):
+        perm = PERM_READ | PERM_WRITE | PERM_INHERIT if settings.auto_create_topics else 0
+        await topics.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
     for declared in settings.topics:
         await topics.put_by_client(
             declared.name, declared.read_queues, declared.write_queues, permission_bits(declared.perm)
@@ -170,8 +202,10 @@ async def _build(
     intake = Intake(clock, topics, groups, levels, due_times, settings.max_message_bytes)
     transactions = Transactions(database, writer, clock, topics, groups, levels, timed, intake, receipts)
     timer.add(transactions)
+    clients = Clients()
+    pull = Pull(database, writer, topics, groups, polls, ledger, retries, receipts)
     keys = MessageKeys(database, writer, past.keys_indexed_to)
-    lives = Lives(database, topics, timed, keys)
+    lives = Lives(database, topics, timed, keys, writer.store_host)
     retention = Retention(
         database,
         writer,
@@ -184,6 +218,7 @@ async def _build(
 
     stack.push_async_callback(levels.close)
     stack.push_async_callback(receipts.close)
+    stack.push_async_callback(pull.close)
     stack.push_async_callback(retention.close)
     stack.push_async_callback(keys.close)
     stack.push_async_callback(timer.close)
@@ -201,7 +236,10 @@ async def _build(
         polls=polls,
         receipts=receipts,
         transactions=transactions,
-        pull=Pull(database, writer, topics, groups, polls, ledger),
+        pull=pull,
+        offsets=Offsets(database, clock, topics, groups, pull, clients),
+        clients=clients,
+        queue_locks=QueueLocks(),
         pending=PendingMessages(clock, timer, topics, levels, timed, lives),
         lives=lives,
         reset=Reset(database, writer, timer, topics, groups, levels, timed),
@@ -245,12 +283,17 @@ def _timed_scheme(
     )
 
 
-def _doors(broker: Broker, settings: Settings) -> tuple[dict[str, Door], list[Listener]]:
+def _doors(
+    broker: Broker, settings: Settings, remoting: RemotingServer | None
+) -> tuple[dict[str, Door], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
+    namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings).answer
     doors = {
         aliyun_http.SEGMENT: aliyun,
-        address_discovery.SEGMENT: address_discovery.address_discovery(settings.namesrv_address),
+        address_discovery.SEGMENT: address_discovery.address_discovery(
+            settings.namesrv_address, namesrv_port
+        ),
     }
     port = settings.aliyun_port
     return doors, [] if port is None else [Listener(_ALIYUN_PORT, port, doors, aliyun)]

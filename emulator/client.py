@@ -218,6 +218,10 @@ class Client:
             "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
         )
 
+    async def clients(self) -> list[Answer]:
+        """Every RocketMQ client that is connected, with its groups."""
+        return _list(await self._get(_path("clients")), "clients")
+
     # The clock and the broker
 
     async def clock(self) -> Answer:

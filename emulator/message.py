@@ -14,9 +14,11 @@ from typing import NamedTuple
 from emulator.errors import IllegalMessageError, InvalidArgumentError
 
 # Property keys, MessageConst.java.
+CLUSTER = "CLUSTER"
 DELAY = "DELAY"
 KEYS = "KEYS"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+POP_CK = "POP_CK"
 REAL_QID = "REAL_QID"
 REAL_TOPIC = "REAL_TOPIC"
 RETRY_TOPIC = "RETRY_TOPIC"
@@ -27,6 +29,7 @@ TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
 TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
 TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
 TIMER_OUT_MS = "TIMER_OUT_MS"
+TRAN_MSG = "TRAN_MSG"
 UNIQ_KEY = "UNIQ_KEY"
 WAIT = "WAIT"
 
@@ -40,6 +43,8 @@ MAX_TIMER_DELAY_MS = 259_200_000
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 """Where messages with an absolute due time are parked, to those who look (sheet 5.6)."""
+TEMPLATE_TOPIC = "TBW102"
+"""Like which clients want topics to be made on first use (sheet 7.3)."""
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 HALF_PREFIX = "%HALF%"
@@ -72,7 +77,8 @@ FORBIDDEN_TOPICS = frozenset(
 )
 """Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
 
-_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {"TBW102", "BenchmarkTest", "RMQ_SYS_TRACE_TOPIC", "CHECKPOINT_TOPIC"}
+_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {TEMPLATE_TOPIC, "BenchmarkTest", _TRACE_TOPIC, "CHECKPOINT_TOPIC"}
 _SYSTEM_GROUPS = {
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -88,6 +94,13 @@ _OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 
 
+class Template(NamedTuple):
+    """A topic made on first use becomes as ``topic``, with at most ``queues`` queues (sheet 7.3)."""
+
+    topic: str
+    queues: int
+
+
 @dataclass(slots=True)
 class Message:
     """What a producer sends, whichever door it came in by."""
@@ -101,6 +114,8 @@ class Message:
     born_us: int | None = None  # None: the producer gave no time; the store time serves
     born_host: str = "127.0.0.1:0"
     reconsume_times: int = 0
+    max_reconsume_times: int | None = None  # of a retry that a client sends; None: its group's
+    template: Template | None = None  # None: topics made on first use are as the settings say
 
 
 class Draft(NamedTuple):
@@ -235,6 +250,12 @@ def commit_offset_of(message_id: str) -> int | None:
     return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
 
 
+def at_host(message_id: str, store_host: str) -> str:
+    """An offset message id for those who reach the broker at ``store_host``; any other id as it is."""
+    commit_offset = commit_offset_of(message_id)
+    return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)
+
+
 def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:
     """Note in a message's properties where it goes when it is due."""
     properties[REAL_TOPIC] = topic
@@ -264,6 +285,11 @@ def is_forbidden_topic(name: str) -> bool:
 def is_system_topic(name: str) -> bool:
     """Topics that only the broker makes: upstream's (sheet 7.2), and those of half messages."""
     return name in _SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
+
+
+def is_trace_topic(name: str) -> bool:
+    """Topics to which clients report what they do, and which they expect to be there (sheet 12.1)."""
+    return name == _TRACE_TOPIC or name.startswith("rmq_sys_TRACE_DATA_")
 
 
 def is_system_group(name: str) -> bool:

@@ -125,6 +125,10 @@ _KEYS: Final = Rule(
 _ADDRESS: Final = _pattern(
     r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", "host:port; an IPv6 address in [ and ]"
 )
+_HOST: Final = _pattern(
+    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?",
+    "host or host:port; an IPv6 address in [ and ]",
+)
 _TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 _GROUP: Final = Rule(GROUP_NAMES, _parse_group)
 
@@ -170,8 +174,16 @@ class Settings:
     aliyun_port: int | None = _setting(
         "", _PORT, "port for Aliyun's HTTP protocol alone, which http_port serves too; 0 picks a free one"
     )
+    remoting: bool = _setting("true", _BOOLEAN, "be a name server and a broker to RocketMQ clients")
+    namesrv_port: int = _setting("9876", _PORT, "port of the name server; 0 picks a free one")
+    broker_port: int = _setting(
+        "10911", _PORT, "port of the broker, two below which is its VIP channel; 0 picks free ones"
+    )
+    advertise: str | None = _setting(
+        "", _HOST, "host or host:port at which all clients find the broker, not where each came in"
+    )
     namesrv_address: str | None = _setting(
-        "", _ADDRESS, "host:port to give to clients that ask for a name server, which a later version brings"
+        "", _ADDRESS, "host:port to give to clients that ask over HTTP for a name server, not our own"
     )
     port: int | None = _setting("", _ZERO, "0 picks a free port for every listener that is given none")
     clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
@@ -280,7 +292,7 @@ def load_settings(
         | _read(Settings, {name: raw for name, raw in flags.items() if raw is not None}, "a flag")
     )
     if "port" in given:
-        given.setdefault("http_port", 0)
+        given = dict.fromkeys(("http_port", "namesrv_port", "broker_port"), 0) | given
     settings = Settings(**given)
     queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
     return replace(

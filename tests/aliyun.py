@@ -16,6 +16,7 @@ from emulator.app import Emulator, running_emulator
 from emulator.broker.broker import Broker
 from emulator.settings import Settings
 from tests.api import LARGE
+from tests.brokers import FREE_PORTS
 
 Fields = dict[str, str]
 
@@ -137,6 +138,6 @@ class Aliyun:
 @asynccontextmanager
 async def running_aliyun(**changed: Any) -> AsyncIterator[Aliyun]:
     """An emulator with a manual clock, in memory unless told otherwise, and a client of it."""
-    settings = Settings(**{"data": ":memory:", "http_port": 0, "clock": "manual", **changed})
+    settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
         yield Aliyun(emulator, session)

@@ -11,6 +11,7 @@ from yarl import URL
 
 from emulator.app import Emulator, running_emulator
 from emulator.settings import Settings
+from tests.brokers import FREE_PORTS
 
 Json = Any
 LARGE = 1 << 20
@@ -71,6 +72,6 @@ class Api:
 @asynccontextmanager
 async def running_api(**changed: Any) -> AsyncIterator[Api]:
     """An emulator with a manual clock, in memory unless told otherwise, and a client of it."""
-    settings = Settings(**{"data": ":memory:", "http_port": 0, "clock": "manual", **changed})
+    settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
         yield Api(emulator, session)

@@ -20,12 +20,13 @@ S = US_PER_S
 DELAYS_US = LevelTable.parse(Settings().levels).delays_us
 TOPIC = "orders"
 GROUP = "billing"
+FREE_PORTS: dict[str, Any] = {"http_port": 0, "namesrv_port": 0, "broker_port": 0}
 
 
 @asynccontextmanager
 async def running_broker(data: Path | str = MEMORY, **changed: Any) -> AsyncIterator[Broker]:
-    """A broker with a manual clock, in memory unless told otherwise; ``changed`` are other settings."""
-    settings = Settings(data=str(data), http_port=0, **{"clock": "manual", **changed})
+    """A broker with a manual clock, in memory and without remoting unless told otherwise by ``changed``."""
+    settings = Settings(data=str(data), **{**FREE_PORTS, "remoting": False, "clock": "manual", **changed})
     async with running_emulator(settings) as emulator:
         yield emulator.broker
 

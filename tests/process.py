@@ -13,6 +13,7 @@ STOP_S = 30.0
 """Real seconds after which a process that neither starts nor stops fails the test."""
 
 _URL = re.compile(r"http://\S+:\d+")
+_REMOTING = re.compile(r"name server at (\S+):(\d+), broker port (\d+)")
 
 
 class StartError(Exception):
@@ -39,6 +40,22 @@ class BrokerProcess:
         found = _URL.search(self.start_line)
         assert found, f"the start line names no address: {self.start_line!r}"
         return found[0]
+
+    @property
+    def name_server(self) -> tuple[str, int]:
+        """Host and port of its name server."""
+        host, port, _ = self._remoting()
+        return host, int(port)
+
+    @property
+    def broker_port(self) -> int:
+        """Where its broker listens, on the same host."""
+        return int(self._remoting()[2])
+
+    def _remoting(self) -> tuple[str, ...]:
+        found = _REMOTING.search(self.start_line)
+        assert found, f"the start line names no name server: {self.start_line!r}"
+        return found.groups()
 
     @property
     def pid(self) -> int:

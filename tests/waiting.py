@@ -7,6 +7,7 @@ from contextlib import contextmanager
 import pytest
 
 from emulator.broker.polls import Polls
+from emulator.store.queues import Queue
 
 
 class Waiting:
@@ -22,9 +23,9 @@ class Waiting:
         waiting, listening = cls(), polls.listening
 
         @contextmanager
-        def followed(topics: Iterable[str]) -> Iterator[asyncio.Event]:
+        def followed(places: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
             try:
-                with listening(topics) as arrival:
+                with listening(places) as arrival:
                     waiting.begun.set()
                     yield arrival
             finally:

@@ -9,6 +9,7 @@ from compat.aliyun_http.call import Call
 from compat.aliyun_http.document import document, leaves_of, representable
 from compat.aliyun_http.errors import AliyunError
 from compat.aliyun_http.publishing import md5_of
+from emulator.broker.bodies import body_of
 from emulator.broker.filters import TagFilter
 from emulator.broker.handles import check_handle
 from emulator.broker.receipts import Settled, Taken
@@ -50,7 +51,7 @@ async def _consume(call: Call, invisible_us: int, *, ordered: bool) -> Answer:
     )
     if taken and is_lost(call.request):
         await receipts.release(group, taken)
-    return _messages(taken)
+    return _messages(call, taken)
 
 
 async def consume_half_messages(call: Call) -> Answer:
@@ -62,7 +63,7 @@ async def consume_half_messages(call: Call) -> Answer:
     taken = await call.broker.transactions.pop(
         call.topic, max_messages=max_messages, wait_s=wait_s, tag_filter=tag_filter
     )
-    return _messages(taken)
+    return _messages(call, taken)
 
 
 async def acknowledge(call: Call) -> Answer:
@@ -123,17 +124,18 @@ def _wishes(call: Call) -> tuple[str, int, float, TagFilter]:
     return call.group, max_messages, wait_s, TagFilter.parse(call.parameters.get("tag"))
 
 
-def _messages(taken: Sequence[Taken]) -> Answer:
+def _messages(call: Call, taken: Sequence[Taken]) -> Answer:
     if not taken:
         raise AliyunError("MessageNotExist")
-    return Answer(200, document("Messages", NAMESPACE, "".join(map(_message, taken))))
+    limit = call.broker.intake.max_message_bytes
+    return Answer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
 
 
-def _message(taken: Taken) -> str:
-    """One message. Times are milliseconds of the emulated clock."""
+def _message(taken: Taken, limit: int) -> str:
+    """One message, its body unpacked up to ``limit`` bytes. Times are milliseconds of the emulated clock."""
     message = taken.message
     properties = decode_properties(message.properties)
-    body = representable(message.body.decode(errors="replace"))
+    body = representable(body_of(message, limit).content.decode(errors="replace"))
     return nested(
         "Message",
         [

@@ -8,6 +8,7 @@ begins at the first open one; that is the offset a pulling consumer reads, and f
 import asyncio
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
+from functools import partial
 
 from emulator.clock import LATEST_US
 from emulator.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
@@ -86,14 +87,20 @@ class Take:
 
 
 class GroupQueue:
-    """One group in one queue."""
+    """One group in one queue.
 
-    __slots__ = ("group", "next_offset", "open", "queue")
+    ``reported`` is the offset that its pulling consumers were told or have told last, None before that. They
+    go back only by telling less: what they tell may well be less than what others have acknowledged since.
+    """
+
+    __slots__ = ("group", "next_offset", "open", "queue", "reported", "saved_offset")
 
     def __init__(self, group: "Group", queue: Queue, next_offset: int) -> None:
         self.group = group
         self.queue = queue
         self.next_offset = next_offset
+        self.saved_offset: int | None = None  # what is stored of it
+        self.reported: int | None = None
         self.open: dict[int, Take] = {}  # by queue offset
 
     @property
@@ -111,7 +118,9 @@ class GroupQueue:
         unsaved = min(
             (offset for offset, take in self.open.items() if not take.is_saved), default=next_offset
         )
-        batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, min(unsaved, next_offset)))
+        saved_offset = min(unsaved, next_offset)
+        batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, saved_offset))
+        batch.on_commit(partial(setattr, self, "saved_offset", saved_offset))
 
 
 class Group:
@@ -122,6 +131,8 @@ class Group:
         self.max_retries = max_retries
         self.retry_queues = retry_queues
         self.queues: dict[Queue, GroupQueue] = {}
+        # Delayed messages that were pulled and not committed past yet: commit offsets by queue offset.
+        self.pulled: dict[Queue, dict[int, int]] = {}
         self.takes: dict[int, Take] = {}  # all that are open, by commit offset
         self.available: dict[int, Take] = {}  # those of them that can be taken again
         self.lock = asyncio.Lock()
@@ -175,11 +186,13 @@ class Group:
     def forget(self, queues: Iterable[Queue]) -> None:
         """The queues were emptied: what was open is gone, and reading goes on at their end."""
         for queue in queues:
+            self.pulled.pop(queue, None)
             place = self.queues.get(queue)
             if place is not None:
                 for take in list(place.open.values()):
                     self.close(take)
                 place.next_offset = queue.next_offset
+                place.saved_offset = place.reported = None
 
 
 class Groups:

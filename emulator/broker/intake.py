@@ -6,7 +6,16 @@ from emulator.broker.groups import Groups
 from emulator.broker.topics import Topic, Topics
 from emulator.clock import Clock
 from emulator.errors import GroupNotFoundError, IllegalMessageError
-from emulator.message import RETRY_PREFIX, Draft, Message, StoredMessage, draft, mark_parked
+from emulator.message import (
+    DELAY,
+    RETRY_PREFIX,
+    Draft,
+    Message,
+    StoredMessage,
+    dead_letter_topic,
+    draft,
+    mark_parked,
+)
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.scheme import DueTimes
 from emulator.store.queues import Queue
@@ -44,6 +53,7 @@ class Intake:
     async def judge(self, message: Message) -> Judged:
         """Decide where and when the message goes; its topic is made if need be.
 
+        A retry that came once too often goes to the dead letters, at once.
         Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
@@ -68,8 +78,18 @@ class Intake:
 
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):
-            group = message.topic.removeprefix(RETRY_PREFIX)
-            if not group:
-                raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
-            await self._groups.for_use(group)  # sheet 6.4
-        return await self._topics.for_send(message.topic)
+            return await self._topic_of_retry(message)
+        return await self._topics.for_send(message.topic, message.template)
+
+    async def _topic_of_retry(self, message: Message) -> Topic:
+        """Upstream's own retries come this way when its clients cannot send back (sheet 6.4)."""
+        name = message.topic.removeprefix(RETRY_PREFIX)
+        if not name:
+            raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
+        group = await self._groups.for_use(name)
+        most = message.max_reconsume_times
+        if message.reconsume_times < (group.max_retries if most is None else most):
+            return await self._topics.for_send(message.topic)
+        message.queue_id = 0
+        message.properties[DELAY] = "0"
+        return await self._topics.for_send(dead_letter_topic(name))

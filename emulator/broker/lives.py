@@ -60,9 +60,17 @@ class Life(NamedTuple):
 
 
 class Lives:
-    """Looks messages up by id or key, without consuming them."""
+    """Looks messages up by id or key, without consuming them.
 
-    def __init__(self, database: Database, topics: Topics, timed: TimedScheme, keys: MessageKeys) -> None:
+    ``hosts`` are addresses by which clients came in, and which ids that they were told name instead of
+    ``store_host``.
+    """
+
+    def __init__(
+        self, database: Database, topics: Topics, timed: TimedScheme, keys: MessageKeys, store_host: str
+    ) -> None:
+        self.hosts: set[str] = set()
+        self._store_host = store_host
         self._database = database
         self._timed = timed
         self._topics = topics
@@ -73,21 +81,60 @@ class Lives:
 
         A message that was delayed or retried has several. Raises MessageNotFoundError.
         """
+        asked, message_id = message_id, self._as_stored(message_id)
         commit_offset = commit_offset_of(message_id)
         if commit_offset is not None:
-            named = await messages_at(self._database, [commit_offset])
-            if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
-                named = await messages_at(self._database, became[0])
-            for record in named.values():
-                if message_id.upper() == offset_message_id(record.store_host, commit_offset):
-                    message_id = record.unique_key
+            named = await self._stored_at(commit_offset)
+            if named and message_id.upper() == offset_message_id(named.store_host, commit_offset):
+                message_id = named.unique_key
         # First those that wait: what is delivered meanwhile is then found twice rather than not at all.
         waiting = await self._timed.find(message_id)
         stored = await self._keys.with_unique_key(message_id)
         found = stored + [one for one in waiting if self._timed.holds(one)] or waiting
         if not found:
-            raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
+            raise MessageNotFoundError(f"no message has the id {asked[:80]!r}; it may have been removed")
         return found
+
+    def _as_stored(self, message_id: str) -> str:
+        """An id with the address that records bear in the place of one by which a client came in."""
+        commit_offset = commit_offset_of(message_id)
+        if commit_offset is None:
+            return message_id
+        ids = {offset_message_id(host, commit_offset) for host in self.hosts}
+        return offset_message_id(self._store_host, commit_offset) if message_id.upper() in ids else message_id
+
+    async def at(self, commit_offset: int) -> StoredMessage:
+        """The record at an offset, waiting or not. Raises MessageNotFoundError."""
+        waiting = await self._timed.find(offset_message_id(self._store_host, commit_offset))
+        found = waiting[0] if waiting else await self._stored_at(commit_offset)
+        if found is None:
+            raise MessageNotFoundError(f"can not find message by the offset, {commit_offset}")
+        return found
+
+    async def _stored_at(self, commit_offset: int) -> StoredMessage | None:
+        """The record, or what became of one that was kept outside of the store."""
+        named = await messages_at(self._database, [commit_offset])
+        if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
+            named = await messages_at(self._database, became[0])
+        return next(iter(named.values()), None)
+
+    async def query(
+        self, topic_name: str, key: str, limit: int, from_us: int, to_us: int
+    ) -> list[StoredMessage]:
+        """The newest messages of a topic with this unique key or the key among their ``KEYS``, oldest first.
+
+        Stored from ``from_us`` to ``to_us``, both included. What waits is in the broker's own topics then;
+        with an absolute due time, only its unique key is known.
+        """
+        topic = self._topics.find(topic_name)
+        queue_keys = {queue.key for queue in topic.queues} if topic else set()
+
+        def is_wanted(record: StoredMessage) -> bool:
+            return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
+
+        waiting = [one for one in await self._timed.find(key) if one.unique_key == key and is_wanted(one)]
+        stored = await self._keys.newest(key, limit, is_wanted)
+        return (stored + waiting)[-limit:]
 
     async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
         """Messages that bear the key among their ``KEYS``, oldest first, of one topic or all."""

@@ -1,4 +1,4 @@
-"""Long polls: who waits for which topic."""
+"""Long polls: who waits for which topic or queue."""
 
 import asyncio
 from collections.abc import Iterable, Iterator
@@ -8,10 +8,10 @@ from emulator.store.queues import Queue
 
 
 class Polls:
-    """Wakes those who wait for a topic when something arrives there. Waiting consumes nothing."""
+    """Wakes those who wait for a topic or a queue when something arrives there. Waiting consumes nothing."""
 
     def __init__(self) -> None:
-        self._waiting: dict[str, set[asyncio.Event]] = {}
+        self._waiting: dict[str | Queue, set[asyncio.Event]] = {}
         self._closed = False
 
     @property
@@ -20,30 +20,34 @@ class Polls:
         return len(set().union(*self._waiting.values()))
 
     @contextmanager
-    def listening(self, topics: Iterable[str]) -> Iterator[asyncio.Event]:
-        """An event that is set when something arrives in one of the topics; clear it before looking."""
+    def listening(self, places: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
+        """An event that is set when something arrives in one of the topics or queues.
+
+        Clear it before looking.
+        """
         event = asyncio.Event()
-        names = set(topics)
-        for name in names:
-            self._waiting.setdefault(name, set()).add(event)
+        places = set(places)
+        for place in places:
+            self._waiting.setdefault(place, set()).add(event)
         if self._closed:
             event.set()
         try:
             yield event
         finally:
-            for name in names:
-                events = self._waiting[name]
+            for place in places:
+                events = self._waiting[place]
                 events.discard(event)
                 if not events:
-                    del self._waiting[name]
+                    del self._waiting[place]
 
     def arrived(self, queue: Queue) -> None:
         """A message became visible in the queue."""
         self.wake(queue.topic)
+        self.wake(queue)
 
-    def wake(self, topic: str) -> None:
-        """Let everybody who waits for the topic look again."""
-        for event in self._waiting.get(topic, ()):
+    def wake(self, place: str | Queue) -> None:
+        """Let everybody who waits for the topic or the queue look again."""
+        for event in self._waiting.get(place, ()):
             event.set()
 
     @property
@@ -54,8 +58,8 @@ class Polls:
     def close(self) -> None:
         """Send everybody home."""
         self._closed = True
-        for topic in self._waiting:
-            self.wake(topic)
+        for place in self._waiting:
+            self.wake(place)
 
 
 class Patience:

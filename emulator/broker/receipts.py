@@ -106,7 +106,8 @@ class Receipts:
         """Read from the store how far each group has come and what it holds."""
         for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
             queue = self._topics.queue(queue_key)
-            self._groups.get(group_name).place(queue).next_offset = min(next_offset, queue.next_offset)
+            place = self._groups.get(group_name).place(queue)
+            place.next_offset = place.saved_offset = min(next_offset, queue.next_offset)
         for row in await self._database.rows(_LOAD_OPEN):
             (
                 group_name,

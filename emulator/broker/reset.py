@@ -113,7 +113,7 @@ class Reset:
 
         def apply() -> None:
             for queue in queues:
-                queue.min_offset = queue.next_offset
+                queue.min_offset = queue.first_offset = queue.next_offset
             for group in self._groups:
                 group.forget(queues)
 

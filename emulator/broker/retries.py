@@ -5,6 +5,7 @@ from typing import NamedTuple
 
 from emulator.broker.groups import Group
 from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics
+from emulator.errors import NoPermissionError
 from emulator.message import (
     DELAY,
     MAX_PROPERTIES_BYTES,
@@ -48,17 +49,21 @@ class Retries:
         self._topics = topics
         self._levels = levels
 
-    async def prepare(self, group: Group, message: StoredMessage, delay_level: int = 0) -> Retry:
+    async def prepare(
+        self, group: Group, message: StoredMessage, delay_level: int = 0, max_retries: int | None = None
+    ) -> Retry:
         """The retry of a message that was given back ``reconsume_times`` times before.
 
         ``delay_level`` 0: the broker decides; positive: this level; negative: a dead letter at once.
-        The retry or dead-letter topic is made if it is missing.
+        ``max_retries`` stands for the group's. The retry or dead-letter topic is made if it is missing.
+        Raises NoPermissionError when nothing may be sent to the retry topic.
         """
+        max_retries = group.max_retries if max_retries is None else max_retries
         properties = decode_properties(message.properties)
         properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
         properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(message.store_host, message.commit_offset))
         properties[WAIT] = "false"
-        if message.reconsume_times >= group.max_retries or delay_level < 0:
+        if message.reconsume_times >= max_retries or delay_level < 0:
             topic = await self._topics.ensure(dead_letter_topic(group.name), 1)
             properties[DELAY] = "0"
             level, queue = 0, topic.queues[0]
@@ -68,6 +73,8 @@ class Retries:
                 topic = await self._topics.put(
                     topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
                 )
+            if not topic.perm & PERM_WRITE:
+                raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
             queue = random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
             properties[DELAY] = str(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
             level = self._levels.table.level_of(properties)

@@ -12,9 +12,11 @@ from emulator.message import (
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     TIMER_TOPIC,
+    Template,
     check_topic_name,
     is_forbidden_topic,
     is_system_topic,
+    is_trace_topic,
 )
 from emulator.store.database import Database
 from emulator.store.queues import Queue, load_queues
@@ -69,6 +71,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}
         self._creating = asyncio.Lock()
+        self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
 
     async def load(self, database: Database) -> None:
         """Read every topic and queue from the store."""
@@ -97,8 +100,8 @@ class Topics:
         """The queue with this key."""
         return self._queues[key]
 
-    async def for_send(self, name: str) -> Topic:
-        """The topic that a client sends to, made on first use if that is on.
+    async def for_send(self, name: str, template: Template | None = None) -> Topic:
+        """The topic that a client sends to, made on first use if that is on, like the template if it has one.
 
         Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
         send, TopicNotFoundError when it does not exist and is not made.
@@ -108,11 +111,35 @@ class Topics:
             check_topic_name(name)
         if is_forbidden_topic(name):
             raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
-        if topic is None:
-            topic = await self._first_use(name)
+        if topic is None or name in self._turns:
+            topic = await self._in_turn(name, template)
         if not topic.perm & PERM_WRITE:
             raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
         return topic
+
+    async def _in_turn(self, name: str, template: Template | None) -> Topic:
+        """As ``_first_use``, and senders go on in the order in which they came."""
+        loop, turns = asyncio.get_running_loop(), self._turns.get(name)
+        if turns is not None:
+            turns.append(turn := loop.create_future())
+            await turn
+            return self._topics.get(name) or await self._first_use(name, template)
+        self._turns[name] = []
+        try:
+            return await self._first_use(name, template)
+        finally:
+            loop.call_soon(self._next_turn, name)
+
+    def _next_turn(self, name: str) -> None:
+        """Let all go on who wait by now. Those who come before these have gone on wait once more."""
+        turns, self._turns[name] = self._turns[name], []
+        for turn in turns:
+            if not turn.done():
+                turn.set_result(None)
+        if turns:
+            asyncio.get_running_loop().call_soon(self._next_turn, name)
+        else:
+            del self._turns[name]
 
     async def for_receive(self, name: str) -> Topic:
         """The topic that a client consumes, made on first use if that is on. Raises as ``for_send``."""
@@ -126,13 +153,33 @@ class Topics:
             raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
         return topic
 
-    async def _first_use(self, name: str) -> Topic:
-        """Retry and dead-letter topics have one queue, as upstream; others the configured number."""
-        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)):
+    async def for_route(self, name: str, *, first_use: bool) -> Topic:
+        """The topic whose route a client asks for. Raises TopicNotFoundError.
+
+        Trace topics are made by it, and with ``first_use`` other topics too, if that is on: for clients that
+        never look for a template's route (sheet 7.3).
+        """
+        is_made = is_trace_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
+        return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
+
+    async def _first_use(self, name: str, template: Template | None = None) -> Topic:
+        """Retry, dead-letter and trace topics have one queue, as upstream; others are like the template."""
+        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_trace_topic(name):
             return await self.ensure(name, 1)
-        if not self._auto_create or is_system_topic(name):
-            self.get(name)
-        return await self.ensure(name, self._default_queues)
+        like = self._like(template)
+        if like is None or is_system_topic(name):
+            return self.get(name)
+        queues, perm = like
+        return await self.put(name, queues, queues, perm, replace=False)
+
+    def _like(self, template: Template | None) -> tuple[int, int] | None:
+        """Number of queues and permission of a topic made on first use; None if that is off (sheet 7.3)."""
+        if template is None:
+            return (self._default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
+        topic = self._topics.get(template.topic)
+        if topic is None or not topic.perm & PERM_INHERIT:
+            return None
+        return min(template.queues, topic.write_queues), topic.perm & ~PERM_INHERIT
 
     async def ensure(self, name: str, queues: int) -> Topic:
         """The topic, made with this many queues if it does not exist."""

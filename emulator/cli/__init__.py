@@ -28,6 +28,7 @@ _COMMANDS = {
     "clock": ("emulator.cli.clock", "Show the broker's clock, or move it."),
     "topics": ("emulator.cli.topics", "List the topics."),
     "groups": ("emulator.cli.topics", "List the consumer groups and their lag."),
+    "clients": ("emulator.cli.clients", "List the RocketMQ clients that are connected."),
     "reset": ("emulator.cli.topics", "Forget all messages, or those of one topic."),
     "export": ("emulator.cli.export", "Write the ledger as Parquet."),
     "report": ("spark.command", "How late was every delayed delivery, why, and does that pass?"),

@@ -8,6 +8,7 @@ import os
 import signal
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -21,6 +22,8 @@ from emulator.settings import Settings, load_settings, options
 from emulator.store.database import MEMORY
 
 log = logging.getLogger(__name__)
+
+_FILES = 65_536
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
@@ -57,7 +60,13 @@ def serve(config: Path | None, **flags: Any) -> None:
         log.warning(
             "anybody who reaches %s can use this broker: set --token, or --host 127.0.0.1", settings.host
         )
+    if settings.remoting and (settings.token or settings.access_keys):
+        log.warning(
+            "RocketMQ clients at the name server's and broker's ports are asked for neither token nor access"
+            " keys: to keep them out, set --no-remoting"
+        )
     _favour_short_turns()
+    _allow_many_connections()
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(settings))
 
@@ -94,13 +103,30 @@ def _favour_short_turns() -> None:
     gc.set_threshold(50_000, 20, 50)
 
 
+def _allow_many_connections() -> None:
+    """Each takes a file descriptor, of which a process often has 1,024 unless it asks for more."""
+    try:
+        import resource  # noqa: PLC0415 - not on every platform
+    except ImportError:
+        return
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        with suppress(OSError, ValueError):  # a system may allow less than it says
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+
+
 def _start_line(emulator: Emulator) -> str:
     settings = emulator.settings
     data = "in memory" if settings.data == MEMORY else f"in {Path(settings.data).resolve()}"
+    remoting = emulator.remoting
+    names = (
+        f", name server at {remoting.namesrv_address}, broker port {remoting.broker_port}" if remoting else ""
+    )
     aliyun = f", Aliyun's HTTP protocol at {emulator.aliyun_url}" if emulator.aliyun_url else ""
     return (
         f"mocketmq {__version__} is ready after {process_age_us() / US_PER_S:.2f} s:"
-        f" JSON API at {emulator.url}{aliyun}, data {data}, clock {settings.clock},"
+        f" JSON API at {emulator.url}{names}{aliyun}, data {data}, clock {settings.clock},"
         f" profile {settings.profile}, levels {settings.levels}"
     )
 

@@ -36,6 +36,8 @@ class BrokerCollector(Collector):
         yield from self._delayed()
         yield from self._groups()
         yield from self._server()
+        for more in self._api.more_metrics:
+            yield from more()
 
     def _messages(self) -> Iterator[Metric]:
         broker = self._api.broker

@@ -4,13 +4,18 @@ from typing import Any
 
 import msgspec
 
+from emulator.broker.bodies import Compression, body_of
 from emulator.broker.broker import Broker
 from emulator.clock import US_PER_MS
 from emulator.message import KEYS, TAGS, StoredMessage, decode_properties, offset_message_id
 
 
 class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored message. `body` is null when it is not UTF-8 text; it is in `body_base64` then."""
+    """A stored message. `body` is null when it is not UTF-8 text; it is in `body_base64` then.
+
+    What a client library compressed with zlib is shown as it was before, unless that is more than a body may
+    have. Otherwise `compression` says how `body_base64` is compressed. `sys_flag` is as stored.
+    """
 
     message_id: str
     offset_message_id: str
@@ -20,6 +25,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     commit_offset: int
     body: str | None
     body_base64: bytes | None
+    compression: Compression | None
     tag: str | None
     keys: list[str]
     properties: dict[str, str]
@@ -48,11 +54,8 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     parked_offset = message.parked_offset
     real_key = message.real_queue_key
     real_queue = None if real_key is None else broker.topics.queue(real_key)
-    text: str | None
-    try:
-        text, binary = message.body.decode(), None
-    except UnicodeDecodeError:
-        text, binary = None, message.body
+    body = body_of(message, broker.intake.max_message_bytes)
+    text = None if body.compression else _text(body.content)
     return {
         "message_id": message.unique_key,
         "offset_message_id": offset_message_id(message.store_host, message.commit_offset),
@@ -61,7 +64,8 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "queue_offset": message.queue_offset,
         "commit_offset": message.commit_offset,
         "body": text,
-        "body_base64": binary,
+        "body_base64": body.content if text is None else None,
+        "compression": body.compression,
         "tag": properties.get(TAGS),
         "keys": properties[KEYS].split() if KEYS in properties else [],
         "properties": properties,
@@ -79,6 +83,13 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         if parked_offset is None
         else offset_message_id(message.store_host, parked_offset),
     }
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
 
 
 def to_ms(instant_us: int | None) -> int | None:

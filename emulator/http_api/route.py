@@ -1,7 +1,7 @@
 """A route of the JSON API: what it takes and answers, declared once for the server and for the document."""
 
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import msgspec
@@ -68,13 +68,21 @@ class Created(NamedTuple):
 
 
 class Api:
-    """What the handlers work with, and what they count."""
+    """What the handlers work with, and what they count; ``more_metrics`` are those of other doors."""
 
-    def __init__(self, broker: Broker, settings: Settings, run: int, families: Sequence[Family]) -> None:
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        run: int,
+        families: Sequence[Family],
+        more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
+    ) -> None:
         self.broker = broker
         self.settings = settings
         self.run = run
         self.families = families
+        self.more_metrics = more_metrics
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self.max_body_bytes = max_body_bytes(settings)

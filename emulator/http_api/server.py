@@ -5,7 +5,7 @@ It stands on aiohttp's low-level server, since a third of what a request costs i
 
 import asyncio
 import hmac
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -13,6 +13,7 @@ from aiohttp import web
 
 from emulator.broker.broker import Broker
 from emulator.errors import ListenError, UnauthorizedError
+from emulator.http_api.clients import CLIENTS
 from emulator.http_api.clock import CLOCK
 from emulator.http_api.consuming import consuming
 from emulator.http_api.delayed import DELAYED
@@ -40,7 +41,7 @@ class HttpServer:
     """JSON over HTTP, and further doors beside it by the first segment of a path.
 
     Started and closed by the app, which also says when the broker is ready. ``more`` are listeners on ports
-    of their own.
+    of their own, ``more_metrics`` give metrics of other doors.
     """
 
     def __init__(
@@ -50,9 +51,10 @@ class HttpServer:
         run: int,
         doors: Mapping[str, Door],
         more: Sequence[Listener] = (),
+        more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
     ) -> None:
         self._settings = settings
-        self._api = Api(broker, settings, run, families(settings))
+        self._api = Api(broker, settings, run, families(settings), more_metrics)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._open_paths: set[str] = set()
         self._router: Router[Endpoint] = Router()
@@ -164,5 +166,6 @@ def families(settings: Settings) -> tuple[Family, ...]:
         CLOCK,
         topic_routes(settings),
         GROUPS,
+        CLIENTS,
         OPERATIONS,
     )

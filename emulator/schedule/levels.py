@@ -5,7 +5,7 @@ from dataclasses import dataclass
 
 from emulator.clock import US_PER_S
 from emulator.duration import format_duration
-from emulator.errors import IllegalMessageError, SettingError, shorten
+from emulator.errors import InvalidArgumentError, SettingError, shorten
 from emulator.message import DELAY
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
@@ -64,18 +64,18 @@ class LevelTable:
     def level_of(self, properties: dict[str, str]) -> int:
         """The level that a message asks for, 0 for none; one above the highest is clamped and rewritten.
 
-        Raises IllegalMessageError when ``DELAY`` is not a whole number of 32 bits (sheet 5.2).
+        Raises InvalidArgumentError, in Java's words, unless ``DELAY`` is a number of 32 bits (sheet 5.2).
         """
         text = properties.get(DELAY)
         if text is None:
             return 0
         match = _NUMBER.fullmatch(text)
         if not match or (level := int(match[1] + match[2])) not in _INT32:
-            raise IllegalMessageError(
-                "delay_level",
-                f"property {DELAY} is {text[:40]!r}; allowed: a whole number,"
-                f" 1 to {self.highest} for a delay, 0 or less for none",
+            allowed = f"a whole number, 1 to {self.highest} for a delay, 0 or less for none"
+            reason = (
+                f'java.lang.NumberFormatException: For input string: "{text[:40]}"; property {DELAY} must be'
             )
+            raise InvalidArgumentError("delay_level", text, allowed, f"{reason} {allowed}")
         if level > self.highest:
             level = self.highest
             properties[DELAY] = str(level)

@@ -75,6 +75,7 @@ class Database:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
         self._alone = asyncio.Lock()
+        self._abandoned: set[asyncio.Task[list[Any]]] = set()  # reads for which nobody waits any more
         self._checkpoints = Checkpoints(lambda: _connect_reader(engine))
 
     @classmethod
@@ -113,13 +114,24 @@ class Database:
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """What ``sql`` selects from the last committed state, as tuples.
 
-        Read to its end even if the caller is cancelled: SQLAlchemy gives up a connection whose statement
-        was interrupted.
+        Once begun it is read to its end even if the caller is cancelled: SQLAlchemy gives up a connection
+        whose statement was interrupted.
         """
-        return await asyncio.shield(self._rows(sql, parameters))
+        begun = asyncio.Event()
+        reading = asyncio.create_task(self._rows(sql, parameters, begun))
+        try:
+            return await asyncio.shield(reading)
+        except asyncio.CancelledError:
+            if begun.is_set():
+                self._abandoned.add(reading)
+                reading.add_done_callback(self._abandoned.discard)
+            else:
+                reading.cancel()
+            raise
 
-    async def _rows(self, sql: str, parameters: Sequence[object]) -> list[Any]:
+    async def _rows(self, sql: str, parameters: Sequence[object], begun: asyncio.Event) -> list[Any]:
         async with self._reader() as connection:
+            begun.set()
             try:
                 result = await connection.exec_driver_sql(sql, tuple(parameters))
                 return list(result)
@@ -145,6 +157,7 @@ class Database:
     async def close(self) -> None:
         """Close every connection; the last one copies the write-ahead log back."""
         await self._checkpoints.close()
+        await asyncio.gather(*self._abandoned, return_exceptions=True)
         for connection in reversed(self._connections):
             await connection.close()
         await self._engine.dispose()

@@ -30,6 +30,10 @@ _LOOK_UP = (
     "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset > ?"
     " ORDER BY commit_offset LIMIT ?"
 )
+_LOOK_UP_NEWEST = (
+    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset < ?"
+    " ORDER BY commit_offset DESC LIMIT ?"
+)
 _FOLLOW = (
     "SELECT commit_offset, unique_key, properties FROM messages WHERE commit_offset >= ?"
     " ORDER BY commit_offset LIMIT ?"
@@ -91,16 +95,40 @@ class MessageKeys(Chore):
 
         def bears(record: StoredMessage) -> bool:
             is_here = queue_keys is None or record.queue_key in queue_keys
-            return is_here and key in decode_properties(record.properties).get(KEYS, "").split()
+            return is_here and key in _keys_in(record.properties)
 
         return await self._find(key, bears, limit)
+
+    async def newest(
+        self, key: str, limit: int, is_wanted: Callable[[StoredMessage], bool]
+    ) -> list[StoredMessage]:
+        """The newest messages with this unique key or the key among their ``KEYS``, oldest first."""
+        await self._catch_up()
+
+        def bears(record: StoredMessage) -> bool:
+            is_its_key = key == record.unique_key or key in _keys_in(record.properties)
+            return is_its_key and is_wanted(record)
+
+        found: list[StoredMessage] = []
+        before = self.indexed_to
+        while len(found) < limit:
+            rows = await self._database.rows(_LOOK_UP_NEWEST, (key_hash(key), before, STEP))
+            some = await messages_at(self._database, [row[0] for row in rows])
+            found += [record for _, record in sorted(some.items(), reverse=True) if bears(record)]
+            if len(rows) < STEP:
+                break
+            before = rows[-1][0]
+        return found[:limit][::-1]
+
+    async def _catch_up(self) -> None:
+        end = self._writer.next_commit_offset
+        while self.indexed_to < end:
+            await self.follow()
 
     async def _find(
         self, key: str, bears: Callable[[StoredMessage], bool], limit: int
     ) -> list[StoredMessage]:
-        end = self._writer.next_commit_offset
-        while self.indexed_to < end:
-            await self.follow()
+        await self._catch_up()
         found: list[StoredMessage] = []
         after = -1
         while len(found) < limit:
@@ -115,7 +143,11 @@ class MessageKeys(Chore):
 
 def keys_of(unique_key: str, properties: str) -> set[int]:
     """The hashes under which a message is indexed."""
-    return {key_hash(key) for key in (unique_key, *decode_properties(properties).get(KEYS, "").split())}
+    return {key_hash(key) for key in (unique_key, *_keys_in(properties))}
+
+
+def _keys_in(properties: str) -> list[str]:
+    return decode_properties(properties).get(KEYS, "").split()
 
 
 def key_hash(key: str) -> int:

@@ -15,6 +15,19 @@ SCAN = 10_000
 _SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
 
 
+_RUN = """
+WITH sizes AS (
+ SELECT queue_offset, length(body) AS size FROM messages
+ WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks} ORDER BY queue_offset LIMIT ?4
+), sums AS (
+ SELECT queue_offset, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
+ FROM sizes WINDOW so_far AS (ORDER BY queue_offset)
+), cut AS (SELECT min(queue_offset) AS cut FROM sums WHERE bytes > ?5 AND number > 1)
+SELECT messages.*, cut FROM cut CROSS JOIN messages
+WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < coalesce(cut, ?3){marks}
+ORDER BY queue_offset LIMIT ?4"""
+
+
 class Span(NamedTuple):
     """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all."""
 
@@ -46,3 +59,22 @@ async def messages_in(database: Database, spans: Collection[Span], limit: int) -
         return []
     rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
     return [StoredMessage._make(row) for row in rows]
+
+
+async def run_of_messages(
+    database: Database, span: Span, limit: int, max_bytes: int
+) -> tuple[list[StoredMessage], int]:
+    """Up to ``limit`` messages of the span, and the offset that follows what was looked through.
+
+    Their bodies have no more than ``max_bytes``, unless the first alone has.
+    """
+    queue, start, end, hashes = span
+    marks = f" AND tag_hash IN ({','.join(f'?{6 + n}' for n in range(len(hashes)))})" if hashes else ""
+    rows = await database.rows(_RUN.format(marks=marks), (queue.key, start, end, limit, max_bytes, *hashes))
+    if not rows:
+        return [], end
+    messages = [StoredMessage._make(row[:-1]) for row in rows]
+    cut: int | None = rows[0][-1]
+    if cut is None:
+        cut = messages[-1].queue_offset + 1 if len(rows) == limit else end
+    return messages, cut

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from tests.bench import files, herd, http_sends, lateness, moves, pending, reports, sends, start
+from tests.bench import files, herd, http_sends, lateness, moves, pending, remoting, reports, sends, start
 from tests.bench.figures import Figure
 
 
@@ -21,6 +21,11 @@ BENCHES = {
     "start": Bench("Start of an empty broker", start.measure),
     "sends": Bench("Acknowledged sends, straight to the broker", sends.measure),
     "http": Bench("Acknowledged sends, through HTTP", http_sends.measure),
+    "remoting": Bench("Acknowledged sends, through remoting", remoting.sends),
+    "pulls": Bench("Pulls through remoting", remoting.pulls),
+    "push": Bench("From send to push through remoting", remoting.latency),
+    "wire-lateness": Bench("Lateness over the wire (floor: a bare loop)", remoting.lateness),
+    "idle": Bench("Idle connections", remoting.idle),
     "lateness": Bench("Lateness seen by a waiting consumer (floor: a bare loop)", lateness.measure),
     "herd": Bench("Herd: all due at one instant", herd.measure),
     "moves": Bench("Clock moves and resets", moves.measure),

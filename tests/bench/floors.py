@@ -4,7 +4,7 @@ import asyncio
 import os
 import sys
 from asyncio.subprocess import PIPE
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -35,24 +35,28 @@ class FileLog:
     def __init__(self, path: Path) -> None:
         self._file = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_APPEND)
         self._thread = ThreadPoolExecutor(1)
-        self._waiting: list[tuple[bytes, asyncio.Future[None]]] = []
+        self._waiting: list[tuple[bytes, Callable[[], object]]] = []
         self._writing: asyncio.Task[None] | None = None
 
     async def append(self, record: bytes) -> None:
         """Store the record, together with those that arrived while the disk was busy."""
         done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-        self._waiting.append((record, done))
+        self.append_then(record, lambda: done.set_result(None))
+        await done
+
+    def append_then(self, record: bytes, act: Callable[[], object]) -> None:
+        """The same, and ``act`` is called when the record is stored."""
+        self._waiting.append((record, act))
         if self._writing is None:
             self._writing = asyncio.create_task(self._write())
-        await done
 
     async def _write(self) -> None:
         loop = asyncio.get_running_loop()
         while self._waiting:
             batch, self._waiting = self._waiting, []
             await loop.run_in_executor(self._thread, self._store, b"".join(record for record, _ in batch))
-            for _, done in batch:
-                done.set_result(None)
+            for _, act in batch:
+                act()
             await asyncio.sleep(0)  # those who were answered send again
         self._writing = None
 
@@ -90,10 +94,10 @@ async def bare_process(data: Path) -> Bare:
 
 
 @asynccontextmanager
-async def empty_server() -> AsyncIterator[str]:
-    """The address of an HTTP server in a process of its own whose one handler does nothing."""
+async def server(name: str, *arguments: str) -> AsyncIterator[str]:
+    """What the server of this module says first, which is where it listens; in a process of its own."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "tests.bench.empty_server"), env=clean_environment(), stdout=PIPE
+        *(sys.executable, "-m", f"tests.bench.{name}", *arguments), env=clean_environment(), stdout=PIPE
     )
     assert process.stdout
     try:

@@ -5,7 +5,7 @@ from tempfile import TemporaryDirectory
 import msgspec
 
 from tests.bench.figures import Figure, at_least
-from tests.bench.floors import empty_server
+from tests.bench.floors import server
 from tests.bench.http_client import posts_per_second
 from tests.bench.load import BODY, TOPIC
 from tests.bench.progress import rounds
@@ -26,7 +26,7 @@ async def measure(quick: bool) -> list[Figure]:
         with TemporaryDirectory(prefix="mocketmq-bench-") as data:
             async with broker_process("--data", data) as broker:
                 await _load(broker.url, sends, seconds)
-        async with empty_server() as url:
+        async with server("empty_server") as url:
             await _load(url, floors, seconds)
     return [Figure(f"{n} in flight", "/s", sends[n], floors[n], AIM) for n in IN_FLIGHT]
 

@@ -1,7 +1,7 @@
-"""Which conformance point holds for which SDK: writes docs/aliyun-clients.md.
+"""Which conformance point holds for which SDK: makes docs/aliyun-clients.md.
 
 ``make test ARGS=tests/clients`` leaves its results behind, and ``python -m tests.clients.compatibility``
-makes the page of them.
+makes the page of them, and docs/compatibility.md of those of ``features``.
 """
 
 import importlib
@@ -9,6 +9,8 @@ import json
 import re
 import sys
 from pathlib import Path
+
+from tests.clients import features
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "aliyun-clients.md"
@@ -86,12 +88,12 @@ def save(results: Results) -> None:
 
 
 def main() -> str | None:
-    """Write the page; what is wrong otherwise."""
+    """Write the pages; what is wrong otherwise."""
     results: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     if {name: set(held) for name, held in results.items()} != tried():
         return "The last run was not one of all tests: make test ARGS=tests/clients"
     PAGE.write_text(page(results))
-    return None
+    return features.write()
 
 
 if __name__ == "__main__":

@@ -1,4 +1,4 @@
-"""The SDKs, a broker for all tests, and the record of which conformance point passed."""
+"""The SDKs, a broker for all tests, and the record of which conformance point and which feature passed."""
 
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
@@ -11,7 +11,7 @@ import pytest
 import pytest_asyncio
 
 from emulator.client import Client
-from tests.clients import compatibility, node_sdk
+from tests.clients import compatibility, features, node_sdk
 from tests.clients.compatibility import Results
 from tests.clients.node_sdk import NodeSdk, open_node_sdk
 from tests.clients.python_sdk import open_python_sdk
@@ -22,6 +22,7 @@ POLLS_S = 10.0
 """Real seconds in which a poll arrives at the broker."""
 
 RESULTS = pytest.StashKey[Results]()
+FEATURES = pytest.StashKey[features.Results]()
 
 Open = Callable[[Account], AbstractAsyncContextManager[Sdk]]
 OpenNode = Callable[[Account], AbstractAsyncContextManager[NodeSdk]]
@@ -106,13 +107,26 @@ def topic() -> str:
 def pytest_configure(config: pytest.Config) -> None:
     """Tests say which conformance point they are about, and for which SDK if they are about one only."""
     config.addinivalue_line("markers", "point(name, sdk): a conformance point for docs/aliyun-clients.md")
-    config.stash[RESULTS] = {}
+    config.addinivalue_line("markers", "feature(row, *clients): a feature for docs/compatibility.md")
+    config.stash[RESULTS], config.stash[FEATURES] = {}, {}
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Marks must name rows and columns of the page."""
+    for mark in item.iter_markers("feature"):
+        if wrong := features.misuse(mark):
+            raise pytest.UsageError(f"{item.nodeid}: {wrong}")
 
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
     """A point is held if each of its tests passes. Nothing is known of one that was skipped."""
     report = yield
+    known = report.failed or (report.when == "call" and not report.skipped)
+    for feature in item.iter_markers("feature") if known else ():
+        for client in features.clients_of(feature, item):
+            held = item.config.stash[FEATURES].setdefault(client, {})
+            held[feature.args[0]] = held.get(feature.args[0], True) and report.passed
     mark = item.get_closest_marker("point")
     if mark and (report.failed or report.when == "call"):
         sdk = mark.kwargs.get("sdk") or item.callspec.params["open_sdk"]  # type: ignore[attr-defined]
@@ -124,3 +138,4 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave the results for ``python -m tests.clients.compatibility``."""
     compatibility.save(session.config.stash[RESULTS])
+    features.save(session.config.stash[FEATURES])

@@ -1,21 +1,113 @@
-"""What is written down about the SDKs is up to date."""
+"""What is written down about clients is up to date."""
 
 import json
+import re
+from pathlib import Path
+from types import SimpleNamespace
+from typing import cast
 
-from tests.clients import compatibility
+import pytest
+
+from emulator.remoting.codes import RequestCode
+from tests.clients import compatibility, features, upstream_codes
 from tests.clients.node_sdk import FOLDER
+
+HOW = "make test ARGS=tests/clients && python -m tests.clients.compatibility"
 
 
 def test_the_page_lists_the_points_and_sdks_of_the_tests() -> None:
     all_held = {name: dict.fromkeys(sdks, True) for name, sdks in compatibility.tried().items()}
     shown = compatibility.PAGE.read_text().replace("**no**", "yes")
-    assert shown == compatibility.page(all_held), (
-        "make test ARGS=tests/clients && python -m tests.clients.compatibility"
-    )
+    assert shown == compatibility.page(all_held), HOW
 
 
 def test_every_point_belongs_to_one_section() -> None:
     assert sum(map(len, compatibility.points().values())) == len(compatibility.tried())
+
+
+def test_the_page_lists_the_features_and_clients_of_the_tests_and_the_codes_that_are_answered() -> None:
+    all_held = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
+    shown = features.PAGE.read_text().replace("**no**", "yes")
+    assert shown == features.page(all_held), f"make interop && {HOW}"
+
+
+def test_every_feature_is_tried_with_a_client() -> None:
+    rows = {name for names in features.FEATURES.values() for name in names}
+    assert set().union(*features.tried().values()) == rows
+
+
+def test_a_feature_that_failed_and_one_that_was_not_tried_are_shown() -> None:
+    results = {"node": {"Batches": False, "Send and wait": True}, "python": {"Batches": True}}
+    lines = features.page(results).splitlines()
+    assert f"| | {features.CLIENTS['python']} 0.4.4 | {features.CLIENTS['node']} 3.12.0 |" in lines
+    assert {"| Batches | yes | **no** |", "| Send and wait | – | yes |", "| Send oneway | – | – |"} <= set(
+        lines
+    )
+
+
+def test_codes_are_called_as_upstream_calls_them() -> None:
+    ours = {int(code): code.name for code in RequestCode}
+    assert {code: upstream_codes.NAMES[code] for code in ours if code in upstream_codes.NAMES} == {
+        code: name
+        for code, name in ours.items()
+        if code != RequestCode.LITE_PULL_MESSAGE  # of 5.x
+    }
+
+
+def test_the_table_of_codes_tells_families_from_what_is_not_answered() -> None:
+    lines = features.codes().splitlines()
+    assert "| 105 | GET_ROUTEINFO_BY_TOPIC | The name server |" in lines
+    assert "| 40 | NOTIFY_CONSUMER_IDS_CHANGED | sent by the broker |" in lines
+    assert "| 103 | REGISTER_BROKER | – |" in lines
+
+
+@pytest.mark.parametrize(
+    ("args", "wrong"),
+    [
+        (("Batches", "node"), None),
+        (("Batches", "node", "go"), None),
+        (("Batch", "node"), "'Batch' is no row of FEATURES in tests.clients.features"),
+        (
+            ("Batches",),
+            r"the mark of 'Batches' names the clients \[\]; allowed: one or more of \['java-4.9', ",
+        ),
+        (("Batches", "nodejs"), r"names the clients \['nodejs'\]; allowed: "),
+    ],
+)
+def test_marks_that_name_no_row_or_no_client_are_refused(args: tuple[str, ...], wrong: str | None) -> None:
+    told = features.misuse(pytest.mark.feature(*args).mark)
+    assert told is wrong is None or re.search(wrong or "$^", told or "")
+
+
+def test_a_run_counts_for_its_client_or_for_all_that_the_mark_names() -> None:
+    mark = pytest.mark.feature("Batches", "node", "go").mark
+    of_one = SimpleNamespace(callspec=SimpleNamespace(params={"client": "go"}))
+    of_all = SimpleNamespace(callspec=SimpleNamespace(params={"other": "go"}))
+    assert features.clients_of(mark, cast(pytest.Item, of_one)) == ["go"]
+    assert features.clients_of(mark, cast(pytest.Item, of_all)) == ["node", "go"]
+    assert features.clients_of(mark, cast(pytest.Item, SimpleNamespace())) == ["node", "go"]
+
+
+def test_results_of_other_clients_are_kept(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(features, "SAVED", tmp_path / "build" / "saved.json")
+    features.save({})
+    assert not features.SAVED.exists()
+    features.save({"go": {"Batches": True, "Send oneway": True}, "node": {"Batches": True}})
+    features.save({"go": {"Batches": False}})
+    assert features.saved() == {"go": {"Batches": False}, "node": {"Batches": True}}
+
+
+def test_the_page_is_not_written_from_a_part_of_the_tests(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(features, "SAVED", tmp_path / "saved.json")
+    monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
+    results = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
+    features.save(results | {"node": {"Batches": True}})
+    assert features.write() == "The last run was not one of all tests of node: make test, make interop"
+    features.save(results)
+    assert features.write() is None
+    assert features.PAGE.read_text() == features.page(results)
 
 
 def test_the_node_lock_holds_what_is_asked_for_and_names_no_place() -> None:

@@ -4,6 +4,7 @@ import asyncio
 import re
 from collections.abc import AsyncIterator
 from email.utils import formatdate
+from functools import partial
 from typing import Any
 from urllib.parse import urlencode
 
@@ -311,10 +312,11 @@ async def test_a_port_that_is_taken_leaves_the_other_one_free(aliyun: Aliyun) ->
     await web.TCPSite(probe, "127.0.0.1", 0).start()
     free = probe.addresses[0][1]
     await probe.cleanup()
+    settings = partial(Settings, data=":memory:", remoting=False)
     with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{taken} for HTTP"):
-        async with running_emulator(Settings(data=":memory:", http_port=free, aliyun_port=taken)):
+        async with running_emulator(settings(http_port=free, aliyun_port=taken)):
             pass
-    async with running_emulator(Settings(data=":memory:", http_port=free)) as emulator:
+    async with running_emulator(settings(http_port=free)) as emulator:
         assert emulator.url.endswith(f":{free}")
 
 

@@ -65,7 +65,7 @@ async def test_a_stop_leaves_no_task_and_no_write_ahead_log(tmp_path: Path) -> N
 
 
 async def test_background_tasks_run_until_the_end(tmp_path: Path) -> None:
-    async with running_emulator(Settings(data=str(tmp_path), http_port=0)) as emulator:
+    async with running_emulator(Settings(data=str(tmp_path), http_port=0, remoting=False)) as emulator:
         assert {task.get_name() for task in emulator.tasks} >= {"writer", "timer"}
         assert not any(task.done() for task in emulator.tasks)
     assert all(task.done() for task in emulator.tasks)

@@ -412,6 +412,7 @@ async def test_attempts_are_counted_across_restarts(tmp_path: Path) -> None:
 
 async def test_pulling_waits_reads_and_moves_nothing() -> None:
     async with running_broker() as broker:
+        await broker.topics.ensure(TOPIC, 4)
         waiting = asyncio.create_task(broker.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=20))
         await send(broker, "elsewhere", topic="other")
         await send(broker, "0", queue=0)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from emulator.errors import IllegalMessageError
+from emulator.errors import InvalidArgumentError
 from emulator.message import (
     DELAY,
     REAL_QID,
@@ -129,7 +129,7 @@ async def test_zero_and_less_is_no_delay(level: str) -> None:
 async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
     async with running_broker() as broker:
         before = broker.writer.next_commit_offset
-        with pytest.raises(IllegalMessageError, match=r"DELAY is 'abc'; allowed: .*1 to 18") as refused:
+        with pytest.raises(InvalidArgumentError, match=r'string: "abc"; property DELAY .*1 to 18') as refused:
             await send(broker, level="abc")
         assert refused.value.field == "delay_level"
         assert broker.writer.next_commit_offset == before
@@ -138,7 +138,7 @@ async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
 async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
     async with running_broker() as broker:
         good, bad = Message(TOPIC, b"good", {DELAY: "1"}), Message(TOPIC, b"bad", {DELAY: "x"})
-        with pytest.raises(IllegalMessageError):
+        with pytest.raises(InvalidArgumentError):
             await broker.send_batch([good, bad])
         assert broker.pending.count == 0
         await broker.send_batch([good, Message(TOPIC, b"at once")])

@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.broker.topics import Topic
 from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from emulator.message import FORBIDDEN_TOPICS, SCHEDULE_TOPIC
 from emulator.settings import GroupDeclaration, TopicDeclaration
@@ -60,6 +61,33 @@ async def test_a_topic_whose_maker_went_away_can_be_used() -> None:
         await asyncio.gather(maker, other, return_exceptions=True)
         await send(broker, "after")
         assert bodies(await visible(broker))[-1:] == ["after"]
+
+
+async def test_senders_go_on_in_the_order_in_which_they_came_also_while_the_topic_is_made() -> None:
+    async with running_broker() as broker:
+        went_on: list[int] = []
+
+        async def sender(number: int) -> None:
+            await broker.topics.for_send(TOPIC)
+            went_on.append(number)
+
+        senders: list[asyncio.Task[None]] = []
+        while len(went_on) < 10:  # some come before the topic is there, and some after
+            senders.append(asyncio.create_task(sender(len(senders))))
+            await asyncio.sleep(0)
+        await asyncio.gather(*senders)
+        assert went_on == list(range(len(senders)))
+
+
+async def test_a_sender_that_goes_away_holds_up_no_other() -> None:
+    async with running_broker() as broker:
+        senders = [asyncio.create_task(broker.topics.for_send(TOPIC)) for _ in range(9)]
+        await asyncio.sleep(0)
+        for number in (0, 3, 8):
+            senders[number].cancel()
+        done = await asyncio.gather(*senders, return_exceptions=True)
+        assert {type(one) for one in done} == {Topic, asyncio.CancelledError}
+        assert sum(isinstance(one, Topic) for one in done) == 6
 
 
 async def test_with_automatic_creation_off_a_topic_must_exist() -> None:

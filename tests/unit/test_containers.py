@@ -7,6 +7,9 @@ from typing import Any
 import pytest
 import yaml
 
+from emulator.remoting.server import VIP_OFFSET
+from emulator.settings import Settings
+
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
 SERVICES: dict[str, dict[str, Any]] = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"]
@@ -28,6 +31,17 @@ def test_the_emulator_is_built_and_started_unless_more_is_asked_for() -> None:
         assert SERVICES[name]["profiles"] == ["report"]
         assert SERVICES[name]["build"] == {"context": ".", "target": "report"}
         assert SERVICES[name]["image"] != SERVICES["emulator"]["image"]
+
+
+def test_every_port_of_the_defaults_is_exposed_and_published_by_its_number() -> None:
+    settings = Settings()
+    ports = {
+        *(settings.http_port, settings.namesrv_port),
+        *(settings.broker_port, settings.broker_port + VIP_OFFSET),
+    }
+    (exposed,) = re.findall(r"^EXPOSE (.+)$", STAGES["emulator"], re.MULTILINE)
+    assert set(map(int, exposed.split())) == ports
+    assert set(SERVICES["emulator"]["ports"]) == {f"{port}:{port}" for port in ports}
 
 
 @pytest.mark.parametrize("stage", ["build", "emulator"])

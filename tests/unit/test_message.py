@@ -10,6 +10,7 @@ from emulator.message import (
     TAGS,
     UNIQ_KEY,
     Message,
+    at_host,
     check_group_name,
     check_topic_name,
     commit_offset_of,
@@ -132,6 +133,13 @@ def test_offset_ids_are_address_port_and_commit_offset(host: str, offset: int, m
 )
 def test_other_ids_have_no_offset(other: str) -> None:
     assert commit_offset_of(other) is None
+    assert at_host(other, "10.1.2.3:1234") == other
+
+
+def test_an_id_is_shown_with_the_address_that_a_client_knows() -> None:
+    message_id = offset_message_id("127.0.0.1:10911", 77)
+    assert at_host(message_id, "10.1.2.3:1234") == "0A010203000004D2000000000000004D"
+    assert at_host(message_id.lower(), "127.0.0.1:10911") == message_id
 
 
 @pytest.mark.parametrize(

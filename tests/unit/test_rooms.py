@@ -19,6 +19,7 @@ ROOMS = {
     "broker": {"emulator.broker"},
     "http": {f"emulator.http_api.{name}" for name in ("door", "fields", "invalid", "problem", "request")},
     "json": {"emulator.http_api"},  # the rest of it
+    "remoting": {"emulator.remoting"},
     "compat": {"compat"},
     "client": {"emulator.client"},
     "demo": {"emulator.demo"},
@@ -35,12 +36,13 @@ KNOWS = {
     "broker": "ground store schedule",
     "http": "ground store schedule broker",
     "json": "ground store schedule broker http",
+    "remoting": "ground store schedule broker",
     "compat": "ground store schedule broker http",
     "client": "ground",
     "demo": "ground schedule client",
     "spark": "ground store schedule broker http compat",
-    "app": "ground store schedule broker http json compat",
-    "cli": "ground store schedule broker http json compat client demo spark app",
+    "app": "ground store schedule broker http json remoting compat",
+    "cli": "ground store schedule broker http json remoting compat client demo spark app",
 }
 
 MODULES = {
@@ -103,6 +105,7 @@ def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
         ("emulator.broker.broker", "from compat.delayed_file import Entry", ["compat.delayed_file"]),
         ("emulator.http_api.server", "if TYPE_CHECKING:\n    import compat", ["compat"]),
         ("emulator.http_api.door", "from emulator.http_api import server", ["emulator.http_api.server"]),
+        ("emulator.remoting.server", "import emulator.http_api.door", ["emulator.http_api.door"]),
         ("compat.dongwo", "from emulator.http_api.route import Route", ["emulator.http_api.route"]),
         ("compat.dongwo", "import emulator.app, emulator.errors", ["emulator.app"]),
         ("emulator.app", "import compat.dongwo, aiohttp, emulator", []),

@@ -27,11 +27,12 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings == Settings()
     assert settings.data == "mocketmq-data"
     assert settings.http_port == 9877
+    assert (settings.remoting, settings.namesrv_port, settings.broker_port) == (True, 9876, 10911)
     assert settings.max_message_bytes == 4_194_304
     assert settings.max_wait_us == 30_000_000
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
-    assert (settings.port, settings.token) == (None, None)
+    assert (settings.port, settings.token, settings.advertise) == (None, None, None)
     assert (settings.aliyun_port, settings.access_keys, settings.namesrv_address) == (None, None, None)
     assert settings.aliyun_invisible_us == 5 * MINUTE_US
     assert settings.aliyun_ordered_invisible_us == MINUTE_US
@@ -87,6 +88,13 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("access_keys", "a:b, c:d:e==", "access_keys", {"a": "b", "c": "d:e=="}),
         ("namesrv_address", "names.test:9876", "namesrv_address", "names.test:9876"),
         ("namesrv_address", "[::1]:9876", "namesrv_address", "[::1]:9876"),
+        ("remoting", "false", "remoting", False),
+        ("namesrv_port", "65535", "namesrv_port", 65_535),
+        ("broker_port", "0", "broker_port", 0),
+        ("advertise", "10.0.0.7", "advertise", "10.0.0.7"),
+        ("advertise", "broker.test:1234", "advertise", "broker.test:1234"),
+        ("advertise", "[::1]", "advertise", "[::1]"),
+        ("advertise", "[::1]:1234", "advertise", "[::1]:1234"),
         ("aliyun_invisible", "1ms", "aliyun_invisible_us", 1_000),
         ("aliyun_ordered_invisible", "12h", "aliyun_ordered_invisible_us", 720 * MINUTE_US),
     ],
@@ -113,7 +121,8 @@ def test_native_values_of_file_and_flags_are_understood(config: Path) -> None:
 
 
 def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
-    assert load_settings({"port": 0}, {}).http_port == 0
+    settings = load_settings({"port": 0}, {})
+    assert (settings.http_port, settings.namesrv_port, settings.broker_port) == (0, 0, 0)
     assert load_settings({"port": "0"}, {"MOCKETMQ_HTTP_PORT": "1234"}).http_port == 1234
 
 
@@ -156,6 +165,13 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("namesrv_address", "names.test", "host:port"),
         ("namesrv_address", "a:1;b:2", "host:port"),
         ("namesrv_address", "::1:9876", "host:port"),
+        ("remoting", "off", "true or false"),
+        ("namesrv_port", "65536", "0 to 65535"),
+        ("broker_port", "off", "0 to 65535"),
+        ("advertise", "::1", "host or host:port"),
+        ("advertise", "a:b", "host or host:port"),
+        ("advertise", "a:1,b:2", "host or host:port"),
+        ("advertise", "", "host or host:port"),
     ],
 )
 def test_a_wrong_value_is_refused_with_field_value_allowed_and_source(
@@ -296,6 +312,7 @@ def test_options_offer_every_setting_but_the_declarations() -> None:
     max_wait = next(option for option in offered if option.name == "max_wait")
     assert (max_wait.flag, max_wait.default, max_wait.is_bool) == ("--max-wait", "30s", False)
     assert {option.flag for option in offered if option.is_bool} == {
+        "--remoting",
         "--auto-create-topics",
         "--auto-create-groups",
     }

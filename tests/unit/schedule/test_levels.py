@@ -3,7 +3,7 @@
 import pytest
 
 from emulator.clock import US_PER_S
-from emulator.errors import IllegalMessageError, SettingError
+from emulator.errors import InvalidArgumentError, SettingError
 from emulator.message import DELAY
 from emulator.schedule.levels import LevelTable
 from emulator.settings import Settings
@@ -124,7 +124,10 @@ def test_no_property_is_no_delay() -> None:
     ],
 )
 def test_what_is_no_number_is_refused_with_the_limits(text: str) -> None:
-    with pytest.raises(IllegalMessageError, match="1 to 18") as refused:
+    with pytest.raises(InvalidArgumentError, match="1 to 18") as refused:
         DEFAULT.level_of({DELAY: text})
     assert refused.value.field == "delay_level"
+    assert str(refused.value).startswith(
+        f'java.lang.NumberFormatException: For input string: "{text[:40]}"; '
+    )
     assert len(str(refused.value)) < 200

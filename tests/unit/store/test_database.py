@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import StoreUnavailableError, StoreUnreadableError
-from emulator.store.database import FILE_NAME, MEMORY, Database
+from emulator.store.database import FILE_NAME, MEMORY, READERS, Database
 from emulator.store.tables import HEAD_REVISION
 
 SLOW = (
@@ -120,6 +120,18 @@ async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_i
     for _ in range(4):
         assert await database.rows("SELECT * FROM counters") == [("a", 1)]
     await database.close()
+
+
+async def test_a_read_that_had_not_begun_goes_with_its_reader(tmp_path: Path) -> None:
+    database = await Database.open(str(tmp_path), "full")
+    readings = [asyncio.create_task(database.rows(SLOW)) for _ in range(20)]
+    await asyncio.wait(readings, timeout=0.01)
+    for reading in readings:
+        reading.cancel()
+    await asyncio.wait(readings)
+    assert 0 < len(database._abandoned) <= READERS
+    await database.close()  # waits for them
+    assert not database._abandoned
 
 
 async def test_a_bad_statement_is_an_error_of_the_store(tmp_path: Path) -> None:

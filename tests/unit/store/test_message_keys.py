@@ -32,12 +32,27 @@ async def test_a_look_up_catches_up_over_many_steps(monkeypatch: pytest.MonkeyPa
         assert bodies(await broker.lives.by_key("all", limit=25)) == [str(n) for n in range(25)]
 
 
+async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(message_keys, "STEP", 10)
+    async with running_broker() as broker:
+        await broker.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
+        newest = keys_of_broker(broker).newest
+        assert bodies(await newest("all", 25, lambda _: True)) == [str(n) for n in range(80, 105)]
+        assert bodies(await newest("all", 3, lambda one: one.body < b"2")) == ["102", "103", "104"]
+        assert len(await newest("all", 1_000, lambda _: True)) == 105
+        assert await newest("none", 9, lambda _: True) == []
+
+
 async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "key_hash", lambda _key: 7)
     async with running_broker() as broker:
         sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
         for n in range(5):
             assert await broker.lives.by_key(f"k{n}", limit=1) == [sent[n]]
+            for key in (f"k{n}", sent[n].unique_key):
+                assert await keys_of_broker(broker).newest(key, 9, lambda _: True) == [sent[n]]
             assert await broker.lives.records(sent[n].unique_key) == [sent[n]]
 
 

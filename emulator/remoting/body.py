@@ -1,0 +1,45 @@
+"""Reading the JSON bodies of requests, as leniently as upstream does (sheet 2.0)."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any
+
+from emulator.errors import InvalidArgumentError
+from emulator.remoting import fastjson
+
+Object = Mapping[str, Any]
+
+
+def object_of(content: bytes) -> Object:
+    """The body, which must be an object; nothing is an empty one. Raises InvalidArgumentError, as others."""
+    body = fastjson.loads(content) if content else {}
+    if not isinstance(body, Mapping):
+        raise InvalidArgumentError("body", body, "a JSON object")
+    return body
+
+
+def objects_in(body: Object, name: str) -> Iterator[Object]:
+    """The objects of a list that may be missing."""
+    found = body.get(name) or ()
+    if not isinstance(found, list | tuple):
+        raise InvalidArgumentError(name, found, "a list of JSON objects")
+    for one in found:
+        if not isinstance(one, Mapping):
+            raise InvalidArgumentError(name, one, "a list of JSON objects")
+        yield one
+
+
+def text_in(body: Object, name: str) -> str:
+    """Text that must be there."""
+    value = body.get(name)
+    if not isinstance(value, str) or not value:
+        raise InvalidArgumentError(name, value, "text that is not empty")
+    return value
+
+
+def whole_in(body: Object, name: str) -> int:
+    """A whole number, 0 if it is missing. C++ clients write long ones as text."""
+    value = body.get(name) or 0
+    try:
+        return int(value)
+    except (TypeError, ValueError):
+        raise InvalidArgumentError(name, value, "a whole number") from None

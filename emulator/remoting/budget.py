@@ -1,0 +1,96 @@
+"""The memory that all connections may take together, and whose turn it is when that is spent."""
+
+import asyncio
+from typing import Final, Protocol
+
+MAX_HELD_BYTES: Final = 64 << 20
+"""Of frames that have not come in whole, and of requests in work."""
+FREE_BYTES: Final = 16 << 10
+"""What each connection may hold however little is left, so that small requests go on."""
+TURN_S: Final = 2.0
+"""Real seconds in which a frame for which others wait must come in."""
+
+
+class Holder(Protocol):
+    """A connection: the bytes that it holds, and how many frames have come in by it."""
+
+    held: int
+    frames: int
+
+    @property
+    def incomplete(self) -> int:
+        """Bytes of the frame that has not come in whole."""
+
+    @property
+    def lacking(self) -> int:
+        """Bytes that complete it."""
+
+    def regulate(self) -> None:
+        """Read on, or no longer, as is now right."""
+
+    def abort(self, why: str) -> None:
+        """Cut the client off."""
+
+
+class Budget:
+    """Counts what connections hold. When it is spent, large frames come in one after another.
+
+    Requests in work end by themselves, but frames only if they are read on, so one of those that wait always
+    has its turn, that which lacks least first. Together they hold no more than the limit, that one frame,
+    and ``FREE_BYTES`` for each.
+    """
+
+    def __init__(self, limit: int = MAX_HELD_BYTES) -> None:
+        self.held = 0
+        self._limit = limit
+        self._waiting: set[Holder] = set()
+        self._first: Holder | None = None
+        self._frames = 0  # of the first when its turn began
+        self._end: asyncio.TimerHandle | None = None
+
+    @property
+    def is_spent(self) -> bool:
+        """Whether no more should be held."""
+        return self.held >= self._limit
+
+    def change(self, holder: Holder, held: int) -> None:
+        """The connection now holds this much."""
+        was_spent = self.is_spent
+        self.held += held - holder.held
+        holder.held = held
+        if was_spent and not self.is_spent:
+            for waiting in list(self._waiting):
+                waiting.regulate()
+
+    def may_read(self, holder: Holder) -> bool:
+        """Whether the connection may hold more. If not, it is told when that changes."""
+        if not self._waiting and not self.is_spent:  # as a rule
+            return True
+        if not self.is_spent or holder.incomplete <= FREE_BYTES:
+            self.leave(holder)
+            return not self.is_spent or holder.held <= FREE_BYTES
+        self._waiting.add(holder)
+        if self._first is None or (self._first is holder and holder.frames > self._frames):
+            self._next(holder)
+        return self._first is holder
+
+    def leave(self, holder: Holder) -> None:
+        """The connection does not wait any more."""
+        self._waiting.discard(holder)
+        if self._first is holder:
+            self._next(holder)
+
+    def _next(self, asking: Holder) -> None:
+        """Give somebody the turn."""
+        if self._end is not None:
+            self._end.cancel()
+            self._end = None
+        self._first = min(self._waiting, key=lambda holder: holder.lacking, default=None)
+        if self._first is not None:
+            self._frames = self._first.frames
+            self._end = asyncio.get_running_loop().call_later(TURN_S, self._out_of_time, self._first)
+            if self._first is not asking:
+                self._first.regulate()
+
+    def _out_of_time(self, holder: Holder) -> None:
+        holder.abort("others wait for the memory that its unfinished frame takes")

@@ -1,0 +1,43 @@
+"""Handlers: what a family of requests brings with it."""
+
+from collections.abc import Awaitable, Callable, Mapping
+from types import MappingProxyType
+from typing import Any, Generic, NamedTuple, TypeVar
+
+from emulator.broker.broker import Broker
+from emulator.remoting.channel import Channel
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.command import Command
+from emulator.settings import Settings
+
+Header = TypeVar("Header")
+
+
+class Call(NamedTuple, Generic[Header]):
+    """One request on its way through a handler."""
+
+    broker: Broker
+    settings: Settings
+    channel: Channel
+    command: Command
+    header: Header
+
+
+class Reply(NamedTuple):
+    """What a request is answered. Clients want every value of ``ext`` as text (sheet 12.1)."""
+
+    ext: Mapping[str, str] = MappingProxyType({})
+    body: bytes = b""
+    code: int = ResponseCode.SUCCESS
+    remark: str | None = None
+
+
+Handler = Callable[[Call[Any]], Awaitable[Reply]]
+"""Raises an EmulatorError for what is refused."""
+
+
+class Family(NamedTuple):
+    """Requests that belong together."""
+
+    name: str
+    handlers: Mapping[RequestCode, Handler]

@@ -1,0 +1,66 @@
+"""Looking messages up: 12 and 33 (sheet 2.8)."""
+
+from typing import Final
+
+from emulator.broker.pull import MAX_PULLED_BYTES
+from emulator.clock import US_PER_MS
+from emulator.errors import MessageNotFoundError
+from emulator.message import StoredMessage
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.errors import RemotingError
+from emulator.remoting.handler import Call, Family, Reply
+from emulator.remoting.headers import QueryMessage, ViewMessage
+from emulator.remoting.record import encode_record
+
+_MOST: Final = 64
+_MOST_OF_UNIQUE_KEY: Final = 32
+"""However many are asked for, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+
+
+async def query(call: Call[QueryMessage]) -> Reply:
+    """The newest messages that bear a key, as many as a pull would give, of everything stored before."""
+    header, broker = call.header, call.broker
+    limit = _MOST_OF_UNIQUE_KEY if header.unique_key_query else min(header.max_num, _MOST)
+    found: list[StoredMessage] = []
+    if limit > 0:
+        found = await broker.lives.query(
+            header.topic,
+            header.key,
+            limit,
+            broker.clock.from_wall(header.begin_timestamp * US_PER_MS),
+            broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1,
+        )
+    ext = {
+        "indexLastUpdateTimestamp": str(broker.writer.last_store_us // US_PER_MS),
+        "indexLastUpdatePhyoffset": str(broker.writer.next_commit_offset - 1),
+    }
+    if not found:
+        remark = "can not find message, maybe time range not correct"
+        return Reply(ext, code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+    records: list[bytes] = []
+    size = 0
+    for record in (_record(call, one) for one in reversed(found)):
+        size += len(record)
+        if records and size > MAX_PULLED_BYTES:
+            break
+        records.append(record)
+    return Reply(ext, b"".join(reversed(records)))
+
+
+async def view(call: Call[ViewMessage]) -> Reply:
+    """One record, whatever it waits for."""
+    try:
+        return Reply(body=_record(call, await call.broker.lives.at(call.header.offset)))
+    except MessageNotFoundError as error:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+
+
+def _record(call: Call[QueryMessage] | Call[ViewMessage], message: StoredMessage) -> bytes:
+    queue = call.broker.topics.queue(message.queue_key)
+    return encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
+
+
+LOOKUP: Final = Family(
+    "Looking messages up",
+    {RequestCode.QUERY_MESSAGE: query, RequestCode.VIEW_MESSAGE_BY_ID: view},
+)

@@ -1,0 +1,124 @@
+"""Clients and groups: 34, 35, 38 and 46."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from emulator.broker.clients import BROADCASTING, CLUSTERING, TAG, Consuming, Heartbeat, Subscription
+from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.errors import InvalidArgumentError, RefusedError
+from emulator.message import retry_topic
+from emulator.remoting.body import Object, object_of, objects_in, text_in, whole_in
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.errors import RemotingError
+from emulator.remoting.fastjson import dumps
+from emulator.remoting.handler import Call, Family, Reply
+from emulator.remoting.headers import ConsumerList, NoHeader, UnregisterClient
+
+_KINDS: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
+_MODELS: Final = (BROADCASTING, CLUSTERING)
+_STARTS: Final = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+"""By the numbers that C++ clients send for them (sheet 2.5)."""
+
+
+async def heartbeat(call: Call[NoHeader]) -> Reply:
+    """A client is there, before anything is waited for: the next request of its connection may rely on it."""
+    command = call.command
+    body = object_of(command.body)
+    beat = Heartbeat(
+        text_in(body, "clientID"),
+        command.language,
+        command.version,
+        [text_in(one, "groupName") for one in objects_in(body, "producerDataSet")],
+        list(map(_consuming, objects_in(body, "consumerDataSet"))),
+        is_brief=body.get("withoutSub") is True,
+    )
+    broker = call.broker
+    broker.clients.heartbeat(call.channel, beat)
+    for one in beat.consumers:
+        try:
+            group = await broker.groups.for_use(one.group)
+        except RefusedError:
+            continue  # as upstream: it is there, and is refused when it pulls
+        await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
+    return Reply()
+
+
+async def unregister(call: Call[UnregisterClient]) -> Reply:
+    """A client leaves its groups."""
+    header = call.header
+    call.broker.clients.leave(call.channel, header.producer_group, header.consumer_group)
+    return Reply()
+
+
+async def consumer_list(call: Call[ConsumerList]) -> Reply:
+    """The ids of a group's clients, by which each of them works out its queues."""
+    group = call.broker.clients.find(call.header.consumer_group)
+    if group is None:
+        raise RemotingError(
+            ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
+        )
+    return Reply(body=dumps({"consumerIdList": list(group.members.values())}))
+
+
+async def check_client_config(call: Call[NoHeader]) -> Reply:
+    """Whether the broker can filter as a client asks it to."""
+    wanted = object_of(call.command.body).get("subscriptionData")
+    if isinstance(wanted, Mapping):
+        check_kind(_kind(wanted))
+    return Reply()
+
+
+def check_kind(kind: str) -> None:
+    """Raise RemotingError unless messages can be filtered by expressions of this kind."""
+    if kind != TAG:
+        raise RemotingError(
+            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}"
+        )
+
+
+def _consuming(body: Object) -> Consuming:
+    return Consuming(
+        text_in(body, "groupName"),
+        _choice(body, "consumeType", _KINDS, "CONSUME_PASSIVELY"),
+        _choice(body, "messageModel", _MODELS, CLUSTERING),
+        _choice(body, "consumeFromWhere", _STARTS, _STARTS[0]),
+        list(map(_subscription, objects_in(body, "subscriptionDataSet"))),
+    )
+
+
+def _subscription(body: Object) -> Subscription:
+    expression, kind = str(body.get("subString") or "*"), _kind(body)
+    try:
+        tag_filter = TagFilter.parse(expression) if kind == TAG else EVERYTHING
+    except InvalidArgumentError:
+        tag_filter = EVERYTHING  # clients filter again
+    return Subscription(text_in(body, "topic"), expression, whole_in(body, "subVersion"), kind, tag_filter)
+
+
+def _kind(body: Object) -> str:
+    return str(body.get("expressionType") or TAG)
+
+
+def _choice(body: Object, name: str, choices: tuple[str, ...], default: str) -> str:
+    value = body.get(name)
+    if isinstance(value, int) and 0 <= value < len(choices):
+        return choices[value]
+    return str(value) if value else default
+
+
+MEMBERSHIP: Final = Family(
+    "Clients and groups",
+    {
+        RequestCode.HEART_BEAT: heartbeat,
+        RequestCode.UNREGISTER_CLIENT: unregister,
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
+        RequestCode.CHECK_CLIENT_CONFIG: check_client_config,
+    },
+)

@@ -1,0 +1,94 @@
+"""Pulling: 11 and 361 (sheet 2.3)."""
+
+from typing import Final
+
+from emulator.broker.broker import Broker
+from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.pull import MAX_PULLED_BYTES, Pulled, PullStatus
+from emulator.clock import US_PER_MS, US_PER_S
+from emulator.errors import InvalidArgumentError
+from emulator.message import RETRY_PREFIX
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.errors import RemotingError
+from emulator.remoting.handler import Call, Family, Reply
+from emulator.remoting.headers import PullMessage
+from emulator.remoting.membership import check_kind
+from emulator.remoting.record import encode_record
+
+_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+"""Bits of a pull's sysFlag."""
+
+_CODES: Final = {
+    PullStatus.FOUND: ResponseCode.SUCCESS,
+    PullStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    PullStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    PullStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    PullStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+async def pull(call: Call[PullMessage]) -> Reply:
+    """Messages of a queue from an offset on, when there are some."""
+    header, reader = call.header, call.broker.pull
+    group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+    await reader.admit(group, topic, queue_id)
+    tag_filter = _wanted(call.broker, header)
+    if header.sys_flag & _COMMIT_OFFSET:
+        await reader.report_offset(group, topic, queue_id, header.commit_offset, is_durable=False)
+    wait_ms = header.suspend_timeout_millis if header.sys_flag & _SUSPEND else 0
+    pulled = await reader.pull(
+        group,
+        topic,
+        queue_id,
+        header.queue_offset,
+        header.max_msg_nums,
+        wait_s=wait_ms * US_PER_MS / US_PER_S,
+        tag_filter=tag_filter,
+        max_bytes=header.max_msg_bytes or MAX_PULLED_BYTES,
+    )
+    host = call.channel.store_host
+    records = [encode_record(message, topic, queue_id, host) for message in pulled.messages]
+    ext = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(pulled.next_offset),
+        "minOffset": str(pulled.min_offset),
+        "maxOffset": str(pulled.max_offset),
+    }
+    return Reply(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
+
+
+def _code(pulled: Pulled, offset: int) -> ResponseCode:
+    if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
+        return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+    return _CODES[pulled.status]
+
+
+def _wanted(broker: Broker, header: PullMessage) -> TagFilter:
+    """What the pull says it wants, or else what its group's last heartbeat said.
+
+    Before the first heartbeat everything is: clients filter again, and a broker that was started anew must
+    not hold them up (sheet 12.2). So is before one that is as new as the pull: clients of 5.3 leave it out at
+    times, and would wait for the next for half a minute.
+    """
+    if header.sys_flag & _SUBSCRIPTION:
+        check_kind(header.expression_type or "TAG")
+        try:
+            return TagFilter.parse(header.subscription)
+        except InvalidArgumentError:
+            raise RemotingError(
+                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
+            ) from None
+    group = broker.clients.find(header.consumer_group)
+    if group is None or header.topic.startswith(RETRY_PREFIX):
+        return EVERYTHING
+    subscription = group.subscriptions.get(header.topic)
+    if subscription is None:
+        raise RemotingError(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"the consumer's subscription not exist, group: {header.consumer_group}, topic: {header.topic}",
+        )
+    check_kind(subscription.kind)
+    return subscription.tag_filter if subscription.version >= header.sub_version else EVERYTHING
+
+
+PULLING: Final = Family("Pulling", {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull})

@@ -1,0 +1,28 @@
+"""Retries: 36 (sheet 6.2)."""
+
+from typing import Final
+
+from emulator.errors import MessageNotFoundError
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.errors import RemotingError
+from emulator.remoting.handler import Call, Family, Reply
+from emulator.remoting.headers import SendBack
+
+KNOWS_MAX_RETRIES: Final = 121
+"""Clients from this version on (V3_4_9) say how often a message is retried."""
+
+
+async def send_back(call: Call[SendBack]) -> Reply:
+    """A consumer could not consume a message: it comes again later, or is a dead letter."""
+    header = call.header
+    says = call.command.version >= KNOWS_MAX_RETRIES
+    try:
+        await call.broker.pull.give_back(
+            header.group, header.offset, header.delay_level, header.max_reconsume_times if says else None
+        )
+    except MessageNotFoundError as error:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    return Reply()
+
+
+SEND_BACK: Final = Family("Retries", {RequestCode.CONSUMER_SEND_MSG_BACK: send_back})

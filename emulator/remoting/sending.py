@@ -1,0 +1,139 @@
+"""Producing: 10, 310 and 320 (sheet 2.2).
+
+Whether a request is a batch, its header says, not its code.
+"""
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final
+
+from emulator.broker.broker import Sent
+from emulator.clock import LATEST_US, US_PER_MS
+from emulator.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
+from emulator.message import CLUSTER, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT, Message, Template, at_host
+from emulator.remoting import identity
+from emulator.remoting.batch import BatchEntry, decode_batch
+from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.errors import RemotingError, code_of
+from emulator.remoting.handler import Call, Family, Reply
+from emulator.remoting.headers import SendMessage
+from emulator.remoting.record import decode_properties
+
+MAX_BATCH: Final = 16_384
+"""Messages. The answer has an id of each, and half a mebibyte is enough for a header."""
+
+_ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
+"""What every answer to a send says, also of a failure."""
+_V3_4_9: Final = 121
+"""The first version whose clients say how often a message may be retried."""
+_PREPARED_OR_ROLLED_BACK: Final = 0x4
+_KEPT_FLAGS: Final = 0x70B
+"""Of sysFlag: compressed, and how; several tags; committed. Others tell of what is not stored here."""
+_LATEST_MS: Final = LATEST_US // US_PER_MS
+
+
+async def send(call: Call[SendMessage]) -> Reply:
+    """Answers when the message, or every message of the batch, is durable."""
+    try:
+        if call.header.batch:
+            return _reply(call, await _send_batch(call))
+        return _reply(call, [await _send_one(call)])
+    except EmulatorError as error:
+        return Reply(_ALWAYS, code=code_of(error), remark=_remark(call, error))
+
+
+async def _send_one(call: Call[SendMessage]) -> Sent:
+    properties = decode_properties(call.header.properties)
+    if _is_transactional(call, properties):
+        host = call.channel.store_host.partition(":")[0]
+        raise RemotingError(
+            ResponseCode.NO_PERMISSION, f"the broker[{host}] sending transaction message is forbidden"
+        )
+    return await call.broker.send(_message(call, call.command.body, properties, call.header.flag))
+
+
+async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
+    size, allowed = len(call.command.body), call.broker.intake.max_message_bytes
+    if size > allowed:
+        raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
+    entries = decode_batch(call.command.body)
+    if len(entries) > MAX_BATCH:
+        raise IllegalMessageError("body", f"the batch has {len(entries)} messages; allowed: 1 to {MAX_BATCH}")
+    common = decode_properties(call.header.properties)
+    common.pop(UNIQ_KEY, None)  # the batch's own, by which the messages of 5.x clients would all be one
+    return await call.broker.send_together(_of_batch(call, entry, common) for entry in entries)
+
+
+def _of_batch(call: Call[SendMessage], entry: BatchEntry, common: dict[str, str]) -> Message:
+    properties = decode_properties(entry.properties) | common
+    if _is_transactional(call, properties):
+        raise IllegalMessageError("properties", "a message of a batch cannot be transactional")
+    return _message(call, entry.body, properties, entry.flag)
+
+
+def _is_transactional(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+    is_half = properties.get(TRAN_MSG, "").lower() == "true"
+    return is_half or bool(call.header.sys_flag & _PREPARED_OR_ROLLED_BACK)
+
+
+def _message(call: Call[SendMessage], body: bytes, properties: dict[str, str], flag: int) -> Message:
+    header = call.header
+    if not 0 <= header.born_timestamp <= _LATEST_MS:
+        raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
+    if header.reconsume_times < 0:
+        raise InvalidArgumentError("reconsumeTimes", header.reconsume_times, "0 or more")
+    properties.pop(WAIT, None)
+    properties.pop(POP_CK, None)
+    properties[CLUSTER] = identity.CLUSTER
+    return Message(
+        header.topic,
+        body,
+        properties,
+        header.queue_id,
+        flag,
+        header.sys_flag & _KEPT_FLAGS,
+        call.broker.clock.from_wall(header.born_timestamp * US_PER_MS),
+        _as_ipv4(call.channel.remote),
+        header.reconsume_times,
+        header.max_reconsume_times if call.command.version >= _V3_4_9 else None,
+        Template(header.default_topic, header.default_topic_queue_nums),
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _as_ipv4(remote: str) -> str:
+    """Records have room for no other address (sheet 3.1)."""
+    host, _, port = remote.rpartition(":")
+    return f"127.0.0.1:{port}" if ":" in host else remote
+
+
+def _reply(call: Call[SendMessage], sent: list[Sent]) -> Reply:
+    first, host = sent[0].reply, call.channel.store_host
+    ext = {
+        **_ALWAYS,
+        "msgId": ",".join([at_host(one.reply.offset_message_id, host) for one in sent]),
+        "queueId": str(first.queue_id),
+        "queueOffset": str(first.queue_offset),
+    }
+    if not call.header.batch:
+        ext["transactionId"] = sent[0].stored.unique_key
+    return Reply(ext)
+
+
+def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
+    """What is wrong, behind upstream's one sentence for bodies and properties."""
+    if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
+        return str(error)
+    limit = call.broker.intake.max_message_bytes
+    return (
+        "the message is illegal, maybe msg body or properties length not matched."
+        f" msg body length limit {limit}B, msg properties length limit 32KB. {error}"
+    )
+
+
+SENDING: Final = Family(
+    "Producing",
+    dict.fromkeys(
+        (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), send
+    ),
+)

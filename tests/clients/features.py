@@ -1,0 +1,182 @@
+"""Which feature works for which client of RocketMQ's own protocol: makes docs/compatibility.md.
+
+A test says what it shows by ``@pytest.mark.feature(row, *clients)``. Results are kept by client, so that runs
+of some clients add up to the page.
+"""
+
+import importlib
+import json
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.families import FAMILIES
+from emulator.remoting.identity import VERSION
+from tests.clients import upstream_codes
+from tests.clients.go import versions as go
+from tests.clients.java import versions as java
+
+HERE = Path(__file__).parent
+ROOT = HERE.parents[1]
+PAGE = ROOT / "docs" / "compatibility.md"
+SAVED = ROOT / "build" / "compatibility.json"
+
+CLIENTS = {
+    "java-4.9": "Java `rocketmq-client`",
+    "java-5.3": "Java `rocketmq-client`",
+    "ons-java": "Java `ons-client`",
+    "python": "Python `rocketmq`, C++",
+    "node": "Node `ali-ons`",
+    "go": "Go `rocketmq-client-go`",
+}
+"""Names for users; the versions are those that the locks of each language pin."""
+
+FEATURES = {
+    "Producing": [
+        "Send and wait",
+        "Send with a callback",
+        "Send oneway",
+        "Batches",
+        "Queues chosen by key or selector",
+        "Large bodies, compressed",
+        "A topic that does not exist yet",
+        "Tags, keys and properties",
+    ],
+    "Delaying": [
+        "Delay levels",
+        "All 18 levels, to the millisecond",
+        "`__STARTDELIVERTIME`",
+        "Timers: `TIMER_DELAY_SEC`, `TIMER_DELAY_MS`, `TIMER_DELIVER_MS`",
+    ],
+    "Consuming": [
+        "Push consumer",
+        "Push consumer, in order",
+        "Push consumer, broadcasting",
+        "Pull consumer",
+        "Lite pull consumer",
+        "Tag filters",
+        "Consume from first, last or a time",
+        "Queues are shared by the members of a group",
+        "Offsets survive a restart of the consumer",
+        "Failed messages are retried",
+        "Dead letters after 16 retries",
+        "Offsets are reset",
+        "Messages found by key and by id",
+    ],
+    "Around": [
+        "Namespace",
+        "Access keys are accepted",
+        "The address is discovered over HTTP",
+        "To and from the JSON API",
+    ],
+}
+
+Results = dict[str, dict[str, bool]]
+"""For each client the features that it was tried with, and whether they held."""
+
+_HEAD = """\
+# RocketMQ's clients
+
+What works with RocketMQ's clients, unmodified, at the name server's address. This page is made from runs of
+`make test` and `make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
+client has no such thing, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) too."""
+_CODES = f"""\
+
+## Request codes
+
+All of RocketMQ 4.9.8, and those of 5.x that are answered, by the handler table. A dash, and any other code:
+it is answered with code 3, "not supported". Answers call themselves version {VERSION}, as those of 4.9.8 do.
+
+| code | name | family |
+|---|---|---|"""
+_CELLS = {True: "yes", False: "**no**", None: "–"}
+
+
+def tried() -> dict[str, set[str]]:
+    """For each client every feature that tests try it with."""
+    found: dict[str, set[str]] = {client: set() for client in CLIENTS}
+    for mark in _marks():
+        for client in mark.args[1:]:
+            found[client].add(mark.args[0])
+    return found
+
+
+def misuse(mark: pytest.Mark) -> str | None:
+    """What is wrong with a test's mark."""
+    name, *clients = mark.args
+    if name not in {name for names in FEATURES.values() for name in names}:
+        return f"{name!r} is no row of FEATURES in {__name__}"
+    if not clients or set(clients) - CLIENTS.keys():
+        return f"the mark of {name!r} names the clients {clients}; allowed: one or more of {list(CLIENTS)}"
+    return None
+
+
+def clients_of(mark: pytest.Mark, item: pytest.Item) -> list[str]:
+    """Which clients this run of a test is about: the parameter ``client``, if it has one."""
+    client: str | None = item.callspec.params.get("client") if hasattr(item, "callspec") else None
+    return [client] if client else list(mark.args[1:])
+
+
+def versions() -> dict[str, str]:
+    """The version of each client that is tested."""
+    pins = (ROOT / "requirements-dev.lock").read_text()
+    package = json.loads((HERE / "node" / "package.json").read_text())
+    [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
+    ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
+    return ours | java.versions() | go.versions()
+
+
+def page(results: Results) -> str:
+    """The page, from the results of whole runs."""
+    return "\n".join([_HEAD, *_tables(results), codes()]) + "\n"
+
+
+def codes() -> str:
+    """The table of request codes."""
+    families = {code: family.name for family in FAMILIES for code in family.handlers}
+    known = {int(code): families.get(code, "sent by the broker") for code in RequestCode}
+    names = upstream_codes.NAMES | {int(code): code.name for code in RequestCode}
+    lines = [f"| {code} | {names[code]} | {known.get(code, '–')} |" for code in sorted(names)]
+    return "\n".join([_CODES, *lines])
+
+
+def save(results: Results) -> None:
+    """Keep what a run found, in place of what the last one with the same clients did."""
+    if results:
+        SAVED.parent.mkdir(exist_ok=True)
+        SAVED.write_text(json.dumps(saved() | results))
+
+
+def saved() -> Results:
+    """What the last runs found."""
+    found: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
+    return found
+
+
+def write() -> str | None:
+    """Write the page; what is wrong otherwise."""
+    wanted, results = tried(), saved()
+    missing = [client for client, names in wanted.items() if names != results.get(client, {}).keys()]
+    if missing:
+        return f"The last run was not one of all tests of {', '.join(missing)}: make test, make interop"
+    PAGE.write_text(page(results))
+    return None
+
+
+def _tables(results: Results) -> Iterator[str]:
+    shown, found = [client for client in CLIENTS if client in results], versions()
+    titles = " | ".join(f"{CLIENTS[client]} {found[client]}" for client in shown)
+    for title, names in FEATURES.items():
+        yield f"\n## {title}\n\n| | {titles} |\n|---{'|---' * len(shown)}|"
+        for name in names:
+            yield f"| {name} | {' | '.join(_CELLS[results[client].get(name)] for client in shown)} |"
+
+
+def _marks() -> Iterator[pytest.Mark]:
+    for file in sorted(HERE.glob("*/test_*.py")):
+        module = importlib.import_module(f"{__package__}.{file.parent.name}.{file.stem}")
+        for test in vars(module).values():
+            yield from (mark for mark in getattr(test, "pytestmark", []) if mark.name == "feature")

@@ -1,0 +1,240 @@
+// Drives Apache's Go client: a JSON command per line of stdin; answers, and what consumers receive, as lines
+// of stdout. Its argument are the options, as JSON.
+package main
+
+import (
+	"bufio"
+	"context"
+	"encoding/json"
+	"fmt"
+	"os"
+	"sync"
+
+	"github.com/apache/rocketmq-client-go/v2"
+	"github.com/apache/rocketmq-client-go/v2/consumer"
+	"github.com/apache/rocketmq-client-go/v2/primitive"
+	"github.com/apache/rocketmq-client-go/v2/producer"
+)
+
+type outgoing struct {
+	Topic       string            `json:"topic"`
+	Body        string            `json:"body"`
+	Tag         string            `json:"tag"`
+	Keys        []string          `json:"keys"`
+	DelayLevel  int               `json:"delay_level"`
+	ShardingKey string            `json:"sharding_key"`
+	Properties  map[string]string `json:"properties"`
+}
+
+type command struct {
+	outgoing
+	ID           int        `json:"id"`
+	Call         string     `json:"call"`
+	Messages     []outgoing `json:"messages"`
+	Group        string     `json:"group"`
+	Tags         string     `json:"tags"`
+	Failures     int32      `json:"failures"`
+	Orderly      bool       `json:"orderly"`
+	Broadcasting bool       `json:"broadcasting"`
+	Member       string     `json:"member"`
+}
+
+type options struct {
+	NameServer string `json:"name_server"`
+	Discovery  string `json:"discovery"` // a URL that tells it instead
+	Namespace  string `json:"namespace"`
+	AccessKey  string `json:"access_key"`
+	Secret     string `json:"secret"`
+}
+
+type object = map[string]any
+
+type driver struct {
+	options    options
+	resolver   primitive.NsResolver
+	producer   rocketmq.Producer
+	sharding   rocketmq.Producer // chooses queues by the sharding key
+	consumers  sync.Map
+	telling    sync.Mutex
+	answers    *json.Encoder
+	background context.Context
+}
+
+func main() {
+	d := &driver{answers: json.NewEncoder(os.Stdout), background: context.Background()}
+	must(json.Unmarshal([]byte(os.Args[1]), &d.options))
+	if d.options.Discovery == "" {
+		d.resolver = primitive.NewPassthroughResolver([]string{d.options.NameServer})
+	} else {
+		d.resolver = primitive.NewHttpResolver("DEFAULT", d.options.Discovery)
+	}
+	os.Stdout = os.Stderr // whatever the library prints is no answer
+	d.producer = d.started("GID_go")
+	d.sharding = d.started("GID_go_sharding", producer.WithQueueSelector(producer.NewHashQueueSelector()))
+	lines := bufio.NewScanner(os.Stdin)
+	lines.Buffer(nil, 1<<24)
+	for lines.Scan() {
+		var c command
+		must(json.Unmarshal(lines.Bytes(), &c))
+		go func() {
+			result, err := d.on(c)
+			if err != nil {
+				d.tell(object{"id": c.ID, "error": err.Error()})
+			} else {
+				d.tell(object{"id": c.ID, "result": result})
+			}
+		}()
+	}
+}
+
+func (d *driver) started(group string, options ...producer.Option) rocketmq.Producer {
+	made, err := rocketmq.NewProducer(append(options,
+		producer.WithNsResolver(d.resolver), producer.WithGroupName(group), producer.WithInstanceName(group),
+		producer.WithNamespace(d.options.Namespace), producer.WithCredentials(d.credentials()))...)
+	must(err)
+	must(made.Start())
+	return made
+}
+
+func (d *driver) credentials() primitive.Credentials {
+	return primitive.Credentials{AccessKey: d.options.AccessKey, SecretKey: d.options.Secret}
+}
+
+func (d *driver) on(c command) (any, error) {
+	switch c.Call {
+	case "send":
+		return sent(d.producer.SendSync(d.background, made(c.outgoing)))
+	case "send_async":
+		return d.sendAsync(made(c.outgoing))
+	case "send_oneway":
+		return nil, d.producer.SendOneWay(d.background, made(c.outgoing))
+	case "send_orderly":
+		return sent(d.sharding.SendSync(d.background, made(c.outgoing)))
+	case "send_batch":
+		messages := make([]*primitive.Message, len(c.Messages))
+		for i, given := range c.Messages {
+			messages[i] = made(given)
+		}
+		return sent(d.producer.SendSync(d.background, messages...))
+	case "consume":
+		return nil, d.consume(c)
+	case "close":
+		closed, _ := d.consumers.LoadAndDelete(c.Member)
+		return nil, closed.(rocketmq.PushConsumer).Shutdown()
+	}
+	return nil, fmt.Errorf("no call %q", c.Call)
+}
+
+func (d *driver) sendAsync(message *primitive.Message) (any, error) {
+	type outcome struct {
+		result *primitive.SendResult
+		err    error
+	}
+	done := make(chan outcome, 1)
+	called := func(_ context.Context, result *primitive.SendResult, err error) { done <- outcome{result, err} }
+	if err := d.producer.SendAsync(d.background, called, message); err != nil {
+		return nil, err
+	}
+	got := <-done
+	return sent(got.result, got.err)
+}
+
+func (d *driver) consume(c command) error {
+	name := c.Group
+	if c.Member != "" {
+		name = c.Member
+	}
+	options := []consumer.Option{
+		consumer.WithNsResolver(d.resolver), consumer.WithGroupName(c.Group), consumer.WithInstance(name),
+		consumer.WithConsumerOrder(c.Orderly), consumer.WithNamespace(d.options.Namespace),
+		consumer.WithCredentials(d.credentials()),
+	}
+	if c.Broadcasting {
+		options = append(options, consumer.WithConsumerModel(consumer.BroadCasting),
+			consumer.WithConsumeFromWhere(consumer.ConsumeFromFirstOffset))
+	}
+	made, err := rocketmq.NewPushConsumer(options...)
+	if err != nil {
+		return err
+	}
+	selector := consumer.MessageSelector{}
+	if c.Tags != "" {
+		selector = consumer.MessageSelector{Type: consumer.TAG, Expression: c.Tags}
+	}
+	err = made.Subscribe(c.Topic, selector,
+		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {
+			message := messages[0] // the default is one at a time
+			d.tell(object{"member": name, "message": shown(message)})
+			switch {
+			case message.ReconsumeTimes >= c.Failures:
+				return consumer.ConsumeSuccess, nil
+			case c.Orderly:
+				return consumer.SuspendCurrentQueueAMoment, nil
+			}
+			return consumer.ConsumeRetryLater, nil
+		})
+	if err != nil {
+		return err
+	}
+	d.consumers.Store(name, made)
+	return made.Start()
+}
+
+func (d *driver) tell(what object) {
+	d.telling.Lock()
+	defer d.telling.Unlock()
+	must(d.answers.Encode(what))
+}
+
+func made(given outgoing) *primitive.Message {
+	message := primitive.NewMessage(given.Topic, []byte(given.Body))
+	if given.Tag != "" {
+		message.WithTag(given.Tag)
+	}
+	if len(given.Keys) != 0 {
+		message.WithKeys(given.Keys)
+	}
+	if given.DelayLevel != 0 {
+		message.WithDelayTimeLevel(given.DelayLevel)
+	}
+	if given.ShardingKey != "" {
+		message.WithShardingKey(given.ShardingKey)
+	}
+	for name, text := range given.Properties {
+		message.WithProperty(name, text)
+	}
+	return message
+}
+
+func sent(result *primitive.SendResult, err error) (any, error) {
+	if err != nil {
+		return nil, err
+	}
+	return object{
+		"is_ok":             result.Status == primitive.SendOK,
+		"message_id":        result.MsgID,
+		"offset_message_id": result.OffsetMsgID,
+		"queue_id":          result.MessageQueue.QueueId,
+		"queue_offset":      result.QueueOffset,
+	}, nil
+}
+
+func shown(message *primitive.MessageExt) object {
+	return object{
+		"topic":        message.Topic,
+		"body":         string(message.Body),
+		"tag":          message.GetTags(),
+		"keys":         message.GetKeys(),
+		"message_id":   message.MsgId,
+		"queue_id":     message.Queue.QueueId,
+		"queue_offset": message.QueueOffset,
+		"times":        message.ReconsumeTimes,
+		"properties":   message.GetProperties(),
+	}
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}

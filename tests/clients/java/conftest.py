@@ -1,0 +1,105 @@
+"""A broker for all tests of Java clients, and a process of each client."""
+
+import os
+import shutil
+import subprocess
+from collections.abc import AsyncIterator
+from contextlib import AbstractAsyncContextManager
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.clients.java.versions import FOLDER, PROJECTS
+from tests.clients.remoting.conftest import RemotingBroker, broker
+from tests.clients.remoting.driver import Driver, running_driver
+
+__all__ = ["broker"]
+
+BUILD_S = 600.0
+_BUILT = FOLDER / "target" / "built"
+
+
+def java_command(client: str, home: Path) -> tuple[str, ...]:
+    """How to run a class with a client, whose logs and offsets go into ``home``."""
+    target = FOLDER / PROJECTS[client] / "target"
+    classes = f"{target / 'classes'}{os.pathsep}{target / 'lib' / '*'}"
+    return "java", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", classes
+
+
+@pytest.fixture(scope="session")
+def built() -> None:
+    """Build the drivers, unless that has been done."""
+    maven = shutil.which("mvn")
+    if maven is None or shutil.which("java") is None:
+        pytest.skip("needs Java and Maven")
+    made_of = [path for pattern in ("pom.xml", "*/pom.xml", "src/*/*.java") for path in FOLDER.glob(pattern)]
+    if _BUILT.exists() and _BUILT.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
+        return
+    done = subprocess.run(
+        [maven, "--batch-mode", "--quiet", "compiler:compile", "dependency:copy-dependencies"],
+        check=False,
+        cwd=FOLDER,
+        timeout=BUILD_S,
+        text=True,
+        capture_output=True,
+    )
+    if done.returncode:
+        pytest.fail(f"Maven failed:\n{done.stdout}{done.stderr}")
+    _BUILT.parent.mkdir(exist_ok=True)
+    _BUILT.touch()
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the clients write their logs."""
+    return tmp_path_factory.mktemp("home")
+
+
+def rocketmq_driver(
+    client: str, home: Path, *flags: str, **options: str
+) -> AbstractAsyncContextManager[Driver]:
+    """RocketMQ's client, with flags for Java and options of its driver."""
+    return running_driver((*java_command(client, home), *flags, "rocketmq.RocketmqDriver"), home, **options)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def java_4_9(broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
+    """RocketMQ's client of 4.9."""
+    async with rocketmq_driver("java-4.9", home, name_server=broker.name_server) as driver:
+        yield driver
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def java_5_3(broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
+    """RocketMQ's client of 5.3."""
+    async with rocketmq_driver("java-5.3", home, name_server=broker.name_server) as driver:
+        yield driver
+
+
+@pytest.fixture(scope="session")
+def ons_client(built: None, home: Path) -> tuple[str, ...]:  # noqa: ARG001
+    """How to run the driver of Aliyun's client."""
+    return *java_command("ons-java", home), "ons.OnsDriver"
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def ons(broker: RemotingBroker, ons_client: tuple[str, ...], home: Path) -> AsyncIterator[Driver]:
+    """Aliyun's client."""
+    keys = {"AccessKey": "any key", "SecretKey": "any secret"}
+    async with running_driver(ons_client, home, NAMESRV_ADDR=broker.name_server, **keys) as driver:
+        yield driver
+
+
+@pytest.fixture(params=["java-4.9", "java-5.3"])
+def client(request: pytest.FixtureRequest) -> str:
+    """The client that the test is tried with, as the compatibility page calls it."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, client: str) -> Driver:
+    """The client, connected to the broker."""
+    driver: Driver = request.getfixturevalue(client.replace("-", "_").replace(".", "_"))
+    return driver

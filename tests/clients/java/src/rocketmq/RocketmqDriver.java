@@ -1,0 +1,297 @@
+package rocketmq;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import driver.Lines;
+import java.util.ArrayList;
+import java.util.List;
+import java.util.Map;
+import java.util.Objects;
+import java.util.concurrent.CompletableFuture;
+import java.util.concurrent.ConcurrentHashMap;
+import org.apache.rocketmq.acl.common.AclClientRPCHook;
+import org.apache.rocketmq.acl.common.SessionCredentials;
+import org.apache.rocketmq.client.QueryResult;
+import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
+import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
+import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
+import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
+import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
+import org.apache.rocketmq.client.exception.MQClientException;
+import org.apache.rocketmq.client.producer.DefaultMQProducer;
+import org.apache.rocketmq.client.producer.SendCallback;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageExt;
+import org.apache.rocketmq.common.message.MessageQueue;
+import org.apache.rocketmq.remoting.RPCHook;
+
+/** Drives rocketmq-client, of 4.9 or 5.3, with its defaults but for the name server's address. */
+public final class RocketmqDriver {
+    private static final long WAIT_MS = 15_000; // less than what clients need that are told nothing
+
+    private final String nameServer;
+    private final RPCHook keys;
+    private final Map<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
+    private final Map<String, DefaultMQPushConsumer> pushing = new ConcurrentHashMap<>();
+    private final Map<String, DefaultLitePullConsumer> polling = new ConcurrentHashMap<>();
+
+    private RocketmqDriver(JSONObject options) {
+        nameServer = options.getString("name_server"); // null: the client asks over HTTP
+        String key = options.getString("access_key");
+        keys = key == null ? null : new AclClientRPCHook(new SessionCredentials(key, options.getString("secret")));
+    }
+
+    public static void main(String[] args) throws Exception {
+        RocketmqDriver driver = new RocketmqDriver(JSON.parseObject(args[0]));
+        Lines.serve(Map.ofEntries(
+            Map.entry("send", driver::send),
+            Map.entry("send_async", driver::sendAsync),
+            Map.entry("send_oneway", driver::sendOneway),
+            Map.entry("send_batch", driver::sendBatch),
+            Map.entry("send_orderly", driver::sendOrderly),
+            Map.entry("consume", driver::consume),
+            Map.entry("queues", driver::queues),
+            Map.entry("poll", driver::poll),
+            Map.entry("pull", driver::pull),
+            Map.entry("close", driver::close),
+            Map.entry("offset_at", driver::offsetAt),
+            Map.entry("find_by_key", driver::findByKey),
+            Map.entry("find_by_id", driver::findById)));
+    }
+
+    private Object send(JSONObject command) throws Exception {
+        return sent(producer(command).send(made(command)));
+    }
+
+    private Object sendAsync(JSONObject command) throws Exception {
+        CompletableFuture<SendResult> done = new CompletableFuture<>();
+        producer(command).send(made(command), new SendCallback() {
+            @Override
+            public void onSuccess(SendResult result) {
+                done.complete(result);
+            }
+
+            @Override
+            public void onException(Throwable error) {
+                done.completeExceptionally(error);
+            }
+        });
+        return sent(done.get());
+    }
+
+    private Object sendOneway(JSONObject command) throws Exception {
+        producer(command).sendOneway(made(command));
+        return null;
+    }
+
+    private Object sendBatch(JSONObject command) throws Exception {
+        List<Message> messages = new ArrayList<>();
+        for (Object given : command.getJSONArray("messages")) {
+            messages.add(made((JSONObject) given));
+        }
+        return sent(producer(command).send(messages));
+    }
+
+    /** To the queue that the number stands for. */
+    private Object sendOrderly(JSONObject command) throws Exception {
+        int number = command.getIntValue("number");
+        return sent(producer(command).send(
+            made(command), (queues, message, given) -> queues.get((int) given % queues.size()), number));
+    }
+
+    private Object consume(JSONObject command) throws Exception {
+        String group = command.getString("group");
+        String name = Objects.requireNonNullElse(command.getString("member"), group);
+        int failures = command.getIntValue("failures");
+        String failing = command.getString("failing");
+        var consumer = new DefaultMQPushConsumer(command.getString("namespace"), group, keys);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.setInstanceName(name);
+        if (command.getBooleanValue("broadcasting")) {
+            var model = consumer.getMessageModel(); // whose class has another package in 5.3
+            consumer.setMessageModel(Enum.valueOf(model.getDeclaringClass(), "BROADCASTING"));
+        }
+        if (command.containsKey("start")) {
+            consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(command.getString("start")));
+        }
+        consumer.subscribe(
+            command.getString("topic"), Objects.requireNonNullElse(command.getString("tags"), "*"));
+        if (command.getBooleanValue("orderly")) {
+            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
+                received(name, messages, failures, failing)
+                    ? ConsumeOrderlyStatus.SUCCESS
+                    : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
+        } else {
+            int level = command.getIntValue("level");
+            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
+                context.setDelayLevelWhenNextConsume(level);
+                return received(name, messages, failures, failing)
+                    ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
+                    : ConsumeConcurrentlyStatus.RECONSUME_LATER;
+            });
+        }
+        consumer.start();
+        pushing.put(name, consumer);
+        return null;
+    }
+
+    /** Tell of a message; false if this attempt is one of those that have to fail. */
+    private static boolean received(String name, List<MessageExt> messages, int failures, String failing) {
+        MessageExt message = messages.get(0); // the default is one at a time
+        JSONObject shown = shown(message);
+        Lines.received(name, shown);
+        return message.getReconsumeTimes() >= (shown.getString("body").equals(failing) ? 1 : failures);
+    }
+
+    /** The queues of a topic that a consumer works on, once there are so many. */
+    private Object queues(JSONObject command) throws Exception {
+        var table = pushing.get(command.getString("member"))
+            .getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
+        long until = System.currentTimeMillis() + WAIT_MS;
+        while (true) {
+            int[] queues = table.keySet().stream()
+                .filter(queue -> queue.getTopic().equals(command.getString("topic")))
+                .mapToInt(MessageQueue::getQueueId).sorted().toArray();
+            if (queues.length == command.getIntValue("count") || System.currentTimeMillis() > until) {
+                return queues;
+            }
+            Thread.sleep(10);
+        }
+    }
+
+    /** So many messages of a lite pull consumer, which stays open. */
+    private Object poll(JSONObject command) throws Exception {
+        String group = command.getString("group");
+        DefaultLitePullConsumer consumer = polling.get(group);
+        if (consumer == null) {
+            consumer = new DefaultLitePullConsumer(group, keys);
+            consumer.setNamesrvAddr(nameServer);
+            consumer.subscribe(command.getString("topic"), "*");
+            consumer.start();
+            polling.put(group, consumer);
+        }
+        List<Object> found = new ArrayList<>();
+        long until = System.currentTimeMillis() + WAIT_MS;
+        while (found.size() < command.getIntValue("count") && System.currentTimeMillis() < until) {
+            consumer.poll().forEach(message -> found.add(shown(message)));
+        }
+        return found;
+    }
+
+    /** What is in all queues from where the group's offset is, which is then moved on. */
+    private Object pull(JSONObject command) throws Exception {
+        DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(command.getString("group"), keys);
+        consumer.setNamesrvAddr(nameServer);
+        consumer.start();
+        try {
+            List<Object> found = new ArrayList<>();
+            for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(command.getString("topic"))) {
+                long from = Math.max(0, consumer.fetchConsumeOffset(queue, true));
+                var result = consumer.pull(queue, "*", from, 32);
+                if (result.getMsgFoundList() != null) {
+                    result.getMsgFoundList().forEach(message -> found.add(shown(message)));
+                }
+                consumer.updateConsumeOffset(queue, result.getNextBeginOffset());
+                consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
+            }
+            return found;
+        } finally {
+            consumer.shutdown();
+        }
+    }
+
+    private Object close(JSONObject command) {
+        String name = command.getString("member");
+        if (pushing.containsKey(name)) {
+            pushing.remove(name).shutdown();
+        } else {
+            polling.get(name).commitSync(); // it commits by itself every five seconds, but not at its end
+            polling.remove(name).shutdown();
+        }
+        return null;
+    }
+
+    /** The offset of what was stored at a time, in a topic of one queue. */
+    private Object offsetAt(JSONObject command) throws Exception {
+        DefaultMQProducer producer = producer(command);
+        MessageQueue queue = producer.fetchPublishMessageQueues(command.getString("topic")).get(0);
+        return producer.searchOffset(queue, command.getLong("instant_ms"));
+    }
+
+    private Object findByKey(JSONObject command) throws Exception {
+        QueryResult result = producer(command).queryMessage(
+            command.getString("topic"), command.getString("key"), 32, 0, Long.MAX_VALUE);
+        return result.getMessageList().stream().map(RocketmqDriver::shown).toList();
+    }
+
+    /** By an offset message id, or by a unique key. */
+    private Object findById(JSONObject command) throws Exception {
+        return shown(producer(command).viewMessage(
+            command.getString("topic"), command.getString("message_id")));
+    }
+
+    private synchronized DefaultMQProducer producer(JSONObject command) throws MQClientException {
+        String namespace = Objects.requireNonNullElse(command.getString("namespace"), "");
+        DefaultMQProducer producer = producers.get(namespace);
+        if (producer == null) {
+            producer = new DefaultMQProducer(namespace, "GID_java", keys);
+            producer.setNamesrvAddr(nameServer);
+            producer.setInstanceName("producer" + namespace);
+            producer.start();
+            producers.put(namespace, producer);
+        }
+        return producer;
+    }
+
+    private static Message made(JSONObject given) throws Exception {
+        Message message = new Message(given.getString("topic"), given.getString("body").getBytes(UTF_8));
+        if (given.containsKey("tag")) {
+            message.setTags(given.getString("tag"));
+        }
+        if (given.containsKey("keys")) {
+            message.setKeys(given.getJSONArray("keys").toJavaList(String.class));
+        }
+        if (given.containsKey("delay_level")) {
+            message.setDelayTimeLevel(given.getIntValue("delay_level"));
+        }
+        if (given.containsKey("setter")) { // one of 5.3 only
+            JSONArray setter = given.getJSONArray("setter");
+            Message.class.getMethod(setter.getString(0), long.class).invoke(message, setter.getLong(1));
+        }
+        if (given.containsKey("properties")) {
+            given.getJSONObject("properties").forEach((name, text) ->
+                message.putUserProperty(name, (String) text));
+        }
+        return message;
+    }
+
+    private static JSONObject sent(SendResult result) {
+        return new JSONObject()
+            .fluentPut("is_ok", result.getSendStatus() == SendStatus.SEND_OK)
+            .fluentPut("message_id", result.getMsgId())
+            .fluentPut("offset_message_id", result.getOffsetMsgId())
+            .fluentPut("queue_id", result.getMessageQueue().getQueueId())
+            .fluentPut("queue_offset", result.getQueueOffset());
+    }
+
+    private static JSONObject shown(MessageExt message) {
+        return new JSONObject()
+            .fluentPut("topic", message.getTopic())
+            .fluentPut("body", new String(message.getBody(), UTF_8))
+            .fluentPut("tag", message.getTags())
+            .fluentPut("keys", message.getKeys())
+            .fluentPut("message_id", message.getMsgId())
+            .fluentPut("queue_id", message.getQueueId())
+            .fluentPut("queue_offset", message.getQueueOffset())
+            .fluentPut("times", message.getReconsumeTimes())
+            .fluentPut("properties", message.getProperties());
+    }
+}

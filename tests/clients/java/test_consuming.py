@@ -1,0 +1,179 @@
+"""How RocketMQ's Java clients consume."""
+
+import time
+
+import pytest
+
+from emulator.remoting.codes import RequestCode
+from tests.clients.remoting.conftest import RemotingBroker
+from tests.clients.remoting.driver import Driver
+from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S
+from tests.remoting import connected
+
+pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.mark.feature("Push consumer, in order", "java-4.9", "java-5.3")
+async def test_in_order(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=2, write_queues=2)
+    for number in range(10):
+        await broker.control.send(topic, str(number), queue_id=number % 2)
+    await driver.call("consume", group=topic, topic=topic, orderly=True, failing="4")
+    received = [await driver.next(topic) for _ in range(11)]
+    assert [one.body for one in received if one.queue_id == 0] == ["0", "2", "4", "4", "6", "8"]
+    assert [one.body for one in received if one.queue_id == 1] == ["1", "3", "5", "7", "9"]
+
+
+@pytest.mark.feature("Push consumer, broadcasting", "java-4.9", "java-5.3")
+async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    for member in (f"{topic}-1", f"{topic}-2"):
+        await driver.call("consume", group=topic, topic=topic, member=member, broadcasting=True)
+        await driver.call("queues", member=member, topic=topic, count=1)
+    await driver.call("send", topic=topic, body="to all")
+    for member in (f"{topic}-1", f"{topic}-2"):
+        assert await driver.bodies(member, 1) == ["to all"]
+
+
+@pytest.mark.feature("Tag filters", "java-4.9", "java-5.3")
+async def test_tags(driver: Driver, topic: str) -> None:
+    for tag in ("a", "b", "c", "d"):
+        await driver.call("send", topic=topic, body=tag, tag=tag)
+    await driver.call("send", topic=topic, body="none")
+    await driver.call("consume", group=topic, topic=topic, tags="a || d")
+    assert set(await driver.bodies(topic, 2)) == {"a", "d"}
+    await driver.call("send", topic=topic, body="last", tag="d")
+    assert await driver.bodies(topic, 1) == ["last"]
+
+
+@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.3")
+@pytest.mark.feature("Dead letters after 16 retries", "java-4.9", "java-5.3")
+async def test_sixteen_retries(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_group(topic)
+    sent = await driver.call("send", topic=topic, body="again", tag="a", keys=["7"])
+    await driver.call("consume", group=topic, topic=topic, failures=99)
+    for times, delay_s in enumerate(LEVELS_S[2:]):
+        received = await driver.next(topic)
+        assert (received.topic, received.body, received.times) == (topic, "again", times)
+        assert (received.tag, received.keys, received.message_id) == ("a", "7", sent["message_id"])
+        due_ms = (await broker.control.clock())["now_ms"] + delay_s * 1_000
+        assert await broker.pending(f"%RETRY%{topic}") == [due_ms]
+        await broker.control.move_to(due_ms - 1)
+        assert not driver.received[topic]
+        await broker.control.move_to(due_ms)
+    assert (await driver.next(topic)).times == 16
+    await broker.control.wait_delivered(f"%DLQ%{topic}", 1)
+    [dead] = (await broker.control.browse(f"%DLQ%{topic}", 0))["messages"]
+    assert (dead["body"], dead["tag"], dead["message_id"]) == ("again", "a", sent["message_id"])
+
+
+@pytest.mark.feature("Failed messages are retried", "java-4.9", "java-5.3")
+async def test_a_retry_by_the_consumers_own_level(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_group(topic)
+    await driver.call("send", topic=topic, body="in two hours")
+    await driver.call("consume", group=topic, topic=topic, failures=1, level=18)
+    assert await driver.bodies(topic, 1) == ["in two hours"]
+    now_ms = (await broker.control.clock())["now_ms"]
+    assert await broker.pending(f"%RETRY%{topic}") == [now_ms + 7_200_000]
+    await broker.control.move_to(now_ms + 7_200_000)
+    assert (await driver.next(topic)).times == 1
+
+
+@pytest.mark.feature("Queues are shared by the members of a group", "java-4.9", "java-5.3")
+async def test_members_share_the_queues(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=4, write_queues=4)
+    first, second = f"{topic}-1", f"{topic}-2"
+    await driver.call("consume", group=topic, topic=topic, member=first)
+    assert len(await driver.call("queues", member=first, topic=topic, count=4)) == 4
+    await driver.call("consume", group=topic, topic=topic, member=second)
+    queues = {
+        member: await driver.call("queues", member=member, topic=topic, count=2) for member in (first, second)
+    }
+    assert sorted(queues[first] + queues[second]) == [0, 1, 2, 3]
+    for queue_id in range(4):
+        await broker.control.send(topic, str(queue_id), queue_id=queue_id)
+    for member in (first, second):
+        assert sorted(await driver.bodies(member, 2)) == list(map(str, queues[member]))
+    await driver.call("close", member=second)
+    assert len(await driver.call("queues", member=first, topic=topic, count=4)) == 4
+
+
+@pytest.mark.feature("Offsets survive a restart of the consumer", "java-4.9", "java-5.3")
+async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    await driver.call("send", topic=topic, body="before")
+    await driver.call("consume", group=topic, topic=topic)
+    assert await driver.bodies(topic, 1) == ["before"]
+    await driver.call("close", member=topic)
+    await driver.call("send", topic=topic, body="meanwhile")
+    await driver.call("consume", group=topic, topic=topic)
+    assert await driver.bodies(topic, 1) == ["meanwhile"]
+    await driver.call("send", topic=topic, body="last")
+    assert await driver.bodies(topic, 1) == ["last"]
+
+
+@pytest.mark.feature("Lite pull consumer", "java-4.9", "java-5.3")
+async def test_lite_pull(driver: Driver, topic: str) -> None:
+    for number in range(5):
+        await driver.call("send", topic=topic, body=str(number))
+    messages = await driver.call("poll", group=topic, topic=topic, count=5)
+    assert {message["body"] for message in messages} == {"0", "1", "2", "3", "4"}
+    await driver.call("close", member=topic)
+    await driver.call("send", topic=topic, body="after a restart")
+    [message] = await driver.call("poll", group=topic, topic=topic, count=1)
+    assert message["body"] == "after a restart"
+
+
+@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.3")
+async def test_pull(driver: Driver, topic: str) -> None:
+    await driver.call("send", topic=topic, body="first")
+    [message] = await driver.call("pull", group=topic, topic=topic)
+    assert message["body"] == "first"
+    assert await driver.call("pull", group=topic, topic=topic) == []
+    await driver.call("send", topic=topic, body="second")
+    [message] = await driver.call("pull", group=topic, topic=topic)
+    assert message["body"] == "second"
+
+
+@pytest.mark.feature("Messages found by key and by id", "java-4.9", "java-5.3")
+async def test_found_by_key_and_id(driver: Driver, topic: str) -> None:
+    sent = await driver.call("send", topic=topic, body="the seventh", keys=["6", "7"])
+    [found] = await driver.call("find_by_key", topic=topic, key="7")
+    assert (found["body"], found["message_id"]) == ("the seventh", sent["message_id"])
+    for message_id in (sent["message_id"], sent["offset_message_id"]):
+        found = await driver.call("find_by_id", topic=topic, message_id=message_id)
+        assert (found["topic"], found["body"], found["keys"]) == (topic, "the seventh", "6 7")
+
+
+@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
+@pytest.mark.parametrize("start", ["FIRST_OFFSET", "LAST_OFFSET", "TIMESTAMP"])
+async def test_where_a_new_group_begins(driver: Driver, topic: str, start: str) -> None:
+    """At the oldest message, whatever it asks for, as with RocketMQ while nothing was removed of a queue."""
+    await driver.call("send", topic=topic, body="first")
+    await driver.call("consume", group=topic, topic=topic, start=f"CONSUME_FROM_{start}")
+    assert await driver.bodies(topic, 1) == ["first"]
+
+
+@pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")
+async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driver, topic: str) -> None:
+    """4.9 asks for what was stored nearest to a time, 5.3 for the first that was stored then or later."""
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    for number in range(3):
+        await driver.call("send", topic=topic, body=str(number))
+        await broker.control.advance("1h")
+    for minutes, offset in ((10, 2), (50, 2 if client == "java-5.3" else 1), (1_000, 0)):
+        instant_ms = int(time.time() * 1_000) - HOUR_MS - minutes * 60_000
+        assert await driver.call("offset_at", topic=topic, instant_ms=instant_ms) == offset
+
+
+@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
+async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    await driver.call("consume", group=topic, topic=topic)
+    for number in range(3):
+        await driver.call("send", topic=topic, body=str(number))
+    assert set(await driver.bodies(topic, 3)) == {"0", "1", "2"}
+    wanted = {"topic": topic, "group": topic, "timestamp": "0", "isForce": "true"}
+    async with connected(broker.host, broker.port) as client:
+        await client.ok(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, wanted)
+    assert set(await driver.bodies(topic, 3)) == {"0", "1", "2"}

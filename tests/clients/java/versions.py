@@ -1,0 +1,18 @@
+"""Which Java clients are tested: those that the projects of this folder pin."""
+
+import re
+from pathlib import Path
+
+FOLDER = Path(__file__).parent
+PROJECTS = {"java-4.9": "rocketmq-4.9", "java-5.3": "rocketmq-5.3", "ons-java": "ons"}
+"""The clients, as the compatibility page calls them, and their projects."""
+
+_CLIENT = re.compile(r"-client</artifactId>\s*<version>(\S+)</version>")
+
+
+def versions() -> dict[str, str]:
+    """The version of each client."""
+    found = {}
+    for client, project in PROJECTS.items():
+        [found[client]] = _CLIENT.findall((FOLDER / project / "pom.xml").read_text())
+    return found

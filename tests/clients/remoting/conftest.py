@@ -1,0 +1,106 @@
+"""A broker for all tests of remoting clients, and a process of each client library."""
+
+import asyncio
+import platform
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+import pytest_asyncio
+
+from emulator.client import Client
+from tests.clients import node_sdk
+from tests.clients.remoting.driver import NODE, PYTHON, WAIT_S, Driver, running_driver
+from tests.process import broker_process
+
+
+class RemotingBroker(NamedTuple):
+    """A broker in a process of its own, whose clock stands still until it is moved."""
+
+    url: str
+    name_server: str
+    control: Client
+    host: str
+    port: int
+
+    async def pending(self, topic: str, count: int = 1) -> list[int]:
+        """When messages of the topic are due (milliseconds), once there are so many of them."""
+        async with asyncio.timeout(WAIT_S):
+            while len(waiting := (await self.control.delayed(topic=topic))["messages"]) < count:
+                pass
+        return [message["due_ms"] for message in waiting]
+
+
+@asynccontextmanager
+async def running_remoting_broker(*options: str) -> AsyncIterator[RemotingBroker]:
+    """A broker of a test's own, with settings of its own."""
+    async with broker_process("--clock", "manual", *options) as process, Client(process.url) as control:
+        host, port = process.name_server
+        yield RemotingBroker(process.url, f"{host}:{port}", control, host, process.broker_port)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def broker() -> AsyncIterator[RemotingBroker]:
+    """One for all tests, whose clock they move on."""
+    async with running_remoting_broker() as broker:
+        yield broker
+
+
+@pytest.fixture(scope="session")
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Where the libraries write their logs."""
+    return tmp_path_factory.mktemp("home")
+
+
+@pytest.fixture(scope="session")
+def python_client() -> tuple[str, ...]:
+    """How to run the driver of the Python library, which requirements-dev.lock asks for where it is built."""
+    if (sys.platform, platform.machine()) != ("linux", "x86_64"):
+        pytest.skip("needs Linux on x86-64")
+    return PYTHON
+
+
+@pytest.fixture(scope="session")
+def node_client() -> tuple[str, ...]:
+    """How to run the driver of the Node library, which is installed first."""
+    node_sdk.install()
+    return NODE
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def python(broker: RemotingBroker, home: Path, python_client: tuple[str, ...]) -> AsyncIterator[Driver]:
+    """The Python library, connected to the broker."""
+    async with running_driver(python_client, home, name_server=broker.name_server) as driver:
+        yield driver
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def node(broker: RemotingBroker, home: Path, node_client: tuple[str, ...]) -> AsyncIterator[Driver]:
+    """The Node library, connected to the broker."""
+    async with running_driver(node_client, home, nameSrv=broker.name_server) as driver:
+        yield driver
+        assert driver.problems == []
+
+
+@pytest.fixture(params=["python", "node"])
+def client(request: pytest.FixtureRequest) -> str:
+    """The library that the test is tried with, as ``features`` calls it."""
+    name: str = request.param
+    return name
+
+
+@pytest.fixture
+def driver(request: pytest.FixtureRequest, client: str) -> Driver:
+    """That library, connected to the broker."""
+    driver: Driver = request.getfixturevalue(client)
+    return driver
+
+
+@pytest.fixture
+def hurry(client: str) -> dict[str, Any]:
+    """Options of a consumer, for a library that rebalances each ten seconds, and rests three after errors."""
+    timers = {"rebalanceInterval": 100, "pullTimeDelayMillsWhenException": 100}
+    return {"more": timers} if client == "node" else {}

@@ -1,0 +1,200 @@
+"""Drives Apache's Python client: JSON commands by lines of stdin, answers and messages by lines of stdout.
+
+Run with the options of the client as JSON. It is ended by force, as the library waits long for its threads.
+"""
+
+import json
+import os
+import sys
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from ctypes import c_void_p
+from typing import Any
+
+from rocketmq.client import (
+    Message,
+    Producer,
+    PullConsumer,
+    PushConsumer,
+    RecvMessage,
+    SendResult,
+    SendStatus,
+)
+from rocketmq.exceptions import ffi_check
+from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
+
+OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
+SEND_TIMEOUT_MS = 10_000
+SHOWN = ["UNIQ_KEY", "__STARTDELIVERTIME", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "colour", "price"]
+"""Properties: the library reads them by name only."""
+
+_answers = os.fdopen(os.dup(1), "w")
+_answering = threading.Lock()
+_producers: dict[str, Producer] = {}
+_consumers: dict[str, PushConsumer | PullConsumer] = {}
+
+
+def tell(what: dict[str, Any]) -> None:
+    with _answering:
+        _answers.write(json.dumps(what) + "\n")
+        _answers.flush()
+
+
+def configured(client: Any) -> Any:
+    if address := OPTIONS.get("name_server"):
+        client.set_namesrv_addr(address)
+    if domain := OPTIONS.get("domain"):
+        client.set_namesrv_domain(domain)
+    if credentials := OPTIONS.get("credentials"):
+        client.set_session_credentials(*credentials, "ALIYUN")
+    return client
+
+
+def producer(group: str = "GID_python") -> Producer:
+    if group not in _producers:
+        _producers[group] = configured(Producer(group, timeout=SEND_TIMEOUT_MS))
+        _producers[group].start()
+    return _producers[group]
+
+
+def made(
+    topic: str,
+    body: str,
+    tag: str | None = None,
+    keys: list[str] | None = None,
+    delay_level: int | None = None,
+    start_deliver_ms: int | None = None,
+    properties: dict[str, str] | None = None,
+) -> Message:
+    message = Message(topic)
+    message.set_body(body)
+    if tag is not None:
+        message.set_tags(tag)
+    if keys is not None:
+        message.set_keys(" ".join(keys))
+    if delay_level is not None:
+        message.set_delay_time_level(delay_level)
+    if start_deliver_ms is not None:
+        message.set_property("__STARTDELIVERTIME", str(start_deliver_ms))
+    for name, text in (properties or {}).items():
+        message.set_property(name, text)
+    return message
+
+
+def sent(result: SendResult) -> dict[str, Any]:
+    return {
+        "message_id": result.msg_id,
+        "queue_offset": result.offset,
+        "is_ok": result.status is SendStatus.OK,
+    }
+
+
+def send(**message: Any) -> dict[str, Any]:
+    return sent(producer().send_sync(made(**message)))
+
+
+def send_async(**message: Any) -> dict[str, Any]:
+    done: Future[SendResult] = Future()
+    producer().send_async(made(**message), done.set_result, done.set_exception)
+    return sent(done.result())
+
+
+def send_oneway(**message: Any) -> None:
+    producer().send_oneway(made(**message))
+
+
+def send_orderly(number: int, **message: Any) -> dict[str, Any]:
+    """To the queue that the number is hashed to."""
+    return sent(producer().send_orderly(made(**message), number))
+
+
+def send_oneway_orderly(number: int, **message: Any) -> None:
+    producer().send_oneway_orderly(made(**message), number)
+
+
+def send_batch(messages: list[dict[str, Any]]) -> dict[str, Any]:
+    return sent(producer().send_batch([made(**message) for message in messages]))
+
+
+def shown(message: RecvMessage) -> dict[str, Any]:
+    properties = {name: text(message.get_property(name)) for name in SHOWN}
+    return {
+        "topic": message.topic,
+        "body": text(message.body),
+        "tag": text(message.tags) or None,
+        "keys": text(message.keys) or None,
+        "message_id": message.id,
+        "queue_id": message.queue_id,
+        "queue_offset": message.queue_offset,
+        "times": message.reconsume_times,
+        "properties": {name: value for name, value in properties.items() if value},
+    }
+
+
+def text(value: bytes | None) -> str | None:
+    return None if value is None else value.decode()
+
+
+def consume(
+    group: str,
+    topic: str,
+    tags: str = "*",
+    failures: int = 0,
+    orderly: bool = False,
+    broadcasting: bool = False,
+    member: str | None = None,
+) -> None:
+    model = MessageModel.BROADCASTING if broadcasting else MessageModel.CLUSTERING
+    consumer = configured(PushConsumer(group, orderly=orderly, message_model=model))
+    # Of consumers with one instance name only the first starts at once, others by a timer of ten seconds.
+    consumer.set_instance_name(member or group)
+
+    def on_message(_consumer: c_void_p, handle: c_void_p) -> int:
+        message = RecvMessage(handle)
+        tell({"member": member or group, "message": shown(message)})
+        failed = message.reconsume_times < failures
+        return int(_CConsumeStatus.RECONSUME_LATER if failed else _CConsumeStatus.CONSUME_SUCCESS)
+
+    # What the library's subscribe() adds: an exception would fail the message, and return anything at all.
+    ffi_check(dll.Subscribe(consumer._handle, topic.encode(), tags.encode()))
+    consumer._register_callback(on_message)
+    consumer.start()
+    _consumers[member or group] = consumer
+
+
+def pull(group: str, topic: str, tags: str = "*") -> list[dict[str, Any]]:
+    """What there is in all queues since the last time."""
+    if group not in _consumers:
+        _consumers[group] = configured(PullConsumer(group))
+        _consumers[group].start()
+    return [shown(message) for message in _consumers[group].pull(topic, tags)]
+
+
+def close(member: str) -> None:
+    _consumers.pop(member).shutdown()
+
+
+CALLS: dict[str, Callable[..., object]] = {
+    call.__name__: call
+    for call in (
+        *(send, send_async, send_oneway, send_orderly, send_oneway_orderly, send_batch),
+        *(consume, pull, close),
+    )
+}
+
+
+def main() -> None:
+    os.dup2(2, 1)  # whatever the library prints is no answer
+    for line in sys.stdin:
+        command = json.loads(line)
+        number, call = command.pop("id"), command.pop("call")
+        try:
+            tell({"id": number, "result": CALLS[call](**command)})
+        except Exception as error:  # noqa: BLE001 - whatever it is, the test judges it
+            tell({"id": number, "error": f"{type(error).__name__}: {error}"})
+    os._exit(0)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,78 @@
+"""How RocketMQ's clients for Python and Node consume."""
+
+from typing import Any
+
+import pytest
+
+from tests.clients.remoting.conftest import RemotingBroker
+from tests.clients.remoting.driver import Driver
+
+pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.feature("Tag filters", "python", "node")
+async def test_tags(driver: Driver, topic: str) -> None:
+    for tag in ("a", "b", "c", "d"):
+        await driver.call("send", topic=topic, body=tag, tag=tag)
+    await driver.call("send", topic=topic, body="none")
+    await driver.call("consume", group=topic, topic=topic, tags="a || d")
+    assert set(await driver.bodies(topic, 2)) == {"a", "d"}
+    await driver.call("send", topic=topic, body="last", tag="d")
+    assert await driver.bodies(topic, 1) == ["last"]
+
+
+@pytest.mark.feature("Failed messages are retried", "python", "node")
+async def test_retries(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    group = f"GID_{topic}"
+    await driver.call("send", topic=topic, body="again", tag="a", keys=["7"])
+    await driver.call("consume", group=group, topic=topic, failures=2)
+    first = await driver.next(group)
+    assert (first.body, first.times) == ("again", 0)
+    for times, delay_ms in ((1, 10_000), (2, 30_000)):
+        now_ms = (await broker.control.clock())["now_ms"]
+        assert await broker.pending(f"%RETRY%{group}") == [now_ms + delay_ms]
+        await broker.control.move_to(now_ms + delay_ms)
+        retried = await driver.next(group)
+        assert (retried.topic, retried.body, retried.times) == (topic, "again", times)
+        assert (retried.tag, retried.keys) == ("a", "7")
+
+
+@pytest.mark.feature("Queues are shared by the members of a group", "python", "node")
+async def test_members_share_the_queues(
+    broker: RemotingBroker, driver: Driver, hurry: dict[str, Any], topic: str
+) -> None:
+    await broker.control.put_topic(topic, read_queues=4, write_queues=4)
+    members = [f"{topic}-1", f"{topic}-2"]
+    for member in members:
+        await driver.call("consume", group=topic, topic=topic, member=member, **hurry)
+    sent: set[str] = set()
+    while not all(driver.received[member] for member in members):
+        for queue_id in range(4):
+            sent.add(body := str(len(sent)))
+            await broker.control.send(topic, body, queue_id=queue_id)
+        await driver.until(
+            lambda: sent <= {message.body for member in members for message in driver.received[member]}
+        )
+
+
+@pytest.mark.feature("Push consumer, broadcasting", "python", "node")
+async def test_broadcasting(driver: Driver, topic: str) -> None:
+    members = [f"{topic}-1", f"{topic}-2"]
+    await driver.call("send", topic=topic, body="first")
+    for member in members:
+        await driver.call("consume", group=topic, topic=topic, member=member, broadcasting=True)
+    await driver.call("send", topic=topic, body="to all")
+    for member in members:
+        while (await driver.next(member)).body != "to all":
+            pass
+
+
+@pytest.mark.feature("Offsets survive a restart of the consumer", "python", "node")
+async def test_a_consumer_goes_on_where_it_was(driver: Driver, topic: str) -> None:
+    await driver.call("send", topic=topic, body="before")
+    await driver.call("consume", group=topic, topic=topic)
+    assert await driver.bodies(topic, 1) == ["before"]
+    await driver.call("close", member=topic)
+    await driver.call("send", topic=topic, body="meanwhile")
+    await driver.call("consume", group=topic, topic=topic)
+    assert await driver.bodies(topic, 1) == ["meanwhile"]

@@ -1,0 +1,49 @@
+"""The programs of docs/rocketmq.md for Python and Node do what it says, and the README agrees with it."""
+
+import asyncio
+import re
+import sys
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+import pytest_asyncio
+
+from tests.clients.node_sdk import FOLDER
+from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
+from tests.clients.remoting.driver import WAIT_S
+from tests.clients.remoting.snippets import PAGE, programs, running_program, snippet
+
+README = PAGE.parents[1] / "README.md"
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def broker() -> AsyncIterator[RemotingBroker]:
+    """One whose topic `orders` nobody else uses."""
+    async with running_remoting_broker() as broker:
+        yield broker
+
+
+@pytest.mark.asyncio(loop_scope="session")
+async def test_the_program(client: str, broker: RemotingBroker, home: Path, tmp_path: Path) -> None:
+    program = tmp_path / f"program-{client}"
+    program.write_text(snippet(client, broker.name_server, broker.url))
+    interpreter = {"python": sys.executable, "node": "node"}[client]
+    env = {"NODE_PATH": str(FOLDER / "node_modules")}
+    async with running_program(interpreter, program, home=home, env=env) as output:
+        async with asyncio.timeout(WAIT_S):
+            assert len((await output.readline()).strip()) == 32
+            await broker.pending("orders")
+            await broker.control.advance("30m")
+            assert await output.readline() == b"order 7 was not paid\n"
+
+
+def test_what_the_readme_says_to_set_is_set_by_the_programs() -> None:
+    said = re.findall(r"^\| .* \| `(.*127\.0\.0\.1:9876.*)` \|$", README.read_text(), re.MULTILINE)
+    assert said
+    assert [text for text in said if not any(text in program for program in programs().values())] == []
+
+
+@pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", PAGE.read_text()))
+def test_links_lead_somewhere(link: str) -> None:
+    assert (PAGE.parent / link).exists()

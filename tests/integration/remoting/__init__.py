@@ -1,0 +1,1 @@
+"""Remoting over real sockets."""

@@ -1,0 +1,111 @@
+"""Records what clients send while their tests run; README.md says how.
+
+As a plugin of pytest it has brokers started by this file, which notes the frames that come in.
+"""
+
+import ast
+import json
+import os
+import runpy
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+from weakref import WeakKeyDictionary
+
+import pytest
+
+from emulator.remoting.command import Command
+from emulator.remoting.frame import FrameReader
+from tests import process
+
+FOLDER = "RECORDED_FRAMES"
+"""The environment variable that says where the frames go."""
+_CLIENTS = {
+    ("JAVA", 409): "java-4.9",
+    ("JAVA", 479): "java-5.3",
+    ("JAVA", 300): "ons-java",
+    ("JAVA", 121): "node",
+    ("CPP", 63): "python",
+    ("GO", 317): "go",
+}
+"""By what they say of themselves; named as on the compatibility page."""
+
+MAX_BYTES = 2_000
+"""Larger frames are not kept."""
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Have brokers started by this file. This comes before any test is imported."""
+    started = process.broker_process
+
+    def recorded(*args: str, wrapper: Sequence[str] = (), **more: Any) -> Any:
+        return started(*args, wrapper=(*wrapper, sys.executable, __file__), **more)
+
+    setattr(process, started.__name__, recorded)
+
+
+def run(_python: str, _m: str, module: str, *args: str) -> None:
+    """Be what the command line asks for, ``python -m emulator serve …``, and note what comes in."""
+    folder = Path(os.environ[FOLDER])
+    folder.mkdir(parents=True, exist_ok=True)
+    out = (folder / f"{os.getpid()}.txt").open("w", encoding="utf-8")
+    feed = FrameReader.feed
+    noted: WeakKeyDictionary[FrameReader, bytes] = WeakKeyDictionary()
+
+    def noting(reader: FrameReader, data: bytes) -> list[Command]:
+        commands = feed(reader, data)
+        rest = noted.pop(reader, b"") + data
+        for _ in commands:
+            end = 4 + int.from_bytes(rest[:4])
+            out.write(f"{rest[:end]!r}\n")
+            rest = rest[end:]
+        noted[reader] = rest
+        out.flush()
+        return commands
+
+    setattr(FrameReader, feed.__name__, noting)
+    sys.argv = [module, *args]
+    runpy.run_module(module, run_name="__main__", alter_sys=True)
+
+
+def keep(folder: str) -> None:
+    """Add what was noted to what stands beside this file, by client: one frame of each kind."""
+    here = Path(__file__).parent
+    kept: dict[str, dict[Any, bytes]] = {}
+    for path in (*sorted(here.glob("*.txt")), *sorted(Path(folder).glob("*.txt"))):
+        for line in path.read_text("utf-8").splitlines():
+            frame: bytes = ast.literal_eval(line)
+            [command] = FrameReader().feed(frame)
+            kind = (
+                command.serialization,
+                command.code,
+                command.flag,
+                *sorted(command.ext),
+                *_names(command.body),
+            )
+            if len(frame) <= MAX_BYTES:
+                kept.setdefault(_client(command), {}).setdefault(kind, frame)
+    for client, frames in kept.items():
+        (here / f"{client}.txt").write_text("".join(f"{frame!r}\n" for frame in frames.values()), "utf-8")
+
+
+def _client(command: Command) -> str:
+    return _CLIENTS.get((command.language, command.version), f"{command.language}-{command.version}")
+
+
+def _names(body: bytes) -> list[str]:
+    """The names in a body of JSON, from which its kind shows."""
+    try:
+        value = json.loads(body)
+    except ValueError:
+        return []
+    return sorted(value) if isinstance(value, dict) else []
+
+
+if __name__ == "__main__":
+    if len(sys.argv) > 2:
+        run(*sys.argv[1:])
+    else:
+        keep(*sys.argv[1:])

@@ -1,0 +1,75 @@
+"""Where clients are told that the broker is."""
+
+from pathlib import Path
+
+import pytest
+
+from emulator.remoting.advertised_address import AdvertisedAddress, container_gateway, with_port
+
+PORT = 10_911
+GATEWAY = "172.17.0.1"
+ROUTES = """\
+Iface\tDestination\tGateway \tFlags\tRefCnt\tUse\tMetric\tMask\t\tMTU\tWindow\tIRTT
+eth1\t000012AC\t00000000\t0001\t0\t0\t0\t0000FFFF\t0\t0\t0
+eth2\t00000000\t00000000\t0001\t0\t0\t0\t00000000\t0\t0\t0
+eth0\t00000000\t010011AC\t0003\t0\t0\t0\t00000000\t0\t0\t0
+"""
+
+
+@pytest.mark.parametrize(
+    ("local", "peer", "address", "store_host"),
+    [
+        ("127.0.0.1", "127.0.0.1", "127.0.0.1:10911", "127.0.0.1:10911"),
+        ("10.0.0.7", "10.0.0.9", "10.0.0.7:10911", "10.0.0.7:10911"),
+        ("::ffff:10.0.0.7", "::ffff:10.0.0.9", "10.0.0.7:10911", "10.0.0.7:10911"),
+        ("::1", "::1", "[::1]:10911", "127.0.0.1:10911"),
+        ("fe80::1%eth0", "fe80::2%eth0", "[fe80::1]:10911", "127.0.0.1:10911"),
+    ],
+)
+def test_it_is_the_address_by_which_the_client_came_in(
+    local: str, peer: str, address: str, store_host: str
+) -> None:
+    for gateway in (None, GATEWAY):
+        assert AdvertisedAddress(None, gateway).to(local, peer, PORT) == (address, store_host)
+
+
+@pytest.mark.parametrize("peer", [GATEWAY, f"::ffff:{GATEWAY}"])
+def test_the_gateway_of_a_container_stands_for_its_host_which_reaches_published_ports(peer: str) -> None:
+    assert AdvertisedAddress(None, GATEWAY).to("172.17.0.2", peer, PORT).address == "127.0.0.1:10911"
+    assert AdvertisedAddress(None, None).to("172.17.0.2", peer, PORT).address == "172.17.0.2:10911"
+    fixed = AdvertisedAddress("10.0.0.1", GATEWAY).to("172.17.0.2", peer, PORT)
+    assert fixed == ("10.0.0.1:10911", "10.0.0.1:10911")
+
+
+@pytest.mark.parametrize(
+    ("fixed", "address", "store_host"),
+    [
+        ("10.0.0.7", "10.0.0.7:10911", "10.0.0.7:10911"),
+        ("10.0.0.7:1234", "10.0.0.7:1234", "10.0.0.7:1234"),
+        ("broker.test", "broker.test:10911", "127.0.0.1:10911"),
+        ("broker.test:1234", "broker.test:1234", "127.0.0.1:1234"),
+        ("[::1]", "[::1]:10911", "127.0.0.1:10911"),
+        ("[::1]:1234", "[::1]:1234", "127.0.0.1:1234"),
+    ],
+)
+def test_a_setting_overrides_it(fixed: str, address: str, store_host: str) -> None:
+    assert AdvertisedAddress(fixed, None).to("127.0.0.1", "127.0.0.1", PORT) == (address, store_host)
+
+
+def test_only_ipv6_stands_in_brackets() -> None:
+    assert (with_port("::1", 1), with_port("10.0.0.7", 1), with_port("a.b", 1)) == (
+        "[::1]:1",
+        "10.0.0.7:1",
+        "a.b:1",
+    )
+
+
+def test_the_gateway_is_that_of_the_default_route(tmp_path: Path) -> None:
+    mark, routes = tmp_path / "mark", tmp_path / "route"
+    routes.write_text(ROUTES)
+    assert container_gateway([mark], routes) is None
+    mark.touch()
+    assert container_gateway([tmp_path / "other", mark], routes) == GATEWAY
+    routes.write_text(ROUTES.partition("eth0")[0])
+    assert container_gateway([mark], routes) is None
+    assert container_gateway([mark], tmp_path / "missing") is None

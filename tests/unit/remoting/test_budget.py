@@ -1,0 +1,147 @@
+"""The memory that all connections may take together."""
+
+import asyncio
+from collections.abc import AsyncIterator
+
+import pytest
+
+from emulator.remoting import budget as module
+from emulator.remoting.budget import FREE_BYTES, Budget
+
+LIMIT = 10 * FREE_BYTES
+LARGE = 4 * FREE_BYTES
+
+
+class Sender:
+    """A connection that sends one large frame."""
+
+    def __init__(self, budget: Budget, lacking: int) -> None:
+        self.held = 0
+        self.frames = 0
+        self.incomplete = 0
+        self.lacking = lacking
+        self.reads = True
+        self.aborted = ""
+        self._budget = budget
+
+    def regulate(self) -> None:
+        self.reads = self._budget.may_read(self)
+
+    def abort(self, why: str) -> None:
+        self.aborted = why
+        self.stop()
+
+    def send(self, size: int) -> None:
+        """So much of the frame comes in."""
+        self.incomplete += size
+        self.lacking -= size
+        self._account(self.incomplete)
+
+    def complete(self) -> None:
+        """The rest comes in, and the request is in work."""
+        self.frames += 1
+        held, self.incomplete, self.lacking = self.held + self.lacking, 0, 0
+        self._account(held)
+
+    def stop(self) -> None:
+        """It is answered, or gone."""
+        self.incomplete = self.lacking = 0
+        self._account(0)
+        self._budget.leave(self)
+
+    def _account(self, held: int) -> None:
+        self._budget.change(self, held)
+        self.regulate()
+
+
+@pytest.fixture
+async def budget() -> AsyncIterator[Budget]:
+    """Made inside of a loop, whose timers it needs."""
+    budget = Budget(LIMIT)
+    yield budget
+    assert budget.held == 0
+    assert budget._end is None
+
+
+async def spent(budget: Budget, *lacking: int) -> list[Sender]:
+    """Senders that hold all there is, of which the first was first to wait."""
+    senders = [Sender(budget, each + LARGE) for each in lacking]
+    for sender in senders:
+        sender.send(LARGE)
+    assert budget.is_spent
+    for sender in senders:
+        sender.regulate()
+    return senders
+
+
+async def test_until_it_is_spent_all_read_on(budget: Budget) -> None:
+    one, two = Sender(budget, 2 * LARGE), Sender(budget, 2 * LARGE)
+    one.send(LARGE)
+    two.send(LARGE)
+    assert (one.reads, two.reads, budget.held, budget.is_spent) == (True, True, 2 * LARGE, False)
+    one.stop()
+    two.stop()
+
+
+async def test_then_one_reads_on_at_a_time_and_that_which_lacks_least_is_next(budget: Budget) -> None:
+    one, _, three = senders = await spent(budget, 5_000, 9_000, 7_000)
+    assert [sender.reads for sender in senders] == [False, False, True]  # it was the first to find it spent
+    three.complete()
+    assert [sender.reads for sender in senders] == [True, False, False]
+    one.complete()
+    assert [sender.reads for sender in senders] == [False, True, False]
+    for sender in senders:
+        sender.stop()
+
+
+async def test_a_turn_is_for_one_frame(budget: Budget) -> None:
+    *_, three = senders = await spent(budget, 5_000, 9_000, 7_000)
+    three.frames += 1  # and the next one has begun to come in
+    three.lacking = 20_000
+    three.regulate()
+    assert [sender.reads for sender in senders] == [True, False, False]
+    for sender in senders:
+        sender.stop()
+
+
+async def test_small_requests_go_on_and_senders_of_many_wait_for_their_own_answers(budget: Budget) -> None:
+    senders = await spent(budget, 5_000, 9_000, 7_000)
+    small = Sender(budget, 100)
+    reads = []
+    for size in (FREE_BYTES, 1):
+        small.send(size)
+        reads.append(small.reads)
+    busy = Sender(budget, FREE_BYTES + 1)
+    busy.complete()
+    reads.append(busy.reads)
+    budget.change(busy, FREE_BYTES)
+    busy.regulate()
+    reads.append(busy.reads)
+    assert reads == [True, False, False, True]
+    for sender in (*senders, small, busy):
+        sender.stop()
+
+
+async def test_when_there_is_room_again_all_read_on(budget: Budget) -> None:
+    one, two, three = senders = await spent(budget, 5_000, 9_000, 7_000)
+    two.stop()
+    assert not budget.is_spent
+    assert [sender.reads for sender in senders] == [True, True, True]
+    one.stop()
+    three.stop()
+
+
+async def test_whoever_does_not_use_its_turn_is_closed(
+    budget: Budget, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "TURN_S", 0.0)
+    one, two, three = senders = await spent(budget, 5_000, 9_000, 7_000)
+    hog = Sender(budget, LIMIT)
+    budget.change(hog, LIMIT)
+    while not (one.aborted and two.aborted and three.aborted):  # noqa: ASYNC110 - timers set no event
+        await asyncio.sleep(0)
+    assert {sender.aborted for sender in senders} == {
+        "others wait for the memory that its unfinished frame takes"
+    }
+    assert not hog.aborted
+    budget.change(hog, 0)

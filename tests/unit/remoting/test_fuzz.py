@@ -1,0 +1,159 @@
+"""Hostile bytes: whatever comes, a reader gives a value or refuses it, and takes memory by what came."""
+
+import struct
+import tracemalloc
+from collections.abc import Callable
+from contextlib import suppress
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from emulator.errors import EmulatorError
+from emulator.message import encode_properties
+from emulator.remoting import body, fastjson
+from emulator.remoting.batch import decode_batch
+from emulator.remoting.errors import FrameError
+from emulator.remoting.frame import FrameReader, encode
+from emulator.remoting.headers import READERS
+from emulator.remoting.record import decode_properties, decode_records
+from tests.unit.remoting.corpus import seeds
+from tests.unit.remoting.recorded import FILES
+from tests.unit.remoting.recorded import frames as recorded
+
+BYTES_FOR_A_BYTE = 150
+BYTES_AT_LEAST = 100_000
+
+
+def frames(data: bytes) -> None:
+    """At once and in pieces it is the same; what was read can be written, and its header looked at."""
+    whole, pieces = FrameReader(), FrameReader()
+    try:
+        commands = whole.feed(data)
+    except FrameError as error:
+        assert len(str(error)) < 300
+        with pytest.raises(FrameError):
+            for start in range(0, len(data), 3):
+                pieces.feed(data[start : start + 3])
+        return
+    assert commands == [
+        command for start in range(0, len(data), 3) for command in pieces.feed(data[start : start + 3])
+    ]
+    assert whole.buffered == pieces.buffered <= len(data)
+    for command in commands:
+        assert FrameReader().feed(encode(command)) == [command]
+        if command.code in READERS:
+            READERS[command.code].read(command.ext)
+
+
+def headers(data: bytes) -> None:
+    """In both forms."""
+    for form in (0, 1):
+        frames(struct.pack(">iI", 4 + len(data), form << 24 | len(data)) + data)
+
+
+def records(data: bytes) -> None:
+    """A record is never larger than the bytes that it was read of."""
+    assert sum(len(record.body) for record in decode_records(data)) <= len(data)
+
+
+def batches(data: bytes) -> None:
+    """Nor is a batch."""
+    assert sum(len(entry.body) for entry in decode_batch(data)) <= len(data)
+
+
+def properties(data: bytes) -> None:
+    """Names and values are never empty; where they can be written, they are read again."""
+    found = decode_properties(data.decode("utf-8", "replace"))
+    assert all(found) and all(found.values())
+    assert decode_properties(encode_properties(found)) == found
+
+
+def json(data: bytes) -> None:
+    """Also as the body of a request, where only objects are looked into."""
+    assert fastjson.loads(fastjson.dumps(fastjson.loads(data))) == fastjson.loads(data)
+    found = body.object_of(data)
+    for name in found:
+        for look in (body.whole_in, body.text_in, lambda *where: list(body.objects_in(*where))):
+            with suppress(EmulatorError):
+                look(found, name)
+
+
+READERS_OF = {read.__name__: read for read in (frames, headers, records, batches, properties, json)}
+
+SEEDS = {kind: seeds(kind) for kind in READERS_OF}
+SEEDS["frames"] += [frame for client in FILES for frame in recorded(client)]
+
+NUMBERS = [
+    0,
+    1,
+    -1,
+    127,
+    128,
+    255,
+    2**15 - 1,
+    2**16,
+    2**24 - 1,
+    2**24,
+    2**31 - 1,
+    -(2**31),
+    0xDAA320AB - 2**32,
+]
+
+
+@st.composite
+def mutated(draw: st.DrawFn, kind: str) -> bytes:
+    """A seed with a few changes, or two of them in a row."""
+    seed = st.sampled_from(SEEDS[kind])
+    data = bytearray(draw(seed))
+    for change in draw(
+        st.lists(st.sampled_from(["set", "number", "cut", "put", "again", "more"]), max_size=4)
+    ):
+        at = draw(st.integers(0, len(data)))
+        to = draw(st.integers(at, min(len(data), at + 20)))
+        if change == "set":
+            data[at:to] = draw(st.binary(max_size=to - at))
+        elif change == "number":
+            data[at : at + 4] = struct.pack(">i", draw(st.sampled_from(NUMBERS)))
+        elif change == "cut":
+            del data[at:to]
+        elif change == "put":
+            data[at:at] = draw(
+                st.binary(max_size=8) | st.sampled_from([b'"', b"{", b"[[[[", b"\\u", b"\xff", b"\x01"])
+            )
+        elif change == "again":
+            data[at:at] = data[at:to] * draw(st.sampled_from([1, 2, 50]))
+        else:
+            data += draw(seed)
+    return bytes(data)
+
+
+def tried(read: Callable[[bytes], None], data: bytes) -> None:
+    tracemalloc.start()
+    try:
+        with suppress(EmulatorError):
+            read(data)
+        taken = tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+    assert taken < BYTES_AT_LEAST + BYTES_FOR_A_BYTE * len(data)
+
+
+@pytest.mark.parametrize("kind", READERS_OF)
+def test_seeds(kind: str) -> None:
+    for seed in SEEDS[kind]:
+        tried(READERS_OF[kind], seed)
+
+
+@pytest.mark.parametrize("kind", READERS_OF)
+@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(data=st.data())
+def test_changed_seeds(kind: str, data: st.DataObject) -> None:
+    tried(READERS_OF[kind], data.draw(mutated(kind)))
+
+
+@pytest.mark.parametrize("kind", READERS_OF)
+@settings(deadline=None)
+@given(data=st.binary(max_size=200))
+def test_any_bytes(kind: str, data: bytes) -> None:
+    tried(READERS_OF[kind], data)

@@ -1,0 +1,223 @@
+"""Headers: every request's fields by their names on the wire, and what is refused."""
+
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.errors import InvalidArgumentError
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.headers import (
+    READERS,
+    REQUESTS,
+    ConsumerList,
+    NoHeader,
+    OffsetOfQueue,
+    PullMessage,
+    QueryConsumerOffset,
+    QueryMessage,
+    ResetOffset,
+    RouteInfo,
+    SearchOffset,
+    SendBack,
+    SendMessage,
+    UnregisterClient,
+    UpdateConsumerOffset,
+    ViewMessage,
+)
+
+Ext = Mapping[str, str]
+
+QUEUE = {"topic": "t", "queueId": "3"}
+PULL = {
+    "consumerGroup": "g",
+    **QUEUE,
+    "queueOffset": "9223372036854775807",
+    "maxMsgNums": "32",
+    "sysFlag": "6",
+    "commitOffset": "-1",
+    "suspendTimeoutMillis": "15000",
+    "subscription": "a || b",
+    "subVersion": "1700000000000",
+    "expressionType": "TAG",
+    "maxMsgBytes": "2147483647",
+}
+PULLED = PullMessage("g", "t", 3, 2**63 - 1, 32, 6, -1, 15_000, 1_700_000_000_000, "a || b", "TAG", 2**31 - 1)
+SEND = {
+    "producerGroup": "g",
+    "topic": "t",
+    "defaultTopic": "TBW102",
+    "defaultTopicQueueNums": "4",
+    "queueId": "-1",
+    "sysFlag": "1",
+    "bornTimestamp": "1700000000000",
+    "flag": "-2147483648",
+    "properties": "TAGS\x01a",
+    "reconsumeTimes": "2",
+    "unitMode": "false",
+    "maxReconsumeTimes": "16",
+    "batch": "true",
+}
+SENT = SendMessage(
+    *("g", "t", "TBW102", 4, -1, 1, 1_700_000_000_000, -(2**31), "TAGS\x01a", 2, False, 16, True),
+)
+LETTERS = dict(zip("abcdefghijklm", SEND.values(), strict=True)) | {"n": "broker-a"}
+
+FULL: dict[RequestCode, tuple[Ext, Any]] = {
+    RequestCode.SEND_MESSAGE: (SEND, SENT),
+    RequestCode.SEND_MESSAGE_V2: (LETTERS, SENT),
+    RequestCode.SEND_BATCH_MESSAGE: (LETTERS, SENT),
+    RequestCode.PULL_MESSAGE: (PULL, PULLED),
+    RequestCode.LITE_PULL_MESSAGE: (PULL, PULLED),
+    RequestCode.QUERY_MESSAGE: (
+        {
+            "topic": "t",
+            "key": "k",
+            "maxNum": "64",
+            "beginTimestamp": "0",
+            "endTimestamp": "9223372036854775807",
+            "_UNIQUE_KEY_QUERY": "true",
+        },
+        QueryMessage("t", "k", 64, 0, 2**63 - 1, True),
+    ),
+    RequestCode.QUERY_CONSUMER_OFFSET: (
+        {"consumerGroup": "g", **QUEUE, "setZeroIfNotFound": "false"},
+        QueryConsumerOffset("g", "t", 3, False),
+    ),
+    RequestCode.UPDATE_CONSUMER_OFFSET: (
+        {"consumerGroup": "g", **QUEUE, "commitOffset": "7"},
+        UpdateConsumerOffset("g", "t", 3, 7),
+    ),
+    RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: (
+        {**QUEUE, "timestamp": "1700000000000", "boundaryType": "upper"},
+        SearchOffset("t", 3, 1_700_000_000_000, "upper"),
+    ),
+    RequestCode.GET_MAX_OFFSET: (QUEUE, OffsetOfQueue("t", 3)),
+    RequestCode.GET_MIN_OFFSET: (QUEUE, OffsetOfQueue("t", 3)),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: (QUEUE, OffsetOfQueue("t", 3)),
+    RequestCode.VIEW_MESSAGE_BY_ID: ({"offset": "7"}, ViewMessage(7)),
+    RequestCode.HEART_BEAT: ({}, NoHeader()),
+    RequestCode.UNREGISTER_CLIENT: (
+        {"clientID": "ip@1", "producerGroup": "p", "consumerGroup": "c"},
+        UnregisterClient("ip@1", "p", "c"),
+    ),
+    RequestCode.CONSUMER_SEND_MSG_BACK: (
+        {
+            "offset": "7",
+            "group": "g",
+            "delayLevel": "-1",
+            "originMsgId": "7F",
+            "originTopic": "t",
+            "unitMode": "true",
+            "maxReconsumeTimes": "16",
+        },
+        SendBack(7, "g", -1, "7F", "t", True, 16),
+    ),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "g"}, ConsumerList("g")),
+    RequestCode.LOCK_BATCH_MQ: ({}, NoHeader()),
+    RequestCode.UNLOCK_BATCH_MQ: ({}, NoHeader()),
+    RequestCode.CHECK_CLIENT_CONFIG: ({}, NoHeader()),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: ({"topic": "t", "acceptStandardJsonOnly": "true"}, RouteInfo("t")),
+    RequestCode.GET_BROKER_CLUSTER_INFO: ({}, NoHeader()),
+    RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: ({}, NoHeader()),
+    RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (
+        {"topic": "t", "group": "g", "timestamp": "-1", "isForce": "TRUE"},
+        ResetOffset("t", "g", -1, True),
+    ),
+}
+
+ANY = {"bname": "broker-a", "nsd": "true", "ns": "n", "oway": "false", "Signature": "", "ReqT": "1"}
+"""What may stand beside any header (sheet 2)."""
+
+OPTIONAL = {
+    SendMessage: SendMessage(*SENT[:8]),
+    PullMessage: PullMessage(*PULLED[:9]),
+    QueryMessage: QueryMessage("t", "k", 64, 0, 2**63 - 1, False),
+    QueryConsumerOffset: QueryConsumerOffset("g", "t", 3, True),
+    SearchOffset: SearchOffset("t", 3, 1_700_000_000_000, None),
+    UnregisterClient: UnregisterClient("ip@1", None, None),
+    SendBack: SendBack(7, "g", -1, None, None, False, None),
+}
+"""Headers without their optional fields."""
+
+
+def test_every_request_is_tried_here() -> None:
+    assert set(FULL) == set(REQUESTS) == set(READERS)
+
+
+@pytest.mark.parametrize("code", FULL)
+def test_a_header_is_read(code: RequestCode) -> None:
+    ext, header = FULL[code]
+    assert READERS[code].read(ext) == READERS[code].read({**ext, **ANY}) == header
+    assert type(READERS[code].read(ext)) is type(header)
+
+
+@pytest.mark.parametrize("code", FULL)
+def test_a_field_is_optional_or_missed_in_upstreams_words(code: RequestCode) -> None:
+    ext, header = FULL[code]
+    names = [name for name in ext if name not in ("n", "acceptStandardJsonOnly")]
+    mandatory = len(names) - len(header._field_defaults)
+    order = sorted(names, key=list(ext).index)
+    required = {name for name in order if _is_missed(code, {k: v for k, v in ext.items() if k != name}, name)}
+    assert len(required) == mandatory
+    least = OPTIONAL.get(type(header), header)
+    assert READERS[code].read({name: ext[name] for name in required}) == least
+
+
+def _is_missed(code: RequestCode, ext: Ext, name: str) -> bool:
+    try:
+        READERS[code].read(ext)
+    except InvalidArgumentError as error:
+        assert str(error) == f"the custom field <{name}> is null"
+        assert error.field == name
+        return True
+    return False
+
+
+@pytest.mark.parametrize(("text", "is_batch"), [("true", True), ("FALSE", False), ("1", True), ("0", False)])
+def test_the_cpp_client_writes_booleans_as_numbers(text: str, is_batch: bool) -> None:
+    assert READERS[310].read({**LETTERS, "m": text}).batch is is_batch
+
+
+@pytest.mark.parametrize(
+    ("code", "name", "text", "sentence"),
+    [
+        (310, "e", "x", "e is 'x'; allowed: a whole number of 32 bits"),
+        (310, "e", "", "e is ''; allowed: a whole number of 32 bits"),
+        (310, "e", "1.0", "e is '1.0'; allowed: a whole number of 32 bits"),
+        (310, "e", "2147483648", "e is '2147483648'; allowed: a whole number of 32 bits"),
+        (310, "h", "-2147483649", "h is '-2147483649'; allowed: a whole number of 32 bits"),
+        (310, "l", "null", "l is 'null'; allowed: a whole number of 32 bits"),
+        (310, "j", "9" * 5_000, "allowed: a whole number of 32 bits"),
+        (310, "g", "9223372036854775808", "g is '9223372036854775808'; allowed: a whole number of 64 bits"),
+        (10, "bornTimestamp", "-9223372036854775809", "allowed: a whole number of 64 bits"),
+        (310, "m", "2", "m is '2'; allowed: true or false"),
+        (310, "k", "", "k is ''; allowed: true or false"),
+        (11, "queueOffset", "NaN", "queueOffset is 'NaN'; allowed: a whole number of 64 bits"),
+        (12, "_UNIQUE_KEY_QUERY", "yes", "_UNIQUE_KEY_QUERY is 'yes'; allowed: true or false"),
+    ],
+)
+def test_what_cannot_be_read_is_refused(code: int, name: str, text: str, sentence: str) -> None:
+    ext = FULL[RequestCode(code)][0]
+    with pytest.raises(InvalidArgumentError) as refused:
+        READERS[code].read({**ext, name: text})
+    assert sentence in str(refused.value)
+    assert refused.value.field == name
+    assert len(str(refused.value)) < 200
+
+
+@given(
+    st.sampled_from(list(FULL)),
+    st.dictionaries(
+        st.sampled_from(sorted({name for ext, _ in FULL.values() for name in ext})),
+        st.text(max_size=8) | st.integers().map(str) | st.sampled_from(["true", "false", "null"]),
+    ),
+)
+def test_anything_is_a_header_or_refused(code: RequestCode, changes: Ext) -> None:
+    try:
+        header = READERS[code].read({**FULL[code][0], **changes})
+    except InvalidArgumentError:
+        return
+    assert type(header) is REQUESTS[code].header

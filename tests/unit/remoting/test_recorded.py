@@ -1,0 +1,67 @@
+"""What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
+
+import pytest
+
+from emulator.remoting.batch import decode_batch
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.command import Command
+from emulator.remoting.fastjson import loads
+from emulator.remoting.frame import FrameReader, encode
+from emulator.remoting.headers import READERS, SendMessage
+from emulator.remoting.record import decode_properties
+from tests.clients.features import CLIENTS
+from tests.unit.remoting.recorded import FILES, frames
+
+BASICS = {
+    RequestCode.GET_ROUTEINFO_BY_TOPIC,
+    RequestCode.HEART_BEAT,
+    RequestCode.PULL_MESSAGE,
+    RequestCode.QUERY_CONSUMER_OFFSET,
+    RequestCode.UPDATE_CONSUMER_OFFSET,
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+    RequestCode.CONSUMER_SEND_MSG_BACK,
+}
+"""What every client sends that produces, consumes and retries."""
+
+
+def command_of(frame: bytes) -> Command:
+    (command,) = FrameReader().feed(frame)
+    return command
+
+
+def test_every_client_was_recorded() -> None:
+    assert set(FILES) == set(CLIENTS)
+    for client in FILES:
+        assert {command_of(frame).code for frame in frames(client)} >= BASICS, client
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_frames_are_read_however_they_are_cut(client: str) -> None:
+    whole = [command_of(frame) for frame in frames(client)]
+    together = b"".join(frames(client))
+    assert FrameReader().feed(together) == whole
+    for size in (1, 1_460):
+        reader = FrameReader()
+        pieces = [together[start : start + size] for start in range(0, len(together), size)]
+        assert [command for piece in pieces for command in reader.feed(piece)] == whole
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_commands_are_the_same_when_written_and_read_again(client: str) -> None:
+    for frame in frames(client):
+        command = command_of(frame)
+        assert command_of(encode(command)) == command
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_headers_and_bodies_are_read(client: str) -> None:
+    for frame in frames(client):
+        command = command_of(frame)
+        header = READERS[command.code].read(command.ext)
+        if not isinstance(header, SendMessage):
+            assert not command.body or isinstance(loads(command.body), dict)
+            continue
+        if header.batch:
+            assert [entry.body for entry in decode_batch(command.body)] == [b"0", b"1", b"2"]
+        else:
+            assert decode_properties(header.properties)
