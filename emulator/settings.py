@@ -224,7 +224,9 @@ class Settings:
     auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
     auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
-    max_message_bytes: int = _setting("4M", _bytes("1", "16M"), "largest body of a message")
+    max_message_bytes: int = _setting(
+        "4M", _bytes("1", "15M"), "largest body of a message; a frame of RocketMQ holds 16M in all"
+    )
     max_wait_us: int = _setting("30s", _duration("5m"), "longest wait of a receiver", name="max_wait")
     aliyun_invisible_us: int = _setting(
         "300s",

@@ -28,7 +28,7 @@ CLIENTS = {
     "java-4.9": "Java `rocketmq-client`",
     "java-5.3": "Java `rocketmq-client`",
     "ons-java": "Java `ons-client`",
-    "python": "Python `rocketmq`, C++",
+    "python": "Python (C++) `rocketmq`",
     "node": "Node `ali-ons`",
     "go": "Go `rocketmq-client-go`",
 }

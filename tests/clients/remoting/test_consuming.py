@@ -1,11 +1,15 @@
 """How RocketMQ's clients for Python and Node consume."""
 
+import asyncio
+from collections import deque
+from functools import partial
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.clients.remoting.driver import Driver
+from tests.clients.remoting.driver import WAIT_S, Driver, Received
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -37,6 +41,10 @@ async def test_retries(broker: RemotingBroker, driver: Driver, topic: str) -> No
         assert (retried.tag, retried.keys) == ("a", "7")
 
 
+def includes(received: list[deque[Received]], bodies: set[str]) -> bool:
+    return bodies <= {message.body for messages in received for message in messages}
+
+
 @pytest.mark.feature("Queues are shared by the members of a group", "python", "node")
 async def test_members_share_the_queues(
     broker: RemotingBroker, driver: Driver, hurry: dict[str, Any], topic: str
@@ -45,14 +53,17 @@ async def test_members_share_the_queues(
     members = [f"{topic}-1", f"{topic}-2"]
     for member in members:
         await driver.call("consume", group=topic, topic=topic, member=member, **hurry)
-    sent: set[str] = set()
-    while not all(driver.received[member] for member in members):
-        for queue_id in range(4):
-            sent.add(body := str(len(sent)))
-            await broker.control.send(topic, body, queue_id=queue_id)
-        await driver.until(
-            lambda: sent <= {message.body for member in members for message in driver.received[member]}
-        )
+    received = [driver.received[member] for member in members]
+    async with asyncio.timeout(WAIT_S):
+        while True:
+            bodies = {str(uuid4()) for _ in range(4)}
+            for queue_id, body in enumerate(bodies):
+                await broker.control.send(topic, body, queue_id=queue_id)
+            await driver.until(partial(includes, received, bodies))
+            if all(received) and sum(map(len, received)) == len(bodies):
+                return
+            for messages in received:
+                messages.clear()
 
 
 @pytest.mark.feature("Push consumer, broadcasting", "python", "node")

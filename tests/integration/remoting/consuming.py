@@ -72,6 +72,7 @@ async def members(client: RemotingClient, group: str = GROUP) -> list[str]:
         assert (answer.code, answer.remark) == (1, f"no consumer for this group, {group}")
         return []
     found: list[str] = json.loads(answer.body)["consumerIdList"]
+    assert found
     return found
 
 

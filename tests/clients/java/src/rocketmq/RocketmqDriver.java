@@ -45,8 +45,10 @@ public final class RocketmqDriver {
 
     private RocketmqDriver(JSONObject options) {
         nameServer = options.getString("name_server"); // null: the client asks over HTTP
-        String key = options.getString("access_key");
-        keys = key == null ? null : new AclClientRPCHook(new SessionCredentials(key, options.getString("secret")));
+        keys = options.containsKey("access_key")
+            ? new AclClientRPCHook(
+                new SessionCredentials(options.getString("access_key"), options.getString("secret")))
+            : null;
     }
 
     public static void main(String[] args) throws Exception {
@@ -107,6 +109,7 @@ public final class RocketmqDriver {
             made(command), (queues, message, given) -> queues.get((int) given % queues.size()), number));
     }
 
+    /** Listen: every message fails as often as "failures" says, and one whose body is "failing" once. */
     private Object consume(JSONObject command) throws Exception {
         String group = command.getString("group");
         String name = Objects.requireNonNullElse(command.getString("member"), group);
