@@ -192,7 +192,7 @@ class Group:
                 for take in list(place.open.values()):
                     self.close(take)
                 place.next_offset = queue.next_offset
-                place.saved_offset = place.reported = None
+                place.saved_offset = None
 
 
 class Groups:

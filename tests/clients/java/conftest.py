@@ -36,6 +36,8 @@ def built() -> None:
     made_of = [path for pattern in ("pom.xml", "*/pom.xml", "src/*/*.java") for path in FOLDER.glob(pattern)]
     if _BUILT.exists() and _BUILT.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
         return
+    for project in PROJECTS.values():
+        shutil.rmtree(FOLDER / project / "target", ignore_errors=True)  # jars of other versions
     done = subprocess.run(
         [maven, "--batch-mode", "--quiet", "compiler:compile", "dependency:copy-dependencies"],
         check=False,

@@ -88,6 +88,9 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         assert await committed(remoting.client) == 4
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert await committed(remoting.client) == 4
+        before = remoting.broker.writer.commits
+        await commit(remoting.client, 4)
+        assert remoting.broker.writer.commits == before
         assert remoting.broker.groups.get(GROUP).queues.keys() == {remoting.broker.pull.queue(TOPIC, 0)}
 
 
@@ -335,6 +338,22 @@ async def test_an_offset_from_before_the_broker_was_emptied_hides_nothing() -> N
         assert await committed(client) == 10
         await fill(remoting, 1)
         assert bodies(await receive(remoting.broker)) == ["0"]
+
+
+async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: Any) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        client = remoting.client
+        await send(remoting.broker, queue=0, level=1)
+        await remoting.broker.advance_clock(1 * S)
+        await pull(client)
+        await remoting.broker.reset.topic(TOPIC)
+        await commit(client, 1)
+        await remoting.broker.writer.commit(lambda _: None)
+        assert [row["acked_us"] for row in rows(tmp_path, "SELECT * FROM deliveries")] == [None]
+        await remoting.broker.reset.all()
+        assert rows(tmp_path, "SELECT * FROM progress") == []
+        await commit(client, 1)
+        assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]
 
 
 async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -> None:

@@ -91,6 +91,7 @@ async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
     monkeypatch.setattr(server, "VIP_OFFSET", 0)
     async with running_remoting() as remoting:
         assert remoting.server.vip_port is None
+        assert len(remoting.server._servers) == 2  # none of those that were tried in vain
         await remoting.client.ok(105, ROUTE)
 
 
@@ -352,6 +353,38 @@ async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
     await until(lambda: not remoting.server.unread_bytes)
 
 
+@pytest.mark.parametrize(
+    ("own_mb", "others_mb", "is_cut_off"),
+    [(100, (), False), (129, (), True), (20, (60, 60), False), (50, (60, 60), True), (40, (30, 30), False)],
+)
+async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_off(
+    remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool
+) -> None:
+    await remoting.client.ok(105, ROUTE)
+    hall = remoting.server._hall
+    (served,) = hall.connections
+    others = [connection.Connection(hall) for _ in others_mb]
+    hall.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
+    served._transport = Unread(served._transport, own_mb << 20)  # type: ignore[assignment]
+    served._flush()
+    assert served._transport.is_closing() is is_cut_off
+    hall.unread.clear()
+
+
+class Unread:
+    """A transport with so many bytes that are not read."""
+
+    def __init__(self, transport: asyncio.Transport, size: int) -> None:
+        self._transport = transport
+        self._size = size
+
+    def get_write_buffer_size(self) -> int:
+        return self._size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
 async def test_pulls_that_wait_leave_room_for_heartbeats(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -406,15 +439,28 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
     async with remoting.another() as other:
         remoting.client.write(frame[:-1])
         await until(lambda: remoting.server.held_bytes == len(frame) - 1)
-        for _ in range(3):
+        slow = next(each for each in remoting.server._hall.connections if each.incomplete)
+        for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
+            remoting.server._hall.budget._limit = 1 << (20 if is_spent else 30)
+            slow._is_paused, slow.quiet = is_paused, quiet
             remoting.server._tick()
             await other.ok(105, ROUTE)
-        assert remoting.server.connections == 2
-        remoting.server._hall.budget._limit = 1 << 20
+            assert remoting.server.connections == 2
         remoting.server._tick()
         await remoting.client.closed()
         await until(lambda: remoting.server.held_bytes == 0)
         await other.ok(105, ROUTE)
+
+
+async def test_when_the_memory_is_spent_little_is_read_at_once(remoting: Remoting) -> None:
+    hall = remoting.server._hall
+    await remoting.client.ok(105, ROUTE)
+    (served,) = hall.connections
+    sizes = [len(served.get_buffer(-1))]
+    hall.budget._limit = 0
+    sizes.append(len(served.get_buffer(-1)))
+    assert sizes == [256 << 10, 4 << 10]
+    await remoting.client.ok(105, ROUTE, bytes(10_000))  # and it goes on
 
 
 # Coming and going

@@ -145,3 +145,13 @@ async def test_whoever_does_not_use_its_turn_is_closed(
     }
     assert not hog.aborted
     budget.change(hog, 0)
+
+
+async def test_a_turn_that_was_used_ends_quietly(budget: Budget, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "TURN_S", 0.0)
+    senders = await spent(budget, 5_000, 9_000, 7_000)
+    for sender in senders:
+        sender.stop()
+    for _ in range(5):
+        await asyncio.sleep(0)
+    assert not any(sender.aborted for sender in senders)
