@@ -138,6 +138,10 @@ class RemotingServer:
 
     def _tick(self) -> None:
         self._tick_later()
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Close what stands still, and give back what a flood has left."""
         for connection in list(self._hall.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:

@@ -3,6 +3,7 @@
 import json
 import logging
 from collections.abc import AsyncIterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -35,11 +36,14 @@ async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Rem
     assert (answer.remark, answer.ext) == (None, {})
 
 
-async def test_the_template_of_topics_can_be_inherited_unless_topics_are_not_made_on_first_use() -> None:
-    async with running_remoting() as remoting:
+async def test_the_template_of_topics_can_be_inherited_unless_topics_are_not_made_on_first_use(
+    tmp_path: Path,
+) -> None:
+    data = str(tmp_path)
+    async with running_remoting(data=data) as remoting:
         (queues,) = (await remoting.route("TBW102"))["queueDatas"]
         assert (queues["perm"], queues["writeQueueNums"]) == (7, 8)
-    async with running_remoting(auto_create_topics=False) as remoting:
+    async with running_remoting(data=data, auto_create_topics=False) as remoting:
         assert (await remoting.client.call(105, {"topic": "TBW102"})).code == 17
 
 

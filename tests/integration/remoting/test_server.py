@@ -424,11 +424,11 @@ async def test_after_a_flood_freed_memory_is_given_back_once(
     given: list[bool] = []
     monkeypatch.setattr(server, "give_back", lambda: given.append(True))
     monkeypatch.setattr(connection, "MAX_RUNNING", 1)
-    remoting.server._tick()
+    remoting.server._look_after()
     assert not given
     await asyncio.gather(*(remoting.client.ask(105, ROUTE) for _ in range(10)))
     for _ in range(2):
-        remoting.server._tick()
+        remoting.server._look_after()
     assert given == [True]
 
 
@@ -443,10 +443,10 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
         for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
             remoting.server._hall.budget._limit = 1 << (20 if is_spent else 30)
             slow._is_paused, slow.quiet = is_paused, quiet
-            remoting.server._tick()
+            remoting.server._look_after()
             await other.ok(105, ROUTE)
             assert remoting.server.connections == 2
-        remoting.server._tick()
+        remoting.server._look_after()
         await remoting.client.closed()
         await until(lambda: remoting.server.held_bytes == 0)
         await other.ok(105, ROUTE)
@@ -470,13 +470,21 @@ async def test_an_idle_connection_is_closed_after_120_seconds(remoting: Remoting
     assert server.TICK_S * server.IDLE_TICKS == 120
     async with remoting.another() as busy:
         for _ in range(server.IDLE_TICKS - 1):
-            remoting.server._tick()
+            remoting.server._look_after()
             await busy.ok(105, ROUTE)
         assert remoting.server.connections == 2
-        remoting.server._tick()
+        remoting.server._look_after()
         await remoting.client.closed()
         await busy.ok(105, ROUTE)
         assert remoting.server.connections == 1
+
+
+async def test_connections_are_looked_after_again_and_again(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "TICK_S", 0.0)
+    remoting.server._tick()
+    await remoting.client.closed()
 
 
 async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
@@ -532,6 +540,8 @@ async def test_a_stop_answers_what_was_read_and_closes(monkeypatch: pytest.Monke
         assert gate.started == ["slow"]
         with pytest.raises(ConnectionRefusedError):
             await asyncio.open_connection("127.0.0.1", port)
+        assert remoting.server._ticking
+        assert remoting.server._ticking.cancelled()
 
 
 async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -130,6 +130,8 @@ async def test_a_read_that_had_not_begun_goes_with_its_reader(tmp_path: Path) ->
         reading.cancel()
     await asyncio.wait(readings)
     assert 0 < len(database._abandoned) <= READERS
+    await asyncio.sleep(0)
+    assert {task for task in asyncio.all_tasks() if "_rows" in repr(task)} == database._abandoned
     await database.close()  # waits for them
     assert not database._abandoned
 
