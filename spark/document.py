@@ -129,8 +129,8 @@ class Stage(Struct, kw_only=True):
     ]
     count: int
     mean_us: float | None
-    p50_us: int | None
-    p99_us: int | None
+    p50_us: int | None  # of coarse bins: up to 1.6 % above the value
+    p99_us: int | None  # the same
     max_us: int | None
     complete: int
     complete_sum_us: int

@@ -50,8 +50,11 @@ _SETTINGS: Final = {
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # half of the time to build a plan
     "spark.sql.constraintPropagation.enabled": "false",  # takes minutes for what texts are parsed by
     "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows that are part of the plan are compared with whatever is planned.
+    "spark.sql.execution.arrow.localRelationThreshold": "100k",
     "spark.sql.shuffle.partitions": "8",
     # A level's deliveries are put in order in arrays; beyond so many of those rows would be sorted instead.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",

@@ -1,7 +1,7 @@
-"""A broker's own store as a ledger, read by Spark in parallel, whether the broker runs or not.
+"""A broker's own store as a ledger, whether the broker runs or not: read here if it is small, else by Spark.
 
-Each task opens the database file by its path, so a cluster's workers have to see it where the driver does;
-where they do not, ``mocketmq export`` writes what any of them can read.
+Each of Spark's tasks opens the database file by its path, so a cluster's workers have to see it where the
+driver does; where they do not, ``mocketmq export`` writes what any of them can read.
 """
 
 import json
@@ -15,8 +15,12 @@ from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from emulator.errors import StoreError
+from spark.arrow_columns import DELIVERIES as DELIVERED
 from spark.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError, Ledger
 from spark.store import RANGE_ROWS, Range, Store, look_at, read
+
+SMALL_ROWS: Final = 200_000
+"""Deliveries that are read sooner than a worker for Python is started."""
 
 _FORMAT: Final = "mocketmq-store"
 
@@ -70,22 +74,30 @@ def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) 
 
 def open_stores(spark: SparkSession, stores: Sequence[Store]) -> Ledger:
     """One or more stores, as they were when they were looked at, as one ledger."""
+    is_small = sum(store.deliveries for store in stores) <= SMALL_ROWS
+    rows = [store.undelivered for store in stores]
+    if is_small:
+        rows += [pa.Table.from_batches(_read(store), DELIVERED) for store in stores]
     # Combined, since createDataFrame of PySpark 4.3 may lose all chunks of a table but the first.
-    runs, moves, waiting = (
+    here, runs, moves = (
         pa.concat_tables(tables).combine_chunks()
-        for tables in zip(*((store.runs, store.moves, store.undelivered) for store in stores), strict=True)
+        for tables in (rows, [store.runs for store in stores], [store.moves for store in stores])
     )
     ledger = Ledger(
-        spark.createDataFrame(waiting, DELIVERIES),
+        spark.createDataFrame(here, DELIVERIES),
         spark.createDataFrame(runs, RUNS),
         spark.createDataFrame(moves, MOVES),
     )
-    tasks = _tasks(stores)
-    if not tasks:
+    if is_small:
         return ledger
     spark.dataSource.register(StoreDeliveries)
-    delivered = spark.read.format(_FORMAT).option("tasks", json.dumps(tasks)).load()
-    return ledger._replace(deliveries=delivered.union(ledger.deliveries) if waiting.num_rows else delivered)
+    delivered = spark.read.format(_FORMAT).option("tasks", json.dumps(_tasks(stores))).load()
+    return ledger._replace(deliveries=delivered.union(ledger.deliveries) if here.num_rows else delivered)
+
+
+def _read(store: Store) -> Iterator[pa.RecordBatch]:
+    for span in store.ranges:
+        yield from read(store.database, store.names, span)
 
 
 def _tasks(stores: Sequence[Store]) -> list[list[_Part]]:

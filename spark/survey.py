@@ -59,7 +59,7 @@ def summarized(
             again=summary.again(ledger, F.broadcast(suspects) if few else suspects),
             lateness=summary.lateness(ledger, key),
             timeline=summary.timeline(ledger, key, step_us),
-            stages=summary.stages(ledger, key),
+            stages=summary.stages(ledger),
             herds=summary.herds(ledger),
             disorder=summary.disorder(ledger, extent.due_from_us, extent.due_to_us),
             worst=summary.worst(ledger, dues_us),

@@ -201,26 +201,12 @@ class Oracle:
                 values = [
                     row[end] - row[begin] for row in rows if row[begin] is not None and row[end] is not None
                 ]
-                found.append(self._stage(group, stage, values, [row[end] - row[begin] for row in complete]))
+                found.append(_stage(group, stage, values, [row[end] - row[begin] for row in complete]))
             totals = [
                 row["acked_us"] - row["born_us"] - (row["due_us"] - row["stored_us"]) for row in complete
             ]
-            found.append(self._stage(group, "total", totals, totals))
+            found.append(_stage(group, "total", totals, totals))
         return [stage for stage in found if stage.count]
-
-    def _stage(self, group: Group, stage: Any, values: list[int], complete: list[int]) -> Stage:
-        return Stage(
-            dimension=group[0],
-            name=group[1],
-            stage=stage,
-            count=len(values),
-            mean_us=sum(values) / len(values) if values else None,
-            p50_us=nearest(values, 50, self._key),
-            p99_us=nearest(values, 99, self._key),
-            max_us=max(values, default=None),
-            complete=len(complete),
-            complete_sum_us=sum(complete),
-        )
 
     def instants(self, step_us: int) -> list[Instant]:
         steps: dict[int, list[int]] = defaultdict(list)
@@ -315,6 +301,26 @@ class Oracle:
             if points:
                 found.append(Spectrum(dimension=group[0], name=group[1], points=points))
         return found
+
+
+def _stage(group: Group, stage: Any, values: list[int], complete: list[int]) -> Stage:
+    return Stage(
+        dimension=group[0],
+        name=group[1],
+        stage=stage,
+        count=len(values),
+        mean_us=sum(values) / len(values) if values else None,
+        p50_us=nearest(values, 50, _stage_key),
+        p99_us=nearest(values, 99, _stage_key),
+        max_us=max(values, default=None),
+        complete=len(complete),
+        complete_sum_us=sum(complete),
+    )
+
+
+def _stage_key(value: int) -> int:
+    """The bins of stages: 64 a power of two."""
+    return bin_of(value, 64).start
 
 
 def _place(row: dict[str, Any]) -> int:

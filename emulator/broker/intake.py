@@ -65,7 +65,7 @@ class Intake:
             )
         queue = self._topics.queue_for_send(topic, message.queue_id)
         level = self._levels.table.level_of(message.properties)
-        due_us = self._due_times.due_us(message.properties, level)
+        due_us = None if _has_waited(message, level) else self._due_times.due_us(message.properties, level)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
         return Judged(queue, level, due_us, draft(message, self._clock.now_us()))
@@ -93,3 +93,8 @@ class Intake:
         message.queue_id = 0
         message.properties[DELAY] = "0"
         return await self._topics.for_send(dead_letter_topic(name))
+
+
+def _has_waited(message: Message, level: int) -> bool:
+    """Whether a client sends again what came to it at its due time, which a moved clock would shift anew."""
+    return not level and message.reconsume_times > 0 and message.topic.startswith(RETRY_PREFIX)

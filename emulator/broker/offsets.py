@@ -82,11 +82,10 @@ class Offsets:
         return rows[0][1] // US_PER_MS if rows else -1
 
     async def reset(self, group: str, topic: str, timestamp_ms: int, *, is_forced: bool) -> Moved:
-        """Let the group go on from the first message stored at this time or later, or from the :data:`END`.
+        """Let the group go on from the message stored nearest to this time, as 4.x, or from the :data:`END`.
 
         Without ``is_forced`` only where that is to go back. The offsets are stored before the group's clients
-        are told of them. Raises TopicNotFoundError and what
-        :meth:`Groups.for_use` raises.
+        are told of them. Raises TopicNotFoundError, and as :meth:`Groups.for_use`.
         """
         found = self._topics.find(topic)
         if found is None:

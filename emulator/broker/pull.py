@@ -18,6 +18,7 @@ from emulator.errors import (
     MessageNotFoundError,
     QueueNotFoundError,
     RefusedError,
+    StoreError,
 )
 from emulator.message import StoredMessage, is_system_topic
 from emulator.schedule.ledger import Ledger
@@ -162,7 +163,9 @@ class Pull:
         if wait_s > 0 and _is_at_end(pulled, offset):
             pulled = await self._wait(queue, offset, limit, tag_filter, max_bytes, Patience(wait_s))
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
-            pulled = pulled._replace(next_offset=0)  # the broker was started empty, and the client was not
+            # The broker was started empty, or lost the newest, and the client was not.
+            place = group.queues.get(queue)
+            pulled = pulled._replace(next_offset=place.committed_offset if place else 0)
         await self._note_pulled(group, queue, pulled.messages)
         return pulled
 
@@ -197,7 +200,11 @@ class Pull:
             for message in delayed:
                 self._ledger.pulled(batch, message.commit_offset, group.name)
 
-        await self._writer.commit(work)
+        try:
+            await self._writer.commit(work)
+        except StoreError as error:  # what is there can be read all the same
+            log.warning("the ledger lacks that %d messages were pulled: %s", len(delayed), error)
+            return
         noted = group.pulled.setdefault(queue, {})
         for message in delayed:
             noted[message.queue_offset] = message.commit_offset

@@ -5,6 +5,9 @@ from typing import Final, NamedTuple
 
 from emulator.errors import IllegalMessageError
 
+MAX_BATCH: Final = 16_384
+"""Messages. The answer has an id of each, and half a mebibyte is enough for a header."""
+
 _HEAD: Final = struct.Struct(">iiiii")  # size, magic code, checksum, flag, length of the body
 _PROPERTIES: Final = struct.Struct(">h")
 
@@ -19,9 +22,11 @@ class BatchEntry(NamedTuple):
 
 def decode_batch(body: bytes) -> list[BatchEntry]:
     """The messages of a batch. Raises IllegalMessageError."""
-    entries = []
+    entries: list[BatchEntry] = []
     start = 0
     while start < len(body):
+        if len(entries) == MAX_BATCH:
+            raise _illegal(f"has more than {MAX_BATCH} messages; allowed: 1 to {MAX_BATCH}")
         entry, start = _entry(body, start)
         entries.append(entry)
     if not entries:

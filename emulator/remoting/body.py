@@ -1,12 +1,15 @@
 """Reading the JSON bodies of requests, as leniently as upstream does (sheet 2.0)."""
 
 from collections.abc import Iterator, Mapping
-from typing import Any
+from typing import Any, Final
 
 from emulator.errors import InvalidArgumentError
 from emulator.remoting import fastjson
 
 Object = Mapping[str, Any]
+
+MAX_TEXT: Final = 1_024
+"""Characters of a name or an id: others are told of it, in frames that have to hold it."""
 
 
 def object_of(content: bytes) -> Object:
@@ -29,10 +32,10 @@ def objects_in(body: Object, name: str) -> Iterator[Object]:
 
 
 def text_in(body: Object, name: str) -> str:
-    """Text that must be there."""
+    """A name or an id, which must be there."""
     value = body.get(name)
-    if not isinstance(value, str) or not value:
-        raise InvalidArgumentError(name, value, "text that is not empty")
+    if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
+        raise InvalidArgumentError(name, value, f"text of 1 to {MAX_TEXT} characters")
     return value
 
 

@@ -24,8 +24,8 @@ SHORT_READ_BYTES: Final = 4 << 10
 MAX_RUNNING: Final = 1_024
 MAX_RUNNING_BYTES: Final = 32 << 20
 """Requests of one connection in work; at either, no more are read until some are answered."""
-MAX_WAITING: Final = 4_096
-MAX_WAITING_TOGETHER: Final = 65_536
+MAX_WAITING_BYTES: Final = 4 << 20
+MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
 """Pulls that wait, of one connection and of all. More are refused: heartbeats must still be read."""
 UNREAD_BYTES: Final = 64 << 10
 """Answers that a client has not read, from which on no more of its requests are read."""
@@ -59,7 +59,7 @@ class Hall:
         self.budget = Budget()
         self.connections: set[Connection] = set()
         self.leaving: set[Connection] = set()
-        self.waiting = 0
+        self.waiting_bytes = 0
         self.has_paused = False
         self.unread: dict[Connection, int] = {}
         memory = memoryview(bytearray(READ_BYTES))
@@ -76,7 +76,8 @@ class Connection(asyncio.BufferedProtocol):
         self._hall = hall
         self._reader = FrameReader()
         self._running: dict[asyncio.Task[None], int] = {}
-        self._waiting: set[asyncio.Task[None]] = set()
+        self._waiting: dict[asyncio.Task[None], int] = {}
+        self._waiting_bytes = 0
         self._running_bytes = 0
         self._out: list[bytes] = []
         self._is_paused = False
@@ -133,16 +134,17 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _start(self, command: Command) -> None:
+        size = _REQUEST_BYTES + len(command.body) + sum(map(len, command.ext.values()))
         if command.code not in _MAY_WAIT:
             task = self._loop.create_task(self._serve(command))
-            size = len(command.body) + _REQUEST_BYTES
             self._running[task] = size
             self._running_bytes += size
             task.add_done_callback(self._has_run)
-        elif len(self._waiting) < MAX_WAITING and self._hall.waiting < MAX_WAITING_TOGETHER:
+        elif self._may_wait(size):
             task = self._loop.create_task(self._serve(command))
-            self._waiting.add(task)
-            self._hall.waiting += 1
+            self._waiting[task] = size
+            self._waiting_bytes += size
+            self._hall.waiting_bytes += size
             task.add_done_callback(self._has_waited)
         else:
             self._answer(command, self._hall.dispatcher.counted(command, _BUSY))
@@ -162,9 +164,14 @@ class Connection(asyncio.BufferedProtocol):
         self._running_bytes -= self._running.pop(task)
         self._account()
 
+    def _may_wait(self, size: int) -> bool:
+        own, together = self._waiting_bytes + size, self._hall.waiting_bytes + size
+        return own <= MAX_WAITING_BYTES and together <= MAX_WAITING_BYTES_TOGETHER
+
     def _has_waited(self, task: asyncio.Task[None]) -> None:
-        self._waiting.discard(task)
-        self._hall.waiting -= 1
+        size = self._waiting.pop(task)
+        self._waiting_bytes -= size
+        self._hall.waiting_bytes -= size
 
     def write(self, command: Command) -> None:
         """Send a command with the others of this turn of the loop; if the client is gone, nothing happens."""

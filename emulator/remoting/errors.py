@@ -16,8 +16,11 @@ class RemotingError(RefusedError):
         self.code = code
 
 
-class FrameError(RefusedError):
+class FrameError(RemotingError):
     """Bytes that are no frame, or one that is too large: the connection cannot go on (sheet 1.1)."""
+
+    def __init__(self, remark: str) -> None:
+        super().__init__(ResponseCode.SYSTEM_ERROR, remark)
 
 
 def code_of(error: EmulatorError) -> int:

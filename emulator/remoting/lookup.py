@@ -3,7 +3,7 @@
 from typing import Final
 
 from emulator.broker.pull import MAX_PULLED_BYTES
-from emulator.clock import US_PER_MS
+from emulator.clock import LATEST_US, US_PER_MS
 from emulator.errors import MessageNotFoundError
 from emulator.message import StoredMessage
 from emulator.remoting.codes import RequestCode, ResponseCode
@@ -18,18 +18,19 @@ _MOST_OF_UNIQUE_KEY: Final = 32
 
 
 async def query(call: Call[QueryMessage]) -> Reply:
-    """The newest messages that bear a key, as many as a pull would give, of everything stored before."""
+    """The newest messages that bear a key, as many as a pull would give, of everything stored before.
+
+    A unique key is found at any time: clients read from it when it was made, and the clock may have moved.
+    """
     header, broker = call.header, call.broker
-    limit = _MOST_OF_UNIQUE_KEY if header.unique_key_query else min(header.max_num, _MOST)
+    limit = min(header.max_num, _MOST)
+    from_us = broker.clock.from_wall(header.begin_timestamp * US_PER_MS)
+    to_us = broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1
+    if header.unique_key_query:
+        limit, from_us, to_us = _MOST_OF_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
-        found = await broker.lives.query(
-            header.topic,
-            header.key,
-            limit,
-            broker.clock.from_wall(header.begin_timestamp * US_PER_MS),
-            broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1,
-        )
+        found = await broker.lives.query(header.topic, header.key, limit, from_us, to_us)
     ext = {
         "indexLastUpdateTimestamp": str(broker.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.writer.next_commit_offset - 1),

@@ -19,9 +19,6 @@ from emulator.remoting.handler import Call, Family, Reply
 from emulator.remoting.headers import SendMessage
 from emulator.remoting.record import decode_properties
 
-MAX_BATCH: Final = 16_384
-"""Messages. The answer has an id of each, and half a mebibyte is enough for a header."""
-
 _ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
 """What every answer to a send says, also of a failure."""
 _V3_4_9: Final = 121
@@ -57,8 +54,6 @@ async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
     if size > allowed:
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
-    if len(entries) > MAX_BATCH:
-        raise IllegalMessageError("body", f"the batch has {len(entries)} messages; allowed: 1 to {MAX_BATCH}")
     common = decode_properties(call.header.properties)
     common.pop(UNIQ_KEY, None)  # the batch's own, by which the messages of 5.x clients would all be one
     return await call.broker.send_together(_of_batch(call, entry, common) for entry in entries)

@@ -8,7 +8,7 @@ import pytest
 from emulator.clock import US_PER_MS, US_PER_S, wall_us, whole_ms_us
 from emulator.message import MAX_TIMER_DELAY_MS, SCHEDULE_TOPIC, TIMER_TOPIC
 from emulator.remoting.record import Record, decode_records
-from tests.brokers import DELAYS_US
+from tests.brokers import DELAYS_US, GROUP
 from tests.integration.remoting.producing import (
     BORN_MS,
     UNIQUE,
@@ -200,6 +200,20 @@ async def test_what_is_past_or_was_delayed_before_comes_at_once(given: dict[str,
         [found] = await pulled(remoting.client)
         assert found == await viewed(remoting, ext)
         assert parted(found.properties) == {**given, "UNIQ_KEY": UNIQUE, "CLUSTER": "DefaultCluster"}
+
+
+@pytest.mark.parametrize(("times", "topic"), [(1, f"%RETRY%{GROUP}"), (16, f"%DLQ%{GROUP}")])
+async def test_a_retry_does_not_wait_for_its_instant_again(times: int, topic: str) -> None:
+    async with running_remoting() as remoting:
+        instant_ms = wall_us() // US_PER_MS + HOUR_MS
+        await sent(remoting.client, properties={START: str(instant_ms)})
+        await remoting.broker.move_clock_to_next()
+        [found] = await pulled(remoting.client)
+        again = {**parted(found.properties), "DELAY": "0"}
+        await sent(
+            remoting.client, b"again", properties=again, topic=f"%RETRY%{GROUP}", reconsume_times=times
+        )
+        assert [record.body for record in await pulled(remoting.client, topic)] == [b"again"]
 
 
 async def test_a_level_goes_before_every_timer() -> None:

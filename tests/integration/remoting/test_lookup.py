@@ -143,6 +143,15 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
             assert len(some) == count
 
 
+async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> None:
+    async with running_remoting() as remoting:
+        begin = wall_us() // US_PER_MS - 1_000
+        await sent(remoting.client, b"1", properties={"UNIQ_KEY": UNIQUE})
+        await remoting.broker.advance_clock(HOUR_MS * US_PER_MS)
+        assert await found(remoting, UNIQUE, begin=begin) == []
+        assert numbers(await found(remoting, UNIQUE, begin=begin, unique=True)) == [1]
+
+
 async def test_what_waits_is_found_in_the_brokers_own_topics() -> None:
     async with running_remoting() as remoting:
         keys = {"KEYS": "a", "UNIQ_KEY": UNIQUE}

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.topics import PERM_READ, PERM_WRITE
+from emulator.errors import shorten
 from tests.brokers import GROUP, TOPIC, send
 from tests.integration.remoting.consuming import (
     CHECK_CONFIG,
@@ -294,7 +295,7 @@ async def test_subscriptions_of_all_dialects_are_understood(given: dict[str, Any
         assert wanted.tag_filter.tags == tags
 
 
-TEXT = "; allowed: text that is not empty"
+TEXT = "; allowed: text of 1 to 1024 characters"
 OBJECTS = "; allowed: a list of JSON objects"
 WHOLE = "; allowed: a whole number"
 
@@ -307,6 +308,8 @@ WHOLE = "; allowed: a whole number"
         (b'{"clientID":""}', f"clientID is ''{TEXT}"),
         (b'{"clientID":7}', f"clientID is 7{TEXT}"),
         (beat({}), f"groupName is None{TEXT}"),
+        (beat(consumer(group="g" * 1_025)), f"groupName is {shorten('g' * 1_025)}{TEXT}"),
+        (beat(client="c" * 1_025), f"clientID is {shorten('c' * 1_025)}{TEXT}"),
         (beat(7), f"consumerDataSet is 7{OBJECTS}"),
         (b'{"clientID":"a","consumerDataSet":"x"}', f"consumerDataSet is 'x'{OBJECTS}"),
         (beat(consumer({"topic": TOPIC, "subVersion": "soon"})), f"subVersion is 'soon'{WHOLE}"),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from emulator.broker.pull import MAX_PULLED, MAX_PULLED_BYTES
+from emulator.errors import StoreUnavailableError
 from emulator.message import Message
 from emulator.settings import TopicDeclaration
 from tests.brokers import GROUP, TOPIC, S, rows, send
@@ -71,6 +72,9 @@ async def test_a_client_that_outlived_its_broker_begins_at_the_start_of_the_new_
         answer = await pull(remoting.client, 500, SUBSCRIPTION | SUSPEND, suspendTimeoutMillis=20_000)
         assert (answer.code, answer.remark) == (21, "OFFSET_OVERFLOW_BADLY")
         assert (answer.ext["nextBeginOffset"], answer.ext["maxOffset"]) == ("0", "2")
+        await commit(remoting.client, 1)
+        answer = await pull(remoting.client, 500)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
 
 
 @pytest.mark.parametrize(("offset", "code"), [(0, 19), (1, 21), (-1, 21)])
@@ -426,6 +430,23 @@ async def test_the_ledger_knows_who_pulled_a_delayed_message_and_that_it_was_pas
     ]
     assert times == [[0, 1 * S], [0, None], [None, None]]
     assert [row["pulled_by"] for row in delivered] == [GROUP, GROUP, None]
+
+
+async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, "late", queue=0, level=1)
+        await remoting.broker.advance_clock(1 * S)
+
+        async def commit(*_: object) -> None:
+            raise StoreUnavailableError("the disk is full")
+
+        await pull(remoting.client, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(remoting.broker.writer, "commit", commit)
+            assert bodies(await pull(remoting.client)) == ["late"]
+        assert "the ledger lacks that 1 messages were pulled: the disk is full" in caplog.text
 
 
 async def test_of_very_many_delayed_messages_the_newest_are_known_to_have_been_pulled(

@@ -254,7 +254,8 @@ async def test_a_batch_may_have_no_more_messages_than_an_answer_has_room_for() -
         ext = await sent(remoting.client, batch(*[(b"x", {})] * 16_384), BATCH)
         assert ext["msgId"].count(",") == 16_383
         code, sentence = await refused(remoting.client, batch(*[(b"x", {})] * 16_385), BATCH)
-        assert (code, sentence) == (13, ILLEGAL + "the batch has 16385 messages; allowed: 1 to 16384")
+        assert code == 13
+        assert sentence == ILLEGAL + "the batch has more than 16384 messages; allowed: 1 to 16384"
 
 
 # Topics made on first use

@@ -302,7 +302,7 @@ async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
         for _ in range(20):
             await other.ok(105, ROUTE)
         assert not late.done()
-        assert remoting.server.held_bytes == 10 << 10
+        assert remoting.server.held_bytes == 10 * (1_024 + len("t0"))
         gate.let_go("t0")
         await asyncio.gather(first[0], late)
         for n in range(1, 10):
@@ -389,7 +389,7 @@ async def test_pulls_that_wait_leave_room_for_heartbeats(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_RUNNING", 10)
-    monkeypatch.setattr(connection, "MAX_WAITING", 20)
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_026 + 10 * 1_027)  # t0 to t9, t10 to t19
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
     refused = await remoting.client.call(11, {"topic": "one too many"})
@@ -407,7 +407,7 @@ async def test_pulls_that_wait_leave_room_for_heartbeats(
 
 
 async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection, "MAX_WAITING_TOGETHER", 1)
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 1_100)
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     async with remoting.another() as other:
         other.ask(11, {"topic": "t"})
@@ -416,6 +416,19 @@ async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch
     await until(lambda: gate.ended)
     gate.let_go("t")
     await remoting.client.ok(11, {"topic": "t"})
+
+
+async def test_what_comes_with_a_pull_counts_while_it_waits(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    assert (await remoting.client.call(11, {"topic": "t"}, bytes(4 << 20))).code == 2
+    pulls = [remoting.client.ask(11, {"topic": "t", "junk": "y" * 1_000_000}) for _ in range(4)]
+    assert (await remoting.client.call(11, {"topic": "t", "junk": "y" * 1_000_000})).code == 2
+    await remoting.client.ok(105, ROUTE)
+    for _ in pulls:
+        gate.let_go("t")
+    await asyncio.gather(*pulls)
 
 
 async def test_after_a_flood_freed_memory_is_given_back_once(

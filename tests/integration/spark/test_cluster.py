@@ -7,7 +7,7 @@ import sys
 import threading
 import zipfile
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -31,9 +31,11 @@ ROWS = 1_500
 CLUSTER = """
 import sys
 from pathlib import Path
+from spark import store_ledger
 from spark.job import Job, run
 from spark.report import json
 from spark.session import session
+store_ledger.SMALL_ROWS = 0
 with session(master="local-cluster[2,1,1024]") as spark:
     for data, out in zip(sys.argv[1::2], sys.argv[2::2]):
         Path(out).write_bytes(json(run(spark, Job([data]), lambda *_: None)))
@@ -122,17 +124,18 @@ def test_the_services_of_docker_compose_compute_the_same(
         "7077": str(free_port()),
         "/data": str(store),
         "/report": str(tmp_path / "out"),
-        "/tmp/work": str(tmp_path / "work"),  # noqa: S108 - in a container
     }
-    with (
-        serving(service("spark-master", replaced), "I have been elected leader", environment, tmp_path),
-        serving(
-            service("spark-worker", replaced), "Successfully registered with master", environment, tmp_path
-        ),
-    ):
+    works = [tmp_path / "work-1", tmp_path / "work-2"]
+    with ExitStack() as stack:
+        master = service("spark-master", replaced)
+        stack.enter_context(serving(master, "I have been elected leader", environment, tmp_path))
+        for work in works:
+            worker = service("spark-worker", {**replaced, "/tmp/work": str(work)})  # noqa: S108 - in a container
+            stack.enter_context(serving(worker, "Successfully registered with master", environment, tmp_path))
         finish(service("report", replaced), environment, tmp_path)
     assert figures((tmp_path / "out/report.json").read_bytes()) == local[store]
-    assert list((tmp_path / "work").glob("app-*/*")), "no executor of the worker was used"
+    for work in works:
+        assert list(work.glob("app-*/*")), f"no executor of the worker in {work.name} was used"
 
 
 def service(name: str, replaced: Mapping[str, str]) -> list[str]:

@@ -17,7 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.store.database import FILE_NAME
 from emulator.store.lock import LOCK_FILE
-from spark import arrow_columns, columns, store
+from spark import arrow_columns, columns, store, store_ledger
 from spark.columns import BrokenLedgerError
 from spark.store import look_at, read
 from spark.store_ledger import StoreDeliveries, open_store
@@ -63,7 +63,11 @@ def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
     assert getattr(arrow_columns, name) == to_arrow_schema(getattr(columns, name))
 
 
-async def test_spark_reads_what_a_real_broker_left(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
+async def test_what_a_real_broker_left_is_read(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
     await leave_store(tmp_path)
     ledger = open_store(spark, tmp_path)
     assert ledger.deliveries.schema == columns.DELIVERIES
@@ -102,9 +106,11 @@ def test_ranges_hold_each_row_once_however_they_fall(
         assert len(look(tmp_path).ranges) == count
         assert [row["delivered_offset"] for row in delivered(tmp_path)] == offsets
     monkeypatch.setattr(store, "RANGE_ROWS", 7)
-    deliveries = open_store(spark, tmp_path).deliveries
-    assert sorted(row["delivered_offset"] for row in deliveries.collect()) == offsets
-    assert deliveries.rdd.getNumPartitions() == 5
+    for small_rows, partitions in ((30, 2), (29, 5)):
+        monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+        deliveries = open_store(spark, tmp_path).deliveries
+        assert sorted(row["delivered_offset"] for row in deliveries.collect()) == offsets
+        assert deliveries.rdd.getNumPartitions() == partitions
 
 
 def test_a_column_that_begins_with_nothing_goes_on_with_text(
@@ -120,7 +126,11 @@ def test_a_column_that_begins_with_nothing_goes_on_with_text(
     assert [row["forced"] for row in found] == [False, True, False, True, False]
 
 
-def test_rows_that_come_later_are_not_in_it(tmp_path: Path, spark: SparkSession) -> None:
+@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
+def test_rows_that_come_later_are_not_in_it(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
     made = MadeStore(tmp_path)
     made.park(0)
     made.deliver(1, 5)

@@ -287,6 +287,25 @@ def test_ledgers_with_little_in_them(spark: SparkSession, rows: Rows) -> None:
     assert found.timeline.markers[0].kind == "start"
 
 
+def test_what_is_equal_is_in_order_and_not_silent(spark: SparkSession) -> None:
+    runs = [RUNS_OF[0], RUNS_OF[2]]
+    rows = [
+        *(delivery(n, 0, due_us=START_US + due) for n, due in enumerate([10, 5, 10, 10])),
+        delivery(9, 0, level=None),
+        *(delivery(20, n, run=run, delivered_offset=n) for run in ("a1", "b1") for n in (20, 21)),
+        delivery(30, None, level=2, due_us=RUNS_OF[0]["as_of_us"] - PLAN.on_time_us),
+        delivery(31, None, level=3),
+        delivery(32, -1_000, level=3),
+    ]
+    found = tables.tables(ledger_of(spark, rows, runs, []), PLAN, silent)
+    oracle = Oracle(rows, runs, exactly)
+    assert found.disorder == oracle.disorder()
+    assert [row.violations for row in found.disorder] == [1, 0, 0]
+    assert found.reconciliation == oracle.reconciliation(PLAN.on_time_us)
+    assert found.reconciliation[0].repeats == 2
+    assert not any(row.is_silent for row in found.reconciliation)
+
+
 def test_steps_are_round() -> None:
     spans_us = [0, 1, 3_000_000, 3_000_001, 300 * MINUTE_US, 300 * MINUTE_US + 1, 301 * 24 * 60 * MINUTE_US]
     minute = MINUTE_US
