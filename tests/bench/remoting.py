@@ -124,6 +124,7 @@ async def _pull_all(target: _Target, most: int = 100_000) -> float:
     started = perf_counter()
     connection.write(b"".join(pull_frame(queue_id, queue_id, 0) for queue_id in range(QUEUES)))
     await connection.ended
+    connection.close()
     return messages / (perf_counter() - started)
 
 
@@ -160,6 +161,7 @@ async def _round_trips(target: _Target, count: int) -> list[float]:
         started = perf_counter()
         await connection.ask(send_frame(number))
         took_ms.append((perf_counter() - started) * 1e3)
+    connection.close()
     return took_ms
 
 
@@ -186,6 +188,8 @@ async def _pushes(target: _Target, count: int) -> list[float]:
         producer.write(send_frame(number))
         await arrived.wait()
         took_ms.append((perf_counter() - started) * 1e3)
+    producer.close()
+    consumer.close()
     return took_ms
 
 
@@ -247,6 +251,8 @@ async def _deliveries(rate: int, seconds: float) -> list[float]:
                 number += 1
             await asyncio.sleep(TICK_S)
         await all_there.wait()
+        producer.close()
+        consumer.close()
         ledger = rows(data, "SELECT due_us, queue_offset FROM deliveries")
     return [(got_us[row["queue_offset"]] - row["due_us"]) / US_PER_MS for row in ledger]
 
@@ -266,8 +272,7 @@ async def idle(quick: bool) -> list[Figure]:
         await asyncio.sleep(seconds)
         cpu.append((sum(watched.cpu_times()[:2]) - used_s) / seconds * 100 * 1_000 / number)
         for connection in connections:
-            assert connection.transport
-            connection.transport.close()
+            connection.close()
     return [
         Figure("1,000 idle connections: memory", "MB", memory),
         Figure("1,000 idle connections: CPU of one core", "%", cpu),

@@ -48,6 +48,7 @@ class Connection(asyncio.Protocol):
         self._answered = answered
         self._answers = asyncio.Event()
         self._received = bytearray()
+        self._is_closed = False
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self.transport = cast(asyncio.Transport, transport)  # uvloop's do not inherit from it
@@ -87,8 +88,14 @@ class Connection(asyncio.Protocol):
             self.write(b"".join(replies))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        if not self.ended.done():
+        if not self._is_closed and not self.ended.done():
             self.ended.set_exception(exc or AssertionError("the server closed the connection"))
+
+    def close(self) -> None:
+        """Nothing more is asked."""
+        assert self.transport
+        self._is_closed = True
+        self.transport.close()
 
     def end(self) -> None:
         """All that was wanted has been answered."""
@@ -147,6 +154,5 @@ async def sends_per_second(host: str, port: int, connections: int, in_flight: in
     await asyncio.gather(*(load(share) for share in shares if share))
     took_s = perf_counter() - started
     for connection in opened:
-        assert connection.transport
-        connection.transport.close()
+        connection.close()
     return done / took_s
