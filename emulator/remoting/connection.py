@@ -32,7 +32,7 @@ UNREAD_BYTES: Final = 64 << 10
 MAX_UNREAD_BYTES: Final = 128 << 20
 """The same for all connections. Above it, a client is cut off that has more than its share of them."""
 _REQUEST_BYTES: Final = 1 << 10
-"""What a request takes beside its body, roughly."""
+"""What a request takes beside its text and body, roughly."""
 
 _MAY_WAIT: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
 _BUSY: Final = Reply(
