@@ -1,14 +1,13 @@
 """The SQLite file: opening it, bringing its schema up to date, reading, and writing one transaction.
 
 Through SQLAlchemy's asyncio engine over aiosqlite. One connection writes; a few others read what is
-committed. An in-memory database has one connection for both, and a lock keeps readers out while a
-transaction is open, so that nobody sees what is not committed yet.
+committed. A transaction or a query is one visit to its connection's thread, so an in-memory database, which
+has one connection for both, shows nobody what is not committed yet.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -62,20 +61,17 @@ class Database:
     def __init__(
         self,
         engine: AsyncEngine,
-        writer: AsyncConnection,
-        driver: aiosqlite.Connection,
-        readers: list[AsyncConnection],
+        connections: Sequence[AsyncConnection],
+        drivers: Sequence[aiosqlite.Connection],
     ) -> None:
+        """The first connection writes, and reads if it is the only one; ``drivers`` are theirs."""
         self._engine = engine
-        self._writer = writer
-        self._driver = driver
-        self._connections = [writer, *readers]
-        self._idle: asyncio.LifoQueue[AsyncConnection] = asyncio.LifoQueue()
-        for reader in readers:
+        self._connections = connections
+        self._writer, *readers = drivers
+        self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
+        for reader in readers or [self._writer]:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
-        self._alone = asyncio.Lock()
-        self._abandoned: set[asyncio.Task[list[Any]]] = set()  # reads for which nobody waits any more
         self._checkpoints = Checkpoints(lambda: _connect_reader(engine))
 
     @classmethod
@@ -98,10 +94,9 @@ class Database:
             writer = await engine.connect()
             connections.append(writer)
             await _bring_up_to_date(writer, path)
-            driver = (await writer.get_raw_connection()).driver_connection
-            assert isinstance(driver, aiosqlite.Connection)  # noqa: S101 - narrows SQLAlchemy's Any | None
             while not in_memory and len(connections) <= READERS:
                 connections.append(await _connect_reader(engine))
+            drivers = [await _driver_of(connection) for connection in connections]
         except BaseException as error:
             for connection in connections:
                 await connection.close()
@@ -109,34 +104,20 @@ class Database:
             if isinstance(error, DBAPIError):
                 raise _opening_error(path, error) from error
             raise
-        return cls(engine, writer, driver, connections[1:])
+        return cls(engine, connections, drivers)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """What ``sql`` selects from the last committed state, as tuples.
 
-        Once begun it is read to its end even if the caller is cancelled: SQLAlchemy gives up a connection
-        whose statement was interrupted.
+        Raises StoreUnavailableError. A read whose caller is cancelled goes on in its thread, for nobody.
         """
-        begun = asyncio.Event()
-        reading = asyncio.create_task(self._rows(sql, parameters, begun))
+        reader = await self._idle.get()
         try:
-            return await asyncio.shield(reading)
-        except asyncio.CancelledError:
-            if begun.is_set():
-                self._abandoned.add(reading)
-                reading.add_done_callback(self._abandoned.discard)
-            else:
-                reading.cancel()
-            raise
-
-    async def _rows(self, sql: str, parameters: Sequence[object], begun: asyncio.Event) -> list[Any]:
-        async with self._reader() as connection:
-            begun.set()
-            try:
-                result = await connection.exec_driver_sql(sql, tuple(parameters))
-                return list(result)
-            except DBAPIError as error:
-                raise StoreUnavailableError(f"the store cannot be read: {error.orig}") from error
+            return list(await reader.execute_fetchall(sql, parameters))
+        except sqlite3.Error as error:
+            raise StoreUnavailableError(f"the store cannot be read: {error}") from error
+        finally:
+            self._idle.put_nowait(reader)
 
     async def transact(self, statements: Mapping[str, Rows]) -> None:
         """Run each statement once for each of its rows, as one transaction. All or nothing.
@@ -144,43 +125,21 @@ class Database:
         Raises StoreUnavailableError when the disk or SQLite refuses; nothing is kept then.
         """
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
-        async with self._writing():
-            try:
-                await self._driver.executemany(TRANSACTION, pairs)
-            except sqlite3.Error as error:
-                raise StoreUnavailableError(
-                    f"the store cannot be written: {error}; nothing of this request was kept"
-                ) from error
+        try:
+            await self._writer.executemany(TRANSACTION, pairs)
+        except sqlite3.Error as error:
+            raise StoreUnavailableError(
+                f"the store cannot be written: {error}; nothing of this request was kept"
+            ) from error
         if not self._in_memory:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
     async def close(self) -> None:
         """Close every connection; the last one copies the write-ahead log back."""
         await self._checkpoints.close()
-        await asyncio.gather(*self._abandoned, return_exceptions=True)
         for connection in reversed(self._connections):
             await connection.close()
         await self._engine.dispose()
-
-    @asynccontextmanager
-    async def _reader(self) -> AsyncIterator[AsyncConnection]:
-        if self._in_memory:
-            async with self._alone:
-                yield self._writer
-            return
-        connection = await self._idle.get()
-        try:
-            yield connection
-        finally:
-            self._idle.put_nowait(connection)
-
-    @asynccontextmanager
-    async def _writing(self) -> AsyncIterator[None]:
-        if self._in_memory:
-            async with self._alone:
-                yield
-        else:
-            yield
 
 
 def _set_pragmas(in_memory: bool, durability: str) -> Any:
@@ -204,6 +163,12 @@ def _set_pragmas(in_memory: bool, durability: str) -> Any:
 async def _connect_reader(engine: AsyncEngine) -> AsyncConnection:
     connection = await engine.connect()
     return await connection.execution_options(isolation_level="AUTOCOMMIT")
+
+
+async def _driver_of(connection: AsyncConnection) -> aiosqlite.Connection:
+    driver = (await connection.get_raw_connection()).driver_connection
+    assert isinstance(driver, aiosqlite.Connection)  # noqa: S101 - narrows SQLAlchemy's Any | None
+    return driver
 
 
 async def _bring_up_to_date(connection: AsyncConnection, path: str) -> None:

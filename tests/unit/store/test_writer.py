@@ -207,12 +207,12 @@ async def test_a_full_disk_fails_what_does_not_fit_until_there_is_room(tmp_path:
     async with running_writer(tmp_path) as writer:
         await writer.commit(append(queue, b"before"))
         connection = writer._database._writer
-        [(pages,)] = await connection.exec_driver_sql("PRAGMA page_count")
-        await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 2}")
+        [(pages,)] = await connection.execute_fetchall("PRAGMA page_count")
+        await connection.execute_fetchall(f"PRAGMA max_page_count = {pages + 2}")
         with pytest.raises(StoreUnavailableError, match="database or disk is full"):
             await writer.commit(append(queue, b"x" * 1_000_000))
         await writer.commit(append(queue, b"small"))
-        await connection.exec_driver_sql(f"PRAGMA max_page_count = {pages + 1_000}")
+        await connection.execute_fetchall(f"PRAGMA max_page_count = {pages + 1_000}")
         await writer.commit(append(queue, b"y" * 1_000_000))
         assert await stored(writer, "SELECT queue_offset, length(body) FROM messages") == [
             (0, 6),
