@@ -9,6 +9,7 @@ import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
+from ipaddress import IPv6Address
 from pathlib import Path
 from typing import Any, Final, Literal, NamedTuple, get_args
 
@@ -82,6 +83,24 @@ def _duration(longest: str, shortest: str = "0") -> Rule:
     )
 
 
+def _address(port: str, form: str) -> Rule:
+    """``port`` is the pattern of what follows the host."""
+    pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
+
+    def parse(text: str) -> str:
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise ValueError(text)
+        host, number = match.groups()
+        if host.startswith("["):
+            IPv6Address(host[1:-1])
+        if number is not None:
+            _within(1, int(number), 65_535)
+        return text
+
+    return Rule(f"{form}, with a port from 1 to 65535; an IPv6 address in [ and ]", parse)
+
+
 def _parse_clock(text: str) -> str:
     speed = re.fullmatch(r"x([0-9]+(?:\.[0-9]+)?)", text)
     if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
@@ -122,13 +141,8 @@ _TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
 _KEYS: Final = Rule(
     "id:secret pairs of visible ASCII characters, parted by commas, every id once", _parse_keys
 )
-_ADDRESS: Final = _pattern(
-    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\]):[0-9]{1,5}", "host:port; an IPv6 address in [ and ]"
-)
-_HOST: Final = _pattern(
-    r"(?:[A-Za-z0-9._-]+|\[[0-9A-Fa-f:.]+\])(?::[0-9]{1,5})?",
-    "host or host:port; an IPv6 address in [ and ]",
-)
+_ADDRESS: Final = _address(":([0-9]+)", "host:port")
+_HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
 _TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
 _GROUP: Final = Rule(GROUP_NAMES, _parse_group)
 

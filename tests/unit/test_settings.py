@@ -172,6 +172,10 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("advertise", "a:b", "host or host:port"),
         ("advertise", "a:1,b:2", "host or host:port"),
         ("advertise", "", "host or host:port"),
+        ("advertise", "..", "host or host:port"),
+        ("advertise", "[:::::]:5", "an IPv6 address in [ and ]"),
+        ("advertise", "broker.test:0", "a port from 1 to 65535"),
+        ("namesrv_address", "names.test:65536", "a port from 1 to 65535"),
     ],
 )
 def test_a_wrong_value_is_refused_with_field_value_allowed_and_source(
