@@ -10,6 +10,7 @@ import pytest_asyncio
 from tests.clients.go.conftest import build
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S, Driver, running_driver
+from tests.clients.remoting.restarts import goes_on_where_it_was
 from tests.clients.remoting.snippets import running_program, snippet
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S, arrives_at
 
@@ -146,18 +147,7 @@ async def test_retries(broker: RemotingBroker, go: Driver, topic: str) -> None:
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "go")
 async def test_a_consumer_goes_on_where_it_was(go: Driver, single: str) -> None:
-    await go.call("consume", group=single, topic=single)
-    for body in ("long before", "before"):
-        await go.call("send", topic=single, body=body)
-        assert await go.bodies(single, 1) == [body]
-    await go.call("close", member=single)
-    await go.call("send", topic=single, body="meanwhile")
-    await go.call("consume", group=single, topic=single)
-    received = await go.bodies(single, 1)
-    await go.call("send", topic=single, body="last")
-    while received[-1] != "last":
-        received += await go.bodies(single, 1)
-    assert set(received) - {"before"} == {"meanwhile", "last"}  # it was closed at once, maybe too early
+    await goes_on_where_it_was(go, single)
 
 
 @pytest.mark.feature("Namespace", "go")

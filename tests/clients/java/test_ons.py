@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver, running_driver
+from tests.clients.remoting.restarts import goes_on_where_it_was
 from tests.clients.remoting.test_delaying import HOUR_MS
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
@@ -91,18 +92,7 @@ async def test_a_retry(broker: RemotingBroker, ons: Driver, topic: str) -> None:
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "ons-java")
 async def test_a_consumer_goes_on_where_it_was(ons: Driver, topic: str) -> None:
-    await ons.call("consume", group=topic, topic=topic)
-    for body in ("long before", "before"):
-        await ons.call("send", topic=topic, body=body)
-        assert await ons.bodies(topic, 1) == [body]
-    await ons.call("close", member=topic)
-    await ons.call("send", topic=topic, body="meanwhile")
-    await ons.call("consume", group=topic, topic=topic)
-    received = await ons.bodies(topic, 1)
-    await ons.call("send", topic=topic, body="last")
-    while received[-1] != "last":
-        received += await ons.bodies(topic, 1)
-    assert set(received) - {"before"} == {"meanwhile", "last"}  # it was closed at once, maybe too early
+    await goes_on_where_it_was(ons, topic)
 
 
 @pytest.mark.feature("To and from the JSON API", "ons-java")
