@@ -10,9 +10,13 @@ from typing import Any
 from emulator.app import Emulator, running_emulator
 from emulator.remoting.advertised_address import with_port
 from emulator.remoting.command import Command
+from emulator.remoting.families import REQUESTS
 from emulator.remoting.frame import FrameReader, encode
+from emulator.remoting.header import HeaderReader
 from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
+
+READERS = {code: HeaderReader(request.header, request.names) for code, request in REQUESTS.items()}
 
 WAIT_S = 10.0
 """Real seconds after which an answer that does not come fails the test."""

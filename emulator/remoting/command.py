@@ -54,3 +54,8 @@ class Command:
     def oneway(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
         """A request of the broker to a client, which does not answer it."""
         return cls(code=code, opaque=opaque, flag=_ONEWAY, ext=ext, body=body)
+
+    @classmethod
+    def request(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
+        """A request of the broker to a client, which answers it."""
+        return cls(code=code, opaque=opaque, ext=ext, body=body)

@@ -129,7 +129,9 @@ class Connection(asyncio.BufferedProtocol):
             return
         self.frames += len(commands)
         for command in commands:
-            if not command.is_response:
+            if command.is_response:
+                self._channel.answered(command)
+            else:
                 self._start(command)
         self._account()
 
@@ -236,6 +238,7 @@ class Connection(asyncio.BufferedProtocol):
         """End what only waits; what was asked for is done, though nobody hears of it."""
         hall = self._hall
         hall.connections.discard(self)
+        self._channel.end()
         hall.unread.pop(self, None)
         self._reader = FrameReader()
         self._account()

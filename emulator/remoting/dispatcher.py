@@ -11,7 +11,7 @@ from emulator.remoting.codes import ResponseCode
 from emulator.remoting.command import Command
 from emulator.remoting.errors import RemotingError, code_of, known
 from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import READERS
+from emulator.remoting.header import HeaderReader
 from emulator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -29,9 +29,9 @@ class Dispatcher:
         self._broker = broker
         self._settings = settings
         self._handlers = {
-            int(code): (READERS[code].read, handler)
+            int(code): (HeaderReader(request.header, request.names).read, request.handler)
             for family in families
-            for code, handler in family.handlers.items()
+            for code, request in family.requests.items()
         }
         self._labels = {code: str(code) for code in self._handlers}
 

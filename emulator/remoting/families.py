@@ -13,3 +13,5 @@ from emulator.remoting.send_back import SEND_BACK
 from emulator.remoting.sending import SENDING
 
 FAMILIES: Final = (ROUTES, SENDING, PULLING, OFFSETS, MEMBERSHIP, LOCKS, SEND_BACK, LOOKUP, RESETS)
+
+REQUESTS: Final = {int(code): request for family in FAMILIES for code, request in family.requests.items()}

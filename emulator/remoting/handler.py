@@ -36,8 +36,16 @@ Handler = Callable[[Call[Any]], Awaitable[Reply]]
 """Raises an EmulatorError for what is refused."""
 
 
+class Request(NamedTuple):
+    """A request that this door takes; ``names`` are those on the wire of fields that are called otherwise."""
+
+    header: type[Any]
+    handler: Handler
+    names: Mapping[str, str] = MappingProxyType({})
+
+
 class Family(NamedTuple):
     """Requests that belong together."""
 
     name: str
-    handlers: Mapping[RequestCode, Handler]
+    requests: Mapping[RequestCode, Request]

@@ -7,8 +7,8 @@ from emulator.broker.queue_locks import Place
 from emulator.remoting.body import object_of, objects_in, text_in, whole_in
 from emulator.remoting.codes import RequestCode
 from emulator.remoting.fastjson import dumps
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import NoHeader
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import NoHeader
 
 
 class _Wish(NamedTuple):
@@ -37,4 +37,10 @@ def _wish(content: bytes) -> _Wish:
     return _Wish(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
 
 
-LOCKS: Final = Family("Queue locks", {RequestCode.LOCK_BATCH_MQ: lock, RequestCode.UNLOCK_BATCH_MQ: unlock})
+LOCKS: Final = Family(
+    "Queue locks",
+    {
+        RequestCode.LOCK_BATCH_MQ: Request(NoHeader, lock),
+        RequestCode.UNLOCK_BATCH_MQ: Request(NoHeader, unlock),
+    },
+)

@@ -1,6 +1,6 @@
 """Looking messages up: 12 and 33 (sheet 2.8)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.broker.pull import MAX_PULLED_BYTES
 from emulator.clock import LATEST_US, US_PER_MS
@@ -8,9 +8,27 @@ from emulator.errors import MessageNotFoundError
 from emulator.message import StoredMessage
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import QueryMessage, ViewMessage
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import Int32
 from emulator.remoting.record import encode_record
+
+
+class QueryMessage(NamedTuple):
+    """2.8. ``unique_key_query`` rides beside upstream's header class."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: int
+    end_timestamp: int
+    unique_key_query: bool = False
+
+
+class ViewMessage(NamedTuple):
+    """2.8; a commit offset."""
+
+    offset: int
+
 
 _MOST: Final = 64
 _MOST_OF_UNIQUE_KEY: Final = 32
@@ -63,5 +81,8 @@ def _record(call: Call[QueryMessage] | Call[ViewMessage], message: StoredMessage
 
 LOOKUP: Final = Family(
     "Looking messages up",
-    {RequestCode.QUERY_MESSAGE: query, RequestCode.VIEW_MESSAGE_BY_ID: view},
+    {
+        RequestCode.QUERY_MESSAGE: Request(QueryMessage, query, {"unique_key_query": "_UNIQUE_KEY_QUERY"}),
+        RequestCode.VIEW_MESSAGE_BY_ID: Request(ViewMessage, view),
+    },
 )

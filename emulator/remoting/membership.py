@@ -1,7 +1,7 @@
 """Clients and groups: 34, 35, 38 and 46."""
 
 from collections.abc import Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.broker.clients import BROADCASTING, CLUSTERING, TAG, Consuming, Heartbeat, Subscription
 from emulator.broker.filters import EVERYTHING, TagFilter
@@ -11,8 +11,8 @@ from emulator.remoting.body import Object, object_of, objects_in, text_in, whole
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
 from emulator.remoting.fastjson import dumps
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import ConsumerList, NoHeader, UnregisterClient
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import NoHeader
 
 _KINDS: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MODELS: Final = (BROADCASTING, CLUSTERING)
@@ -24,6 +24,22 @@ _STARTS: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
+
+
+class UnregisterClient(NamedTuple):
+    """2.5."""
+
+    client_id: str
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class ConsumerList(NamedTuple):
+    """2.5."""
+
+    consumer_group: str
+
+
 """By the numbers that C++ clients send for them (sheet 2.5)."""
 
 
@@ -116,9 +132,9 @@ def _choice(body: Object, name: str, choices: tuple[str, ...], default: str) -> 
 MEMBERSHIP: Final = Family(
     "Clients and groups",
     {
-        RequestCode.HEART_BEAT: heartbeat,
-        RequestCode.UNREGISTER_CLIENT: unregister,
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP: consumer_list,
-        RequestCode.CHECK_CLIENT_CONFIG: check_client_config,
+        RequestCode.HEART_BEAT: Request(NoHeader, heartbeat),
+        RequestCode.UNREGISTER_CLIENT: Request(UnregisterClient, unregister, {"client_id": "clientID"}),
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: Request(ConsumerList, consumer_list),
+        RequestCode.CHECK_CLIENT_CONFIG: Request(NoHeader, check_client_config),
     },
 )

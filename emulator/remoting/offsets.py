@@ -1,17 +1,46 @@
 """Offsets: 14, 15 and 29 to 32 (sheet 2.4)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.broker.offsets import Side
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import (
-    OffsetOfQueue,
-    QueryConsumerOffset,
-    SearchOffset,
-    UpdateConsumerOffset,
-)
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import Int32
+
+
+class QueryConsumerOffset(NamedTuple):
+    """2.4."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    set_zero_if_not_found: bool = True
+
+
+class UpdateConsumerOffset(NamedTuple):
+    """2.4."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    commit_offset: int
+
+
+class SearchOffset(NamedTuple):
+    """2.4; ``boundary_type`` is ``lower`` or ``upper``, of 5.x clients only."""
+
+    topic: str
+    queue_id: Int32
+    timestamp: int
+    boundary_type: str | None = None
+
+
+class OffsetOfQueue(NamedTuple):
+    """2.4: 30 to 32."""
+
+    topic: str
+    queue_id: Int32
 
 
 async def query(call: Call[QueryConsumerOffset]) -> Reply:
@@ -62,11 +91,11 @@ def _offset(offset: int) -> Reply:
 OFFSETS: Final = Family(
     "Offsets",
     {
-        RequestCode.QUERY_CONSUMER_OFFSET: query,
-        RequestCode.UPDATE_CONSUMER_OFFSET: update,
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: search,
-        RequestCode.GET_MAX_OFFSET: max_offset,
-        RequestCode.GET_MIN_OFFSET: min_offset,
-        RequestCode.GET_EARLIEST_MSG_STORETIME: earliest,
+        RequestCode.QUERY_CONSUMER_OFFSET: Request(QueryConsumerOffset, query),
+        RequestCode.UPDATE_CONSUMER_OFFSET: Request(UpdateConsumerOffset, update),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Request(SearchOffset, search),
+        RequestCode.GET_MAX_OFFSET: Request(OffsetOfQueue, max_offset),
+        RequestCode.GET_MIN_OFFSET: Request(OffsetOfQueue, min_offset),
+        RequestCode.GET_EARLIEST_MSG_STORETIME: Request(OffsetOfQueue, earliest),
     },
 )

@@ -1,6 +1,6 @@
 """Pulling: 11 and 361 (sheet 2.3)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.broker.broker import Broker
 from emulator.broker.filters import EVERYTHING, TagFilter
@@ -10,10 +10,28 @@ from emulator.errors import InvalidArgumentError
 from emulator.message import RETRY_PREFIX
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import PullMessage
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import Int32
 from emulator.remoting.membership import check_kind
 from emulator.remoting.record import encode_record
+
+
+class PullMessage(NamedTuple):
+    """2.3."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: int
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: int
+    suspend_timeout_millis: int
+    sub_version: int
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+
 
 _COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
 """Bits of a pull's sysFlag."""
@@ -91,4 +109,7 @@ def _wanted(broker: Broker, header: PullMessage) -> TagFilter:
     return subscription.tag_filter if subscription.version >= header.sub_version else EVERYTHING
 
 
-PULLING: Final = Family("Pulling", {RequestCode.PULL_MESSAGE: pull, RequestCode.LITE_PULL_MESSAGE: pull})
+PULLING: Final = Family(
+    "Pulling",
+    dict.fromkeys((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE), Request(PullMessage, pull)),
+)

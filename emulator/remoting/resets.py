@@ -1,12 +1,20 @@
 """Resetting offsets: 222 (sheet 2.10)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.remoting.channel import queue_offsets
 from emulator.remoting.codes import RequestCode
 from emulator.remoting.fastjson import dumps, object_keys
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import ResetOffset
+from emulator.remoting.handler import Call, Family, Reply, Request
+
+
+class ResetOffset(NamedTuple):
+    """2.10; ``timestamp`` in milliseconds, -1 for the end of the queue."""
+
+    topic: str
+    group: str
+    timestamp: int
+    is_force: bool
 
 
 async def reset(call: Call[ResetOffset]) -> Reply:
@@ -18,4 +26,6 @@ async def reset(call: Call[ResetOffset]) -> Reply:
     return Reply(body=dumps({"offsetTable": object_keys(queue_offsets(moved))}))
 
 
-RESETS: Final = Family("Resetting offsets", {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: reset})
+RESETS: Final = Family(
+    "Resetting offsets", {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Request(ResetOffset, reset)}
+)

@@ -2,7 +2,7 @@
 
 import logging
 from contextlib import suppress
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 from emulator.broker.broker import Broker
@@ -11,9 +11,16 @@ from emulator.message import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
 from emulator.remoting import fastjson
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import NoHeader, RouteInfo
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import NoHeader
 from emulator.remoting.identity import BROKER, CLUSTER
+
+
+class RouteInfo(NamedTuple):
+    """2.1."""
+
+    topic: str
+
 
 log = logging.getLogger(__name__)
 
@@ -64,9 +71,9 @@ async def topic_list(call: Call[NoHeader]) -> Reply:
 ROUTES: Final = Family(
     "The name server",
     {
-        RequestCode.GET_ROUTEINFO_BY_TOPIC: topic_route,
-        RequestCode.GET_BROKER_CLUSTER_INFO: cluster_info,
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: topic_list,
+        RequestCode.GET_ROUTEINFO_BY_TOPIC: Request(RouteInfo, topic_route),
+        RequestCode.GET_BROKER_CLUSTER_INFO: Request(NoHeader, cluster_info),
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Request(NoHeader, topic_list),
     },
 )
 

@@ -1,12 +1,25 @@
 """Retries: 36 (sheet 6.2)."""
 
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.errors import MessageNotFoundError
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import SendBack
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import Int32
+
+
+class SendBack(NamedTuple):
+    """2.7; ``offset`` is the message's commit offset."""
+
+    offset: int
+    group: str
+    delay_level: Int32
+    origin_msg_id: str | None = None
+    origin_topic: str | None = None
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+
 
 KNOWS_MAX_RETRIES: Final = 121
 """Clients from this version on (V3_4_9) say how often a message is retried."""
@@ -25,4 +38,4 @@ async def send_back(call: Call[SendBack]) -> Reply:
     return Reply()
 
 
-SEND_BACK: Final = Family("Retries", {RequestCode.CONSUMER_SEND_MSG_BACK: send_back})
+SEND_BACK: Final = Family("Retries", {RequestCode.CONSUMER_SEND_MSG_BACK: Request(SendBack, send_back)})

@@ -5,7 +5,7 @@ Whether a request is a batch, its header says, not its code.
 
 from functools import lru_cache
 from types import MappingProxyType
-from typing import Final
+from typing import Final, NamedTuple
 
 from emulator.broker.broker import Sent
 from emulator.clock import LATEST_US, US_PER_MS
@@ -15,9 +15,40 @@ from emulator.remoting import identity
 from emulator.remoting.batch import BatchEntry, decode_batch
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError, code_of
-from emulator.remoting.handler import Call, Family, Reply
-from emulator.remoting.headers import SendMessage
+from emulator.remoting.handler import Call, Family, Reply, Request
+from emulator.remoting.header import Int32
 from emulator.remoting.record import decode_properties
+
+
+class SendMessage(NamedTuple):
+    """2.2."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: int
+    flag: Int32
+    properties: str = ""
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+    batch: bool = False
+
+
+_LETTERS: Final = dict(
+    zip(
+        (
+            *("producer_group", "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag"),
+            *("born_timestamp", "flag", "properties", "reconsume_times", "unit_mode", "max_reconsume_times"),
+            "batch",
+        ),
+        "abcdefghijklm",
+        strict=True,
+    )
+)
 
 _ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
 """What every answer to a send says, also of a failure."""
@@ -128,7 +159,9 @@ def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
 
 SENDING: Final = Family(
     "Producing",
-    dict.fromkeys(
-        (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), send
-    ),
+    {
+        RequestCode.SEND_MESSAGE: Request(SendMessage, send),
+        RequestCode.SEND_MESSAGE_V2: Request(SendMessage, send, _LETTERS),
+        RequestCode.SEND_BATCH_MESSAGE: Request(SendMessage, send, _LETTERS),
+    },
 )

@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from typing import Any
 
 from emulator.remoting.command import Command
-from emulator.remoting.headers import REQUESTS, SendMessage
+from emulator.remoting.families import REQUESTS
 from emulator.remoting.record import Record, decode_records
+from emulator.remoting.sending import SendMessage
 from tests.brokers import GROUP, TOPIC
 from tests.remoting import RemotingClient
 

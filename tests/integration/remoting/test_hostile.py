@@ -16,10 +16,10 @@ from aiohttp import ClientSession
 
 from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import JSON, ROCKETMQ, Command
+from emulator.remoting.families import REQUESTS
 from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.headers import READERS, REQUESTS
 from tests.process import BrokerProcess, broker_process
-from tests.remoting import WAIT_S, RemotingClient, connected
+from tests.remoting import READERS, WAIT_S, RemotingClient, connected
 
 MB = 1 << 20
 SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))

@@ -20,11 +20,11 @@ from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import ROCKETMQ, Command
 from emulator.remoting.frame import encode
 from emulator.remoting.handler import Call, Reply
-from emulator.remoting.headers import READERS, RouteInfo
+from emulator.remoting.routes import RouteInfo
 from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
 from tests.process import broker_process
-from tests.remoting import ClosedError, Remoting, connected, running_remoting
+from tests.remoting import READERS, ClosedError, Remoting, connected, running_remoting
 
 ROUTE = {"topic": "TBW102"}
 CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC

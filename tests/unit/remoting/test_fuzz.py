@@ -15,8 +15,8 @@ from emulator.remoting import body, fastjson
 from emulator.remoting.batch import decode_batch
 from emulator.remoting.errors import FrameError
 from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.headers import READERS
 from emulator.remoting.record import decode_properties, decode_records
+from tests.remoting import READERS
 from tests.unit.remoting.corpus import seeds
 from tests.unit.remoting.recorded import FILES
 from tests.unit.remoting.recorded import frames as recorded

@@ -7,9 +7,10 @@ from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import Command
 from emulator.remoting.fastjson import loads
 from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.headers import READERS, SendMessage
 from emulator.remoting.record import decode_properties
+from emulator.remoting.sending import SendMessage
 from tests.clients.features import CLIENTS
+from tests.remoting import READERS
 from tests.unit.remoting.recorded import FILES, frames
 
 BASICS = {
