@@ -101,7 +101,7 @@ class IndexMachine(RuleBasedStateMachine):
 
 
 TestIndex = IndexMachine.TestCase
-TestIndex.settings = settings(max_examples=100, stateful_step_count=30, derandomize=True, deadline=None)
+TestIndex.settings = settings(max_examples=100, stateful_step_count=30, derandomize=True)
 
 
 def test_many_seconds_come_in_order() -> None:

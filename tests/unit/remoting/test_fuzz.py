@@ -6,7 +6,7 @@ from collections.abc import Callable
 from contextlib import suppress
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from emulator.errors import EmulatorError
@@ -146,14 +146,12 @@ def test_seeds(kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", READERS_OF)
-@settings(deadline=None, suppress_health_check=[HealthCheck.too_slow])
 @given(data=st.data())
 def test_changed_seeds(kind: str, data: st.DataObject) -> None:
     tried(READERS_OF[kind], data.draw(mutated(kind)))
 
 
 @pytest.mark.parametrize("kind", READERS_OF)
-@settings(deadline=None)
 @given(data=st.binary(max_size=200))
 def test_any_bytes(kind: str, data: bytes) -> None:
     tried(READERS_OF[kind], data)

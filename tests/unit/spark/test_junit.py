@@ -2,7 +2,7 @@ import xml.etree.ElementTree as ET
 from pathlib import Path
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -61,7 +61,6 @@ def test_the_suite_is_called_as_the_report_and_has_its_time() -> None:
     assert (suite.get("name"), suite.get("timestamp")) == ("exact", "2026-11-21T00:01:30.000")
 
 
-@settings(deadline=None)
 @given(
     st.text() | st.text(st.characters(max_codepoint=160) | st.sampled_from("\ud800\ufffe\uffff\U0010ffff"))
 )

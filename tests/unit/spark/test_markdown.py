@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
 from msgspec.structs import replace
@@ -150,7 +150,6 @@ def test_nobody_is_called_and_no_issue_is_linked() -> None:
     assert re.findall(r"[@#](?=\w)", comment.replace(f"`{text}`", "")) == []
 
 
-@settings(deadline=None)
 @given(st.text(max_size=60) | st.text(alphabet="`|\\<>&*_[]()#@!~ \n\r\tax", max_size=30))
 def test_no_text_breaks_a_table(text: str) -> None:
     judgement = Judgement(text=text, passed=False, actual=text, reason=text)

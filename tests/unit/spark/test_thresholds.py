@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from msgspec.structs import replace
 
@@ -135,13 +135,11 @@ def _thresholds(draw: st.DrawFn) -> Threshold:
     return Threshold(Scope(dimension, name), metric, operator, draw(_LIMITS[metric.kind]))
 
 
-@settings(deadline=None)
 @given(_thresholds())
 def test_every_threshold_is_read_as_it_is_written(threshold: Threshold) -> None:
     assert parse(str(threshold)) == threshold
 
 
-@settings(deadline=None)
 @given(st.text() | st.text(alphabet='level=topic"*\\ p9.<>!(%)0', max_size=40))
 def test_whatever_is_written_is_read_or_refused(text: str) -> None:
     for read in (parse, parse_rule):
