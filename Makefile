@@ -10,7 +10,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test interop check format bench lock clean
+.PHONY: help setup setup-report setup-dev run demo report test interop dashboard differential check format bench lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -36,6 +36,12 @@ test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
 
 interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
 	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)
+
+dashboard: setup-dev  ## build the RocketMQ Dashboard's back end from its source, which needs git and Maven, and try it
+	@$(BIN)/python -m pytest -m dashboard tests/clients/dashboard $(ARGS)
+
+differential: setup-dev  ## play the same on a real RocketMQ and compare, which needs Maven (ARGS="--seed 7")
+	@$(BIN)/python -m pytest -m differential tests/differential $(ARGS)
 
 check: setup-dev  ## formatting, lint and types, changing nothing
 	@$(BIN)/ruff format --check .

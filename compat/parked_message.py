@@ -48,21 +48,6 @@ def entry_of(parked: StoredMessage) -> Entry:
     return Entry((parked.due_us or 0) // US_PER_MS, parked.commit_offset, key_hash(parked.unique_key))
 
 
-def draft_of(parked: StoredMessage) -> Draft:
-    """The message ready to be stored where it becomes visible."""
-    return Draft(
-        parked.body,
-        parked.properties,
-        parked.tag_hash,
-        parked.unique_key,
-        parked.born_us,
-        parked.born_host,
-        parked.flag,
-        parked.sys_flag,
-        parked.reconsume_times,
-    )
-
-
 def content_of(parked: StoredMessage, queue: Queue) -> bytes:
     """What is in the message's file."""
     header = Header(

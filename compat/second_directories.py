@@ -23,16 +23,22 @@ from compat.memory_directory import MemoryDirectory
 from compat.parked_message import (
     check_deliverable,
     content_of,
-    draft_of,
     entry_of,
     message_in,
     parked_message,
 )
 from emulator.broker.topics import Topics
-from emulator.clock import US_PER_MS, US_PER_S, Clock, wall_us
+from emulator.clock import US_PER_MS, US_PER_S, Clock, steady_us, wall_us
 from emulator.errors import EmulatorError, NotPendingError
 from emulator.failpoint import pass_point
-from emulator.message import Draft, StoredMessage, commit_offset_of, offset_message_id
+from emulator.message import (
+    COMMITTED_FLAG,
+    Draft,
+    StoredMessage,
+    commit_offset_of,
+    draft_of,
+    offset_message_id,
+)
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.scheme import Reply, TimedState
 from emulator.schedule.timer import Fired
@@ -127,11 +133,15 @@ class SecondDirectories:
         parked = parked_message(
             draft, number, now_us, self._writer.store_host, due_ms * US_PER_MS, self._parked_queue, queue
         )
-        if is_new or not await self._is_kept(number, digest):
+        if is_new or not await self.has_kept(number, draft.unique_key):
+            began_us = steady_us()
             await self.files.save(Entry(due_ms, number, digest), content_of(parked, queue))
+            self._writer.tell_stored([(self._parked_queue, 1, len(draft.body))], steady_us() - began_us)
         return parked
 
-    async def _is_kept(self, number: int, digest: int) -> bool:
+    async def has_kept(self, number: int, unique_key: str) -> bool:
+        """Whether this message was kept by this number, and waits or is done with."""
+        digest = key_hash(unique_key)
         if any((entry.number, entry.key_hash) == (number, digest) for entry in self.files.saves.in_flight):
             await self.files.saves.idle()  # its caller was cancelled, and has come back
         if any(entry.key_hash == digest for entry in self.files.index.with_number(number)):
@@ -259,7 +269,10 @@ class SecondDirectories:
 
     def _append(self, batch: Batch, each: Waiting, picked_us: int, outcome: str) -> None:
         entry, parked, queue = each
-        stored = batch.append(queue, draft_of(parked), parked_offset=entry.number)
+        draft = draft_of(parked)
+        if draft.sys_flag & COMMITTED_FLAG and entry.number < batch.next_commit_offset:
+            draft = draft._replace(prepared_offset=entry.number)
+        stored = batch.append(queue, draft, parked_offset=entry.number)
         self._ledger.record(
             batch,
             stored.commit_offset,

@@ -129,7 +129,7 @@ class StartDeliverTime:
             reason = f"property {name} is {shorten(text)}; allowed: {_A_LONG}"
             raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
         if TIMER_DEL_UNIQKEY in properties:
-            reason = f"property {TIMER_DEL_UNIQKEY} is not supported"
+            reason = f"property {TIMER_DEL_UNIQKEY} is not supported; recall the message by its handle"
             raise IllegalMessageError(f"properties.{TIMER_DEL_UNIQKEY}", f"{_ILLEGAL_TIMER}; {reason}")
         now_us = self._clock.now_us()
         if name == TIMER_DELIVER_MS:

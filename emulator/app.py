@@ -16,27 +16,34 @@ from compat.memory_directory import MemoryDirectory
 from compat.second_directories import SecondDirectories, exact
 from compat.start_deliver_time import StartDeliverTime
 from emulator import __version__
+from emulator.access.access import Access, access_of
 from emulator.broker.broker import Broker
+from emulator.broker.check_backs import CheckBacks
 from emulator.broker.clients import Clients
 from emulator.broker.groups import Groups
 from emulator.broker.intake import Intake
 from emulator.broker.lives import Lives
+from emulator.broker.name_server import NameServer
 from emulator.broker.offsets import Offsets
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
+from emulator.broker.pops import Pops
+from emulator.broker.progress import Progress
 from emulator.broker.pull import Pull
 from emulator.broker.queue_locks import QueueLocks
 from emulator.broker.receipts import Receipts
+from emulator.broker.request_modes import RequestModes
 from emulator.broker.reset import Reset
 from emulator.broker.retention import Retention
 from emulator.broker.retries import Retries
-from emulator.broker.topics import PERM_INHERIT, PERM_READ, PERM_WRITE, Topics, permission_bits
+from emulator.broker.statistics import Statistics
+from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
 from emulator.broker.transactions import Transactions
 from emulator.clock import Clock, rate_of, start_instant_us, wall_us
 from emulator.errors import StoreUnavailableError
 from emulator.http_api.door import Door, Listener
 from emulator.http_api.server import HttpServer
-from emulator.message import SCHEDULE_TOPIC, TEMPLATE_TOPIC, TIMER_TOPIC
+from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from emulator.remoting.server import RemotingServer
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.level_queues import LevelQueues, load_levels
@@ -54,8 +61,6 @@ log = logging.getLogger(__name__)
 
 SCHEDULE_QUEUES = 18
 """Level queues that exist even when the table is shorter, as upstream."""
-TEMPLATE_QUEUES = 8
-"""How many queues a topic made for a remoting client has at most, as upstream (sheet 7.3)."""
 _ALIYUN_PORT = "aliyun_port"
 STORE_PORT = 10_911
 """The port in message ids: where upstream's broker listens."""
@@ -108,17 +113,18 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
     Raises SettingError, ListenError or a StoreError when it cannot start; nothing is left open then.
     """
     table = LevelTable.parse(settings.levels)
+    access = access_of(settings)
     async with AsyncExitStack() as stack:
         if settings.data != MEMORY:
             stack.callback(DirectoryLock(Path(settings.data)).close)
         database = await Database.open(settings.data, settings.durability)
         stack.push_async_callback(database.close)
         broker, run, tasks = await _build(settings, table, database, stack)
-        remoting = RemotingServer(broker, settings) if settings.remoting else None
+        remoting = RemotingServer(broker, settings, access) if settings.remoting else None
         if remoting is not None:
             stack.push_async_callback(remoting.close)
             await remoting.start()
-        doors, listeners = _doors(broker, settings, remoting)
+        doors, listeners = _doors(broker, settings, access, remoting)
         more_metrics = [remoting.metrics] if remoting is not None else []
         http = HttpServer(broker, settings, run, doors, listeners, more_metrics)
         stack.push_async_callback(http.close)
@@ -167,9 +173,7 @@ async def _build(
         PERM_READ | PERM_WRITE,
     )
     await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
-    if settings.auto_create_topics or topics.find(TEMPLATE_TOPIC):
-        perm = PERM_READ | PERM_WRITE | PERM_INHERIT if settings.auto_create_topics else 0
-        await topics.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
+    await topics.set_auto_create(is_on=settings.auto_create_topics)
     for declared in settings.topics:
         await topics.put_by_client(
             declared.name, declared.read_queues, declared.write_queues, permission_bits(declared.perm)
@@ -178,6 +182,9 @@ async def _build(
     await groups.load(database)
     for group in settings.groups:
         await groups.put(group.name, group.max_retries, group.retry_queues)
+
+    name_server = NameServer(writer)
+    await name_server.load(database)
 
     timer = Timer(clock)
     ledger = Ledger(run)
@@ -190,8 +197,14 @@ async def _build(
     await timed.load()
     polls = Polls()
     writer.on_arrival(polls.arrived)
+    statistics = Statistics()
+    writer.on_stored(statistics.stored)
+    statistics.count_fired = lambda: timed.delivered
+    topics.tell_deleted, groups.tell_deleted = statistics.forget_topic, statistics.forget_group
     retries = Retries(topics, levels)
-    receipts = Receipts(database, writer, clock, topics, groups, polls, ledger, retries, timer.changed)
+    receipts = Receipts(
+        database, writer, clock, topics, groups, polls, ledger, retries, statistics, timer.changed
+    )
     await receipts.load()
     await levels.read_ahead()
     levels.others_due_us, timed.others_due_us = timed.next_due_us, levels.next_due_us
@@ -200,10 +213,38 @@ async def _build(
     timer.add(receipts)
     due_times = StartDeliverTime(clock, settings.start_deliver_time, settings.start_deliver_window_us)
     intake = Intake(clock, topics, groups, levels, due_times, settings.max_message_bytes)
-    transactions = Transactions(database, writer, clock, topics, groups, levels, timed, intake, receipts)
+    transactions = Transactions(
+        database,
+        writer,
+        clock,
+        topics,
+        groups,
+        levels,
+        timed,
+        intake,
+        receipts,
+        settings.transaction_timeout_us,
+    )
+    await transactions.load()
     timer.add(transactions)
-    clients = Clients()
-    pull = Pull(database, writer, topics, groups, polls, ledger, retries, receipts)
+    clients = Clients(groups.tells_changes)
+    check_backs = CheckBacks(
+        writer,
+        clock,
+        timer,
+        topics,
+        groups,
+        receipts,
+        transactions,
+        clients,
+        interval_us=settings.transaction_check_interval_us,
+        most=settings.transaction_check_max,
+    )
+    check_backs.load()
+    timer.add(check_backs)
+    pull = Pull(database, writer, topics, groups, polls, ledger, retries, receipts, statistics)
+    request_modes = RequestModes(writer, topics, groups)
+    await request_modes.load(database)
     keys = MessageKeys(database, writer, past.keys_indexed_to)
     lives = Lives(database, topics, timed, keys, writer.store_host)
     retention = Retention(
@@ -221,8 +262,10 @@ async def _build(
     stack.push_async_callback(pull.close)
     stack.push_async_callback(retention.close)
     stack.push_async_callback(keys.close)
+    stack.push_async_callback(statistics.close)
     stack.push_async_callback(timer.close)
     tasks = [writer.task, timer.start(), timed.files.start(), retention.start(), keys.start()]
+    tasks.append(statistics.start())
 
     broker = Broker(
         clock=clock,
@@ -236,13 +279,20 @@ async def _build(
         polls=polls,
         receipts=receipts,
         transactions=transactions,
+        check_backs=check_backs,
         pull=pull,
+        pops=Pops(database, writer, topics, groups, polls, clients, receipts),
+        request_modes=request_modes,
         offsets=Offsets(database, clock, topics, groups, pull, clients),
         clients=clients,
         queue_locks=QueueLocks(),
         pending=PendingMessages(clock, timer, topics, levels, timed, lives),
         lives=lives,
-        reset=Reset(database, writer, timer, topics, groups, levels, timed),
+        statistics=statistics,
+        progress=Progress(database, clock, topics, groups, clients, statistics),
+        reset=Reset(database, writer, timer, topics, groups, levels, timed, polls),
+        name_server=name_server,
+        retention=retention,
         arrive=partial(arrive, writer, clock, run),
     )
     return broker, run, tasks
@@ -284,11 +334,11 @@ def _timed_scheme(
 
 
 def _doors(
-    broker: Broker, settings: Settings, remoting: RemotingServer | None
+    broker: Broker, settings: Settings, access: Access | None, remoting: RemotingServer | None
 ) -> tuple[dict[str, Door], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
-    aliyun = aliyun_http.AliyunDoor(broker, settings).answer
+    aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
     doors = {
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(

@@ -101,11 +101,12 @@ class Client:
         wait: str = "0",
         invisible: str = "30s",
         tags: str = "*",
+        sql: str | None = None,
     ) -> list[Answer]:
         """Take messages, waiting up to ``wait`` for the first; empty when none came.
 
         Each bears a receipt, and is invisible to the rest of the group for ``invisible``. ``tags`` is a
-        filter such as ``A || B``.
+        filter such as ``A || B``; ``sql`` is one by properties in its place, such as ``price > 10``.
         """
         answer = await self._call(
             "POST",
@@ -115,7 +116,7 @@ class Client:
                 "max": max_messages,
                 "wait_ms": whole_ms(wait, "wait"),
                 "invisible_ms": whole_ms(invisible, "invisible"),
-                "filter": tags,
+                **_filter(tags, sql),
             },
         )
         return _list(answer, "messages")
@@ -133,12 +134,19 @@ class Client:
         return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
 
     async def browse(
-        self, topic: str, queue_id: int, *, offset: int = 0, max_messages: int = 32, tags: str = "*"
+        self,
+        topic: str,
+        queue_id: int,
+        *,
+        offset: int = 0,
+        max_messages: int = 32,
+        tags: str = "*",
+        sql: str | None = None,
     ) -> Answer:
-        """Read a queue without leaving a trace."""
+        """Read a queue without leaving a trace. ``tags`` and ``sql`` as for ``receive``."""
         return await self._get(
             _path("topics", topic, "queues", str(queue_id), "messages"),
-            {"offset": offset, "max": max_messages, "filter": tags},
+            {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 
     async def message(self, message_id: str) -> Answer:
@@ -176,6 +184,29 @@ class Client:
         """Deliver the delayed message now."""
         return await self._call("POST", _path("delayed", message_id, "deliver"))
 
+    # Transactions
+
+    async def prepare(
+        self, topic: str, body: str | bytes, *, group: str, **options: Unpack[MessageOptions]
+    ) -> Answer:
+        """Store a half message, which nobody consumes before its commit; producers of the group are asked."""
+        half = {**outgoing(body, **options), "group": group}
+        return await self._call("POST", _path("topics", topic, "transactions"), half)
+
+    async def transactions(
+        self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
+    ) -> Answer:
+        """The half messages that wait for a decision, oldest first; ``next_after`` continues the list."""
+        return await self._get(_path("transactions"), {"topic": topic, "after": after, "max": max_messages})
+
+    async def commit(self, message_id: str) -> Answer:
+        """Let the half message become visible, or be delayed, as it was prepared."""
+        return await self._call("POST", _path("transactions", message_id, "commit"))
+
+    async def rollback(self, message_id: str) -> Answer:
+        """Never let anybody see the half message."""
+        return await self._call("POST", _path("transactions", message_id, "rollback"))
+
     # Topics and groups
 
     async def topics(self) -> list[Answer]:
@@ -195,6 +226,10 @@ class Client:
             _path("topics", name),
             {"read_queues": read_queues, "write_queues": write_queues, "perm": perm},
         )
+
+    async def delete_topic(self, name: str) -> Answer:
+        """Delete the topic with its messages, and with what is pending for it."""
+        return await self._call("DELETE", _path("topics", name))
 
     async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> Answer:
         """Wait until so many messages have been delivered to the topic, or the (real) time is up."""
@@ -218,9 +253,25 @@ class Client:
             "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
         )
 
+    async def delete_group(self, name: str) -> Answer:
+        """Delete the consumer group and how far it has come."""
+        return await self._call("DELETE", _path("groups", name))
+
     async def clients(self) -> list[Answer]:
         """Every RocketMQ client that is connected, with its groups."""
         return _list(await self._get(_path("clients")), "clients")
+
+    async def running_info(self, client_id: str, *, group: str) -> Answer:
+        """What a consumer tells of itself, in the words of its library."""
+        answer = await self._get(_path("clients", client_id, "running-info"), {"group": group})
+        info: Answer = answer["running_info"]
+        return info
+
+    async def consume(self, client_id: str, message_id: str, *, group: str) -> Answer:
+        """Let a consumer consume a message now; what came of it."""
+        return await self._call(
+            "POST", _path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
+        )
 
     # The clock and the broker
 
@@ -309,6 +360,10 @@ def whole_ms(duration: str, field: str) -> int:
     ``field`` names it in the InvalidArgumentError that is raised when the text is no duration.
     """
     return -(-parse_duration_us(duration, field) // 1_000)
+
+
+def _filter(tags: str, sql: str | None) -> dict[str, str]:
+    return {"filter": tags} if sql is None else {"filter": sql, "filter_type": "SQL92"}
 
 
 def _path(*segments: str) -> str:

@@ -7,6 +7,9 @@
     │   ├── InvalidArgumentError       a value is out of its range: field, value and what is allowed
     │   ├── IllegalMessageError        body or properties over their limits, malformed property
     │   ├── UnauthorizedError          token missing or wrong
+    │   ├── AccessError                the access key may not do this
+    │   │   ├── UnknownAccessKeyError      … or is none that is known
+    │   │   └── SignatureError             … or something else was signed with it, or by another secret
     │   ├── NoPermissionError          the topic may not be read or written in this way
     │   ├── TopicNotFoundError         unknown topic and automatic creation is off
     │   ├── QueueNotFoundError         the topic has no queue with this number
@@ -14,9 +17,13 @@
     │   ├── GroupNotFoundError         unknown group and automatic creation is off
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
+    │   ├── UndecidableError           no half message waits for this decision
     │   ├── ReceiptError               the receipt handle was never given out, or not for this
     │   │   └── ReceiptSpentError          … or has expired or was used
+    │   ├── ClientOfflineError         no such client is connected, or none that can do it
     │   └── ClockError                 time only moves forward, and within its range
+    ├── ClientFailedError          a connected client was asked for something, and has not done it
+    │   └── ClientTimeoutError         … or has not answered in time
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   ├── StoreBusyError             more is waiting to be written than the writer takes
@@ -64,6 +71,18 @@ class UnauthorizedError(RefusedError):
     """The token is missing or wrong."""
 
 
+class AccessError(RefusedError):
+    """The access key may not do this."""
+
+
+class UnknownAccessKeyError(AccessError):
+    """The access key is missing, or none that is known."""
+
+
+class SignatureError(AccessError):
+    """The signature was not made by the access key's secret, or of something else."""
+
+
 class NoPermissionError(RefusedError):
     """The topic or group may not be used in this way."""
 
@@ -97,6 +116,10 @@ class NotPendingError(RefusedError):
     """The message has been delivered or cancelled already, or was never delayed."""
 
 
+class UndecidableError(RefusedError):
+    """The message is no half message that waits for a decision, or not for this one."""
+
+
 class ReceiptError(RefusedError):
     """The receipt handle was never given out, or not for what it is used on."""
 
@@ -105,8 +128,20 @@ class ReceiptSpentError(ReceiptError):
     """The receipt handle was good once: it has expired, or its message was settled."""
 
 
+class ClientOfflineError(RefusedError):
+    """The client is not connected, or cannot do what it is wanted for."""
+
+
 class ClockError(RefusedError):
     """The clock was asked to go back, or further than it can."""
+
+
+class ClientFailedError(EmulatorError):
+    """A connected client was asked for something, and refused it or went away."""
+
+
+class ClientTimeoutError(ClientFailedError):
+    """A connected client has not answered in time."""
 
 
 class StoreError(EmulatorError):
@@ -182,6 +217,9 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     InvalidArgumentError: WireCodes(400, 1, "InvalidArgument"),
     IllegalMessageError: WireCodes(400, 13, "InvalidArgument"),
     UnauthorizedError: WireCodes(401, 16, "AccessDenied"),
+    AccessError: WireCodes(403, 1, "AccessDenied"),
+    UnknownAccessKeyError: WireCodes(403, 1, "InvalidAccessKeyId"),
+    SignatureError: WireCodes(403, 1, "SignatureDoesNotMatch"),
     NoPermissionError: WireCodes(403, 16, "AccessDenied"),
     TopicNotFoundError: WireCodes(404, 17, "TopicNotExist"),
     QueueNotFoundError: WireCodes(404, 1, "InvalidArgument"),
@@ -189,9 +227,13 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     GroupNotFoundError: WireCodes(404, 26, "SubscriptionNotExist"),
     MessageNotFoundError: WireCodes(404, 22, "MessageNotExist"),
     NotPendingError: WireCodes(409, 604, "InvalidArgument"),
+    UndecidableError: WireCodes(409, 1, "InvalidArgument"),
     ReceiptError: WireCodes(409, 604, "ReceiptHandleError"),
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist"),
+    ClientOfflineError: WireCodes(404, 1, "InvalidArgument"),
     ClockError: WireCodes(409, 604, "InvalidArgument"),
+    ClientFailedError: WireCodes(502, 1, "InternalError"),
+    ClientTimeoutError: WireCodes(504, 207, "InternalError"),
     StoreError: WireCodes(503, 14, "InternalError"),
     StoreUnavailableError: WireCodes(503, 14, "InternalError"),
     StoreBusyError: WireCodes(503, 2, "QpsLimitExceeded"),

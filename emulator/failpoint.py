@@ -24,6 +24,9 @@ POINTS = (
     "files.delivered",  # delivery committed, files still there
     "files.removed",  # a file removed, others and the directory not
     "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
+    "transactions.prepared",  # half message stored, its producer not told
+    "transactions.checked",  # check recorded, nobody asked
+    "transactions.decided",  # decision recorded, nobody told
     "receive.taken",  # take recorded, consumer not told
     "receive.settled",  # acknowledgement recorded, consumer not told
 )

@@ -14,13 +14,19 @@ from typing import NamedTuple
 from emulator.errors import IllegalMessageError, InvalidArgumentError
 
 # Property keys, MessageConst.java.
+CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
 CLUSTER = "CLUSTER"
 DELAY = "DELAY"
+FIRST_POP_TIME = "1ST_POP_TIME"
 KEYS = "KEYS"
 ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+PGROUP = "PGROUP"
 POP_CK = "POP_CK"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
 REAL_QID = "REAL_QID"
 REAL_TOPIC = "REAL_TOPIC"
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
 RETRY_TOPIC = "RETRY_TOPIC"
 TAGS = "TAGS"
 HALF_DUE_US = "HALF_DUE_US"
@@ -45,12 +51,26 @@ TIMER_TOPIC = "rmq_sys_wheel_timer"
 """Where messages with an absolute due time are parked, to those who look (sheet 5.6)."""
 TEMPLATE_TOPIC = "TBW102"
 """Like which clients want topics to be made on first use (sheet 7.3)."""
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+"""Of replies; clients make its name of the property ``CLUSTER`` of what they reply to (sheet 2.7)."""
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 HALF_PREFIX = "%HALF%"
 """Of the topic that holds another topic's half messages, which no client sends to or consumes."""
 HALF_GROUP = "CID_RMQ_SYS_HALF"
 """The group in whose name the broker takes half messages, and hands them to producers to decide."""
+CHECKED_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
+"""Of half messages of all topics, about which the broker asks their producers."""
+CHECKED_HALF_GROUP = "CID_RMQ_SYS_TRANS"
+"""The group in whose name the broker takes those."""
+UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
+"""Where half messages end that were asked about in vain."""
+
+MULTI_TAGS_FLAG = 0x2
+"""Of sysFlag: the topic's messages may have several tags; nothing here acts on it (sheet 3.2)."""
+TRANSACTION_FLAGS = 0x4 | 0x8
+"""Of sysFlag: prepared 4, committed 8, rolled back both (sheet 3.2)."""
+COMMITTED_FLAG = 0x8
 
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
@@ -68,17 +88,19 @@ FORBIDDEN_TOPICS = frozenset(
     {
         SCHEDULE_TOPIC,
         TIMER_TOPIC,
-        "RMQ_SYS_TRANS_HALF_TOPIC",
+        CHECKED_HALF_TOPIC,
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
-        "TRANS_CHECK_MAX_TIME_TOPIC",
+        UNDECIDED_TOPIC,
         "SELF_TEST_TOPIC",
         "OFFSET_MOVED_EVENT",
     }
 )
 """Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
 
-_TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-_SYSTEM_TOPICS = FORBIDDEN_TOPICS | {TEMPLATE_TOPIC, "BenchmarkTest", _TRACE_TOPIC, "CHECKPOINT_TOPIC"}
+TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
+SYSTEM_TOPICS = FORBIDDEN_TOPICS | {
+    *(TEMPLATE_TOPIC, REPLY_TOPIC, "BenchmarkTest", TRACE_TOPIC, "CHECKPOINT_TOPIC"),
+}
 _SYSTEM_GROUPS = {
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -130,6 +152,7 @@ class Draft(NamedTuple):
     flag: int
     sys_flag: int
     reconsume_times: int
+    prepared_offset: int | None = None  # committed messages: commit offset of the half one
 
 
 class StoredMessage(NamedTuple):
@@ -152,6 +175,7 @@ class StoredMessage(NamedTuple):
     due_us: int | None  # parked messages: when to deliver
     real_queue_key: int | None  # parked and half messages: where to
     parked_offset: int | None  # delivered messages: commit offset of the parked one
+    prepared_offset: int | None = None  # committed messages: commit offset of the half one
 
 
 @lru_cache(maxsize=4_096)
@@ -221,6 +245,22 @@ def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> D
     )
 
 
+def draft_of(stored: StoredMessage) -> Draft:
+    """A stored message, ready to be stored once more."""
+    return Draft(
+        stored.body,
+        stored.properties,
+        stored.tag_hash,
+        stored.unique_key,
+        stored.born_us,
+        stored.born_host,
+        stored.flag,
+        stored.sys_flag,
+        stored.reconsume_times,
+        stored.prepared_offset,
+    )
+
+
 _unique_prefix = f"{os.urandom(4).hex()}{os.getpid() & 0xFFFF:04x}".upper()
 _unique_counter = itertools.count()
 
@@ -277,6 +317,11 @@ def half_topic(topic: str) -> str:
     return HALF_PREFIX + topic
 
 
+def is_hidden_topic(name: str) -> bool:
+    """Topics of what is not visible yet, which no client consumes."""
+    return name in (SCHEDULE_TOPIC, TIMER_TOPIC, CHECKED_HALF_TOPIC) or name.startswith(HALF_PREFIX)
+
+
 def is_forbidden_topic(name: str) -> bool:
     """Topics to which no client may send."""
     return name in FORBIDDEN_TOPICS or name.startswith(HALF_PREFIX)
@@ -284,12 +329,17 @@ def is_forbidden_topic(name: str) -> bool:
 
 def is_system_topic(name: str) -> bool:
     """Topics that only the broker makes: upstream's (sheet 7.2), and those of half messages."""
-    return name in _SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
+    return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
 
 
 def is_trace_topic(name: str) -> bool:
-    """Topics to which clients report what they do, and which they expect to be there (sheet 12.1)."""
-    return name == _TRACE_TOPIC or name.startswith("rmq_sys_TRACE_DATA_")
+    """Topics to which clients report what they do (sheet 12.1)."""
+    return name == TRACE_TOPIC or name.startswith("rmq_sys_TRACE_DATA_")
+
+
+def is_expected_topic(name: str) -> bool:
+    """System topics that clients expect to be there: for replies, and for what they trace."""
+    return name == REPLY_TOPIC or is_trace_topic(name)
 
 
 def is_system_group(name: str) -> bool:

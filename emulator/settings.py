@@ -23,6 +23,7 @@ Durability = Literal["full", "normal"]
 LogLevel = Literal["debug", "info", "warning", "error"]
 Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
+TlsMode = Literal["permissive", "enforcing", "disabled"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
@@ -233,8 +234,19 @@ class Settings:
         "", _TOKEN, "secret that every JSON request but health must carry", secret=True
     )
     access_keys: Mapping[str, str] | None = _setting(
-        "", _KEYS, "id:secret pairs; requests by Aliyun's protocol must be signed with one", secret=True
+        "",
+        _KEYS,
+        "id:secret pairs; RocketMQ clients and requests by Aliyun's protocol must sign with one",
+        secret=True,
     )
+    acl: str | None = _setting(
+        "", _TEXT, "file of accounts for the same, with their permissions: RocketMQ's plain_acl.yml"
+    )
+    tls: TlsMode = _setting(
+        "permissive", _choice(TlsMode), "whether RocketMQ clients may, must or cannot use TLS"
+    )
+    tls_cert: str | None = _setting("", _TEXT, "certificate as a PEM file; without one, it is self-signed")
+    tls_key: str | None = _setting("", _TEXT, "its key as a PEM file, unless it stands in the same file")
     auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
     auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
@@ -253,6 +265,21 @@ class Settings:
         _duration("12h", "1ms"),
         "the same for messages taken in order",
         name="aliyun_ordered_invisible",
+    )
+    transaction_timeout_us: int = _setting(
+        "6s",
+        _duration("365d"),
+        "when a producer is first asked about its half message",
+        name="transaction_timeout",
+    )
+    transaction_check_interval_us: int = _setting(
+        "60s",
+        _duration("365d", "1ms"),
+        "how long after that it is asked again, and again",
+        name="transaction_check_interval",
+    )
+    transaction_check_max: int = _setting(
+        "15", _whole(1, 1000), "how often it is asked before the message is given up"
     )
     retain_age_us: int = _setting(
         "72h", _duration("36500d"), "remove messages older than this; 0 keeps all", name="retain_age"

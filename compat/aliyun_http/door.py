@@ -1,6 +1,6 @@
 """Aliyun's HTTP protocol as a door of the HTTP server: who may come in, and which operation is meant."""
 
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -18,6 +18,8 @@ from compat.aliyun_http.consuming import (
 from compat.aliyun_http.errors import AliyunError, known
 from compat.aliyun_http.publishing import publish
 from compat.aliyun_http.signature import check_digest, check_signature
+from emulator.access.access import Access
+from emulator.access.accounts import Account, Need, Permission, group_need, topic_need
 from emulator.broker.broker import Broker
 from emulator.errors import InvalidArgumentError, UnauthorizedError
 from emulator.http_api import door
@@ -45,14 +47,17 @@ _METHODS: Final = {
         frozenset({"consumer", "ns", "trans"}), {"": acknowledge, "commit": commit, "rollback": rollback}
     ),
 }
+_OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
+"""The others are of producers, also those that settle half messages."""
 
 
 class AliyunDoor:
     """Answers every request in the protocol's own form."""
 
-    def __init__(self, broker: Broker, settings: Settings) -> None:
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
         self._broker = broker
         self._settings = settings
+        self._access = access
         self._max_body_bytes = max_body_bytes(settings)
 
     async def answer(self, request: web.BaseRequest) -> door.Answer:
@@ -61,25 +66,30 @@ class AliyunDoor:
         template = door.UNMATCHED
         try:
             check_request_line(request)
-            self._authorize(request)
+            account = self._account(request)
             topic = topic_in(request)
             template = _TEMPLATE
-            answer = await self._operate(request, topic)
+            answer = await self._operate(request, topic, account)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told in its own way
             answer = failure(known(error), request_id, f"http://{host_of(request)}")
         return door.Answer(template, answer.response(request_id))
 
-    def _authorize(self, request: web.BaseRequest) -> None:
-        """Without access keys everybody is let in, signed or not, unless the JSON API asks for a token."""
-        keys = self._settings.access_keys
-        if keys:
-            check_signature(request.method, request.raw_path, request.headers, keys)
-        elif self._settings.token:
-            raise UnauthorizedError(
-                "this emulator has a token, which this protocol cannot carry; configure access_keys as well"
-            )
+    def _account(self, request: web.BaseRequest) -> Account | None:
+        """Who may do what its account says; None is for those who may do everything.
 
-    async def _operate(self, request: web.BaseRequest, topic: str) -> Answer:
+        Without accounts that is everybody, signed or not, unless the JSON API asks for a token.
+        """
+        if self._access is not None:
+            accounts, host = self._access.accounts, request.remote or ""
+            return check_signature(request.method, request.raw_path, request.headers, accounts, host)
+        if self._settings.token:
+            raise UnauthorizedError(
+                "this emulator has a token, which this protocol cannot carry; configure access_keys or acl"
+                " as well"
+            )
+        return None
+
+    async def _operate(self, request: web.BaseRequest, topic: str, account: Account | None) -> Answer:
         method = _METHODS.get(request.method)
         if method is None:
             raise AliyunError(
@@ -92,4 +102,13 @@ class AliyunDoor:
         content = await content_of(request, self._max_body_bytes)
         check_digest(request.headers.get("Content-MD5"), content)
         topic = in_namespace(parameters.get("ns"), topic)
-        return await operation(Call(self._broker, self._settings, request, topic, parameters, content))
+        call = Call(self._broker, self._settings, request, topic, parameters, content)
+        if account is not None:
+            account.check(_needs(call, operation in _OF_CONSUMERS))
+        return await operation(call)
+
+
+def _needs(call: Call, is_of_consumer: bool) -> Iterator[Need]:
+    if is_of_consumer:
+        yield group_need(call.group)
+    yield topic_need(call.topic, Permission.SUB if is_of_consumer else Permission.PUB)

@@ -10,6 +10,7 @@ from email.utils import format_datetime, parsedate_to_datetime, parsedate_tz
 from typing import Final
 
 from compat.aliyun_http.errors import AliyunError
+from emulator.access.accounts import Account, Accounts
 from emulator.clock import US_PER_S, wall_us
 from emulator.errors import shorten
 
@@ -45,11 +46,16 @@ def sign(secret: str, text: str) -> str:
     return base64.b64encode(code).decode()
 
 
-def check_signature(method: str, target: str, headers: Mapping[str, str], keys: Mapping[str, str]) -> None:
-    """Refuse the request unless one of the access keys signed it, at most 15 minutes ago by the wall clock.
+def check_signature(
+    method: str, target: str, headers: Mapping[str, str], accounts: Accounts, host: str
+) -> Account | None:
+    """The account by which the request was signed, at most 15 minutes ago by the wall clock.
 
-    Raises AliyunError with the code of what is missing or wrong.
+    None if the client at ``host`` is trusted without. Raises AliyunError with the code of what is missing or
+    wrong.
     """
+    if accounts.trusts(host):
+        return None
     given = headers.get("Authorization", "")
     if not given:
         raise AliyunError(
@@ -59,16 +65,20 @@ def check_signature(method: str, target: str, headers: Mapping[str, str], keys: 
     match = re.fullmatch(r"MQ ([^:\s]+):([^:\s]+)", given)
     if not match:
         raise AliyunError("InvalidAuthorizationHeader", "allowed: MQ <access key id>:<signature>")
-    _check_date(headers.get("Date", ""))
     key_id, signature = match.groups()
-    if key_id not in keys:
+    account = accounts.by_key.get(key_id)
+    if account is not None and account.trusts(host):
+        return None
+    _check_date(headers.get("Date", ""))
+    if account is None:
         raise AliyunError("InvalidAccessKeyId", f"no access key has the id {shorten(key_id)}")
     text = string_to_sign(method, target, headers)
-    expected = sign(keys[key_id], text)
+    expected = sign(account.secret, text)
     if not hmac.compare_digest(signature.encode(errors="surrogateescape"), expected.encode()):
         raise AliyunError(
             "SignatureDoesNotMatch", f"the secret is another one, or the text signed is not this: {text!r}"
         )
+    return account
 
 
 def _check_date(text: str) -> None:

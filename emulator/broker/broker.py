@@ -5,17 +5,26 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
+from emulator.broker.check_backs import CheckBacks
 from emulator.broker.clients import Clients
+from emulator.broker.consumers import Consumers
 from emulator.broker.groups import Groups
 from emulator.broker.intake import Intake, Judged
 from emulator.broker.lives import Lives
+from emulator.broker.name_server import NameServer
 from emulator.broker.offsets import Offsets
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
+from emulator.broker.pops import Pops
+from emulator.broker.progress import Progress
 from emulator.broker.pull import Pull
 from emulator.broker.queue_locks import QueueLocks
 from emulator.broker.receipts import Receipts
+from emulator.broker.replies import Replies
+from emulator.broker.request_modes import RequestModes
 from emulator.broker.reset import Reset
+from emulator.broker.retention import Retention
+from emulator.broker.statistics import Statistics
 from emulator.broker.topics import Topics
 from emulator.broker.transactions import Transactions
 from emulator.clock import Clock
@@ -71,13 +80,20 @@ class Broker:
         polls: Polls,
         receipts: Receipts,
         transactions: Transactions,
+        check_backs: CheckBacks,
         pull: Pull,
+        pops: Pops,
+        request_modes: RequestModes,
         offsets: Offsets,
         clients: Clients,
         queue_locks: QueueLocks,
         pending: PendingMessages,
         lives: Lives,
+        statistics: Statistics,
+        progress: Progress,
         reset: Reset,
+        name_server: NameServer,
+        retention: Retention,
         arrive: Arrive,
     ) -> None:
         self.clock = clock
@@ -91,14 +107,23 @@ class Broker:
         self.polls = polls
         self.receipts = receipts
         self.transactions = transactions
+        self.check_backs = check_backs
         self.pull = pull
+        self.pops = pops
+        self.request_modes = request_modes
         self.offsets = offsets
         self.clients = clients
         self.queue_locks = queue_locks
         self.pending = pending
         self.lives = lives
+        self.statistics = statistics
+        self.progress = progress
         self.reset = reset
+        self.name_server = name_server
+        self.retention = retention
         self._arrive = arrive
+        self.replies = Replies(clock, topics, clients, self.send)
+        self.consumers = Consumers(clients, lives, topics)
         self.sent = 0
 
     async def send(self, message: Message) -> Sent:

@@ -9,7 +9,7 @@ holds up those behind it. In a retry queue, which the topics of a group share, e
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.filters import EVERYTHING, Filter, SqlFilter
 from emulator.broker.groups import Group, GroupQueue, Take
 from emulator.broker.topics import Topic, Topics
 from emulator.message import (
@@ -21,18 +21,28 @@ from emulator.message import (
     retry_topic,
 )
 from emulator.store.database import Database
-from emulator.store.messages import SCAN, Span, messages_at, messages_in
+from emulator.store.messages import SCAN, Span, from_first, messages_at, messages_in
 from emulator.store.queues import Queue
+
+NO_LIMIT = (1 << 63) - 1
 
 
 class Wish(NamedTuple):
-    """What a receiver asks for: up to ``limit`` messages of the topic that pass the filter."""
+    """What a receiver asks for: up to ``limit`` messages of the topic that pass the filter.
+
+    Of one ``queue`` alone, unless that is None, and of the group's retries, unless ``retries`` is off. Their
+    bodies have no more than ``max_bytes``, unless the first alone has. ``popped``: takes get a ``pop_ms``.
+    """
 
     group: Group
     topic: Topic
     limit: int
-    tag_filter: TagFilter = EVERYTHING
+    tag_filter: Filter = EVERYTHING
     ordered: bool = False
+    queue: Queue | None = None
+    retries: bool = True
+    max_bytes: int = NO_LIMIT
+    popped: bool = False
 
 
 class Choice:
@@ -47,23 +57,38 @@ class Choice:
         self._database = database
         self._topics = topics
         self._wish = wish
+        self._bytes = 0
+        self._is_full = False
 
     async def make(self) -> None:
         """Choose. Raises a StoreError; what was chosen until then is to be undone."""
-        wish, group = self._wish, self._wish.group
-        async with group.lock:
-            again = [take for take in group.available.values() if self._is_of_topic(take)]
-            if wish.ordered:
-                held = {place for place in {take.place for take in again} if self._is_held(place)}
-                again = [take for take in again if take.place not in held]
-            again.sort(key=lambda take: take.commit_offset)
-            await self._choose_again(again)
-            retry = self._topics.find(retry_topic(group.name))
-            queues = [*wish.topic.readable, *(retry.readable if retry and retry is not wish.topic else ())]
-            if wish.ordered:
-                queues = [queue for queue in queues if not self._open(group.place(queue))]
-            while len(self.chosen) < wish.limit and await self._choose_fresh(queues):
+        async with self._wish.group.lock:
+            await self._choose_again(self.again())
+            queues = self.queues()
+            while not self._is_full and await self._choose_fresh(queues):
                 pass
+
+    def again(self) -> list[Take]:
+        """What was taken before and is visible again, oldest first."""
+        wish, group = self._wish, self._wish.group
+        again = [take for take in group.available.values() if self._is_wanted(take)]
+        if wish.ordered:
+            held = {place for place in {take.place for take in again} if self._is_held(place)}
+            again = [take for take in again if take.place not in held]
+        return sorted(again, key=lambda take: take.commit_offset)
+
+    def queues(self) -> list[Queue]:
+        """From where messages may be given out that the group has not met yet."""
+        wish, group = self._wish, self._wish.group
+        retry = self._topics.find(retry_topic(group.name)) if wish.retries else None
+        queues = [
+            *(wish.topic.readable if wish.queue is None else [wish.queue]),
+            *(retry.readable if retry and retry is not wish.topic else ()),
+        ]
+        if wish.ordered:
+            met = group.queues
+            queues = [queue for queue in queues if queue not in met or not self._open(met[queue])]
+        return queues
 
     def keep_open(self) -> None:
         """Let go of what was reset or committed past since it was chosen."""
@@ -78,6 +103,12 @@ class Choice:
 
     def _is_of_topic(self, take: Take) -> bool:
         return self._wish.topic.name in (take.topic, take.place.queue.topic)
+
+    def _is_wanted(self, take: Take) -> bool:
+        wish, queue = self._wish, take.place.queue
+        if queue.topic == wish.topic.name:
+            return wish.queue in (None, queue)
+        return wish.retries and take.topic == wish.topic.name
 
     def _open(self, place: GroupQueue) -> list[Take]:
         return [take for take in place.open.values() if self._is_of_topic(take)]
@@ -99,28 +130,33 @@ class Choice:
                 elif take.commit_offset not in group.available or take.place in barred:
                     continue
                 elif wish.tag_filter.matches(message):
-                    self._add(message, take)
-                    if len(self.chosen) == wish.limit:
+                    if self._has_room(message):
+                        self._add(message, take)
+                    if self._is_full:
                         return
                 elif wish.ordered:
                     barred.add(take.place)
 
     async def _choose_fresh(self, queues: Sequence[Queue]) -> bool:
         """Add messages that the group has not met yet; False when there are no more to look through."""
-        group, topic, limit, tag_filter, _ = self._wish
+        group, topic, limit, tag_filter = self._wish[:4]
         spans = {}
         for queue in queues:
             start = max(group.place(queue).next_offset, queue.min_offset)
             if start < queue.next_offset:
                 hashes = tag_filter.hashes if queue.topic == topic.name else ()
-                spans[queue.key] = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
+                span = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
+                if isinstance(tag_filter, SqlFilter) and queue.topic == topic.name:
+                    span = await from_first(self._database, span, tag_filter.accepts)
+                    group.place(queue).next_offset = span.start
+                spans[queue.key] = span
         rows = await messages_in(self._database, spans.values(), limit)
         found = dict.fromkeys(spans, 0)
         seen = dict.fromkeys(spans, 0)
         for row in rows:
             found[row.queue_key] += 1
         for row in rows:
-            if len(self.chosen) >= limit:
+            if self._is_full or not self._has_room(row):
                 break
             place = group.place(spans[row.queue_key].queue)
             seen[row.queue_key] += 1
@@ -148,9 +184,15 @@ class Choice:
             is_more = is_more or group.place(span.queue).next_offset < span.queue.next_offset
         return is_more
 
+    def _has_room(self, message: StoredMessage) -> bool:
+        self._is_full = bool(self.chosen) and self._bytes + len(message.body) > self._wish.max_bytes
+        return not self._is_full
+
     def _add(self, message: StoredMessage, take: Take) -> None:
         self._wish.group.reserve(take)
         self.chosen.append((message, take))
+        self._bytes += len(message.body)
+        self._is_full = len(self.chosen) == self._wish.limit
 
 
 def known_topic(queue: Queue, properties: str) -> str:

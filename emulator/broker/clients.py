@@ -4,13 +4,15 @@ Only clients that divide the queues of a group among themselves register here; c
 membership. Nothing of it is stored: clients say again who they are with each heartbeat (sheet 8.1).
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple, Protocol
+from typing import Any, NamedTuple, Protocol
 
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.filters import EVERYTHING, TAG, Filter
+from emulator.clock import wall_us
+from emulator.message import Message, StoredMessage
+from emulator.store.queues import Queue
 
-TAG: Final = "TAG"
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
@@ -27,6 +29,25 @@ class Moved(NamedTuple):
     offsets: Mapping[int, int]
 
 
+class PushedReply(NamedTuple):
+    """A reply on its way to the client that asked; ``properties`` are those that the message had when it
+    came, and when it was pushed. ``queue_id`` may be negative, as the replier sent it.
+    """
+
+    message: Message
+    properties: str
+    producer_group: str
+    is_unit_mode: bool
+    store_us: int
+
+
+class Told(NamedTuple):
+    """What a client has answered: JSON as it wrote it, and what that says, or None if it cannot be read."""
+
+    text: bytes
+    content: Any
+
+
 class Channel(Protocol):
     """A connection by which a client can be told something. ``remote`` is the client's ``host:port``."""
 
@@ -40,15 +61,36 @@ class Channel(Protocol):
     def reset_offsets(self, moved: Moved, language: str) -> None:
         """Let the client go on elsewhere."""
 
+    def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
+        """Ask the client, a producer, what is to become of a half message for the queue."""
+
+    # What follows asks the client, and raises ClientFailedError.
+
+    async def push_reply(self, reply: PushedReply) -> None:
+        """Bring the client a reply to what it asked."""
+
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+        """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
+
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
+        """Let a consumer consume a message now; what came of it."""
+
+    async def consumed_offsets(self, group: str, topic: str) -> Told:
+        """How far a consumer has come in its queues of a topic."""
+
 
 class Subscription(NamedTuple):
-    """What a group wants of a topic. ``kind`` is TAG, or the name of another language of filters."""
+    """What a group wants of a topic. ``kind`` is TAG, or the name of another language of filters.
+
+    ``problem`` says why the expression cannot be used, if clients cannot filter in its place.
+    """
 
     topic: str
     expression: str = "*"
     version: int = 0  # milliseconds of the client's clock
     kind: str = TAG
-    tag_filter: TagFilter = EVERYTHING
+    tag_filter: Filter = EVERYTHING
+    problem: str | None = None
 
 
 class Consuming(NamedTuple):
@@ -81,6 +123,7 @@ class Member(NamedTuple):
     version: int
     producers: Sequence[str]
     consumers: Mapping[str, Consuming]
+    seen_us: int  # by the wall clock: its last heartbeat
 
 
 @dataclass(slots=True)
@@ -94,11 +137,14 @@ class LiveGroup:
 
 
 class Clients:
-    """Every client that is connected."""
+    """Every client that is connected. ``is_told``: whether a group's members learn when there are others."""
 
-    def __init__(self) -> None:
+    def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
+        self._is_told = is_told
         self._members: dict[Channel, Member] = {}
+        self._by_id: dict[str, dict[Channel, None]] = {}  # the newest connection is the last
         self._groups: dict[str, LiveGroup] = {}
+        self._turn = 0
 
     def __iter__(self) -> Iterator[Member]:
         """All, by id and then address."""
@@ -110,12 +156,37 @@ class Clients:
         """The consumer group, if anybody of it is there."""
         return self._groups.get(group)
 
+    def subscribers(self, topic: str) -> list[str]:
+        """The groups of which somebody is there that want the topic."""
+        return [name for name, group in self._groups.items() if topic in group.subscriptions]
+
+    def producer(self, client_id: str) -> Member | None:
+        """The client, if it is there and produces; by its newest connection."""
+        return next((one for one in self._with_id(client_id) if one.producers), None)
+
+    def next_producer(self, group: str) -> Channel | None:
+        """The next of the clients that produce for the group, in turns; None if there is none."""
+        channels = [member.channel for member in self._members.values() if group in member.producers]
+        if not channels:
+            return None
+        self._turn += 1
+        return channels[self._turn % len(channels)]
+
+    def consumer(self, group: str, client_id: str) -> Member | None:
+        """The client, if it is there and consumes for the group; by its newest connection."""
+        return next((one for one in self._with_id(client_id) if group in one.consumers), None)
+
+    def _with_id(self, client_id: str) -> Iterator[Member]:
+        return (self._members[channel] for channel in reversed(self._by_id.get(client_id, {})))
+
     def heartbeat(self, channel: Channel, beat: Heartbeat) -> None:
         """A client is there. Its groups are told if their members or topics are others now.
 
         A group that it no longer names stays its own, as upstream, until it leaves.
         """
         before = self._members.get(channel)
+        if before is not None:
+            self._forget_id(before)
         producers = dict.fromkeys((*(before.producers if before else ()), *beat.producers))
         consumers = {**(before.consumers if before else {})}
         for one in beat.consumers:
@@ -124,8 +195,9 @@ class Clients:
                 one = one._replace(subscriptions=known.subscriptions)  # noqa: PLW2901
             consumers[one.group] = one
         self._members[channel] = Member(
-            channel, beat.client_id, beat.language, beat.version, list(producers), consumers
+            channel, beat.client_id, beat.language, beat.version, list(producers), consumers, wall_us()
         )
+        self._by_id.setdefault(beat.client_id, {})[channel] = None
         for one in beat.consumers:
             self._join(channel, beat, one)
 
@@ -147,34 +219,47 @@ class Clients:
     def leave(self, channel: Channel, producer_group: str | None, consumer_group: str | None) -> None:
         """The client produces or consumes no longer for these groups."""
         member = self._members.get(channel)
-        if member is None:
-            return
-        producers = [name for name in member.producers if name != producer_group]
-        consumers = {name: one for name, one in member.consumers.items() if name != consumer_group}
-        if producers or consumers:
-            self._members[channel] = member._replace(producers=producers, consumers=consumers)
-        else:
-            del self._members[channel]
+        if member is not None:
+            producers = [name for name in member.producers if name != producer_group]
+            consumers = {name: one for name, one in member.consumers.items() if name != consumer_group}
+            if producers or consumers:
+                self._members[channel] = member._replace(producers=producers, consumers=consumers)
+            else:
+                self._forget(channel)
         if consumer_group is not None:
             self._part(channel, consumer_group)
 
     def gone(self, channel: Channel) -> None:
         """The connection has ended."""
-        member = self._members.pop(channel, None)
+        member = self._forget(channel)
         for name in member.consumers if member else ():
             self._part(channel, name)
 
+    def _forget(self, channel: Channel) -> Member | None:
+        member = self._members.pop(channel, None)
+        if member is not None:
+            self._forget_id(member)
+        return member
+
+    def _forget_id(self, member: Member) -> None:
+        channels = self._by_id[member.client_id]
+        del channels[member.channel]
+        if not channels:
+            del self._by_id[member.client_id]
+
     def _part(self, channel: Channel, name: str) -> None:
+        """Its members are told even if the client was none of them, as upstream."""
         group = self._groups.get(name)
-        if group is None or group.members.pop(channel, None) is None:
+        if group is None:
             return
+        group.members.pop(channel, None)
         if group.members:
             self._notify(name, group)
         else:
             del self._groups[name]
 
     def _notify(self, name: str, group: LiveGroup) -> None:
-        if group.model != BROADCASTING:
+        if group.model != BROADCASTING and self._is_told(name):
             for channel in group.members:
                 channel.notify_members_changed(name)
 

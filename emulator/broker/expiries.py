@@ -1,6 +1,7 @@
 """When receipts run out."""
 
 import heapq
+import itertools
 from collections.abc import Callable
 
 from emulator.broker.groups import Group, Take
@@ -17,12 +18,15 @@ class Expiries:
 
     def __init__(self, changed: Callable[[], None]) -> None:
         self._changed = changed
-        self._entries: list[tuple[int, int, str, Group]] = []
+        # The numbers tell a group from one of the same name that was deleted.
+        self._entries: list[tuple[int, int, str, int, Group]] = []
+        self._numbers = itertools.count()
         self._crowded = SPARE
 
     def expect(self, group: Group, take: Take) -> None:
         """The take becomes visible again at its ``visible_us``."""
-        heapq.heappush(self._entries, (take.visible_us, take.commit_offset, group.name, group))
+        entry = (take.visible_us, take.commit_offset, group.name, next(self._numbers), group)
+        heapq.heappush(self._entries, entry)
         if len(self._entries) > self._crowded:
             self._entries = [entry for entry in self._entries if _expiring(*entry)]
             heapq.heapify(self._entries)
@@ -41,12 +45,12 @@ class Expiries:
         """Up to ``limit`` that run out by ``until_us``, the earliest first."""
         popped: list[tuple[Group, Take]] = []
         while len(popped) < limit and (next_us := self.next_us()) is not None and next_us <= until_us:
-            _, commit_offset, _, group = heapq.heappop(self._entries)
+            _, commit_offset, *_, group = heapq.heappop(self._entries)
             popped.append((group, group.takes[commit_offset]))
         return popped
 
 
-def _expiring(visible_us: int, commit_offset: int, _name: str, group: Group) -> Take | None:
+def _expiring(visible_us: int, commit_offset: int, _name: str, _number: int, group: Group) -> Take | None:
     take = group.takes.get(commit_offset)
     if take is None or take.visible_us != visible_us or take.is_available or take.is_settling:
         return None

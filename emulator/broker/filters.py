@@ -1,11 +1,23 @@
-"""Tag filters: which messages of a topic a consumer wants."""
+"""Filters: which messages of a topic a consumer wants, by their tags or by an expression of SQL92."""
 
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Final
 
+from emulator.broker.sql_expressions import Expression, ExpressionError, IncomparableError
 from emulator.errors import InvalidArgumentError
 from emulator.message import TAGS, StoredMessage, decode_properties, java_hash
 
+TAG: Final = "TAG"
+SQL92: Final = "SQL92"
+KINDS: Final = (TAG, SQL92)
+"""Languages of filters, as clients call them (ExpressionType of upstream)."""
+
 MAX_TAGS = 100
+MAX_SQL_LENGTH: Final = 16_384
+"""Characters: to read so many takes a tenth of a second, in which nothing else happens."""
+_PARSED: Final = 100
+"""Expressions that are remembered, as upstream."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,3 +49,55 @@ class TagFilter:
 
 
 EVERYTHING = TagFilter()
+
+
+@dataclass(frozen=True, slots=True)
+class SqlFilter:
+    """A condition on properties such as ``price > 10 AND region IN ('x', 'y')`` (sheet 8.4)."""
+
+    condition: Expression
+    hashes: tuple[int, ...] = ()
+    """Tags decide nothing."""
+
+    @classmethod
+    def parse(cls, expression: str | None) -> "SqlFilter":
+        """Read an expression. Raises InvalidArgumentError, whose sentence says where it goes wrong."""
+        return _sql_filter(expression or "")
+
+    def matches(self, message: StoredMessage) -> bool:
+        """Whether the condition is true of the message's properties, and not false or null."""
+        return self.accepts(message.properties)
+
+    def accepts(self, properties: str) -> bool:
+        """As ``matches``, for the properties as they are stored."""
+        try:
+            return self.condition.evaluate(decode_properties(properties)) is True
+        except IncomparableError:
+            return False
+
+
+Filter = TagFilter | SqlFilter
+
+
+def parse_filter(expression: str | None, kind: str = TAG) -> Filter:
+    """Read an expression of one of the KINDS. Raises InvalidArgumentError."""
+    return SqlFilter.parse(expression) if kind == SQL92 else TagFilter.parse(expression)
+
+
+@lru_cache(maxsize=_PARSED)
+def _sql_filter(expression: str) -> SqlFilter:
+    from emulator.broker import sql_grammar  # noqa: PLC0415 - a tenth of a second that most never need
+
+    allowed = "an expression of SQL92, such as price > 10 AND region IN ('x', 'y')"
+    if len(expression) > MAX_SQL_LENGTH:
+        raise InvalidArgumentError(
+            "filter", expression, allowed, f"the filter has more than {MAX_SQL_LENGTH:,} characters"
+        )
+    try:
+        return SqlFilter(sql_grammar.parse(expression))
+    except ExpressionError as error:
+        before = expression[: error.start]
+        line, column = before.count("\n") + 1, error.start - before.rfind("\n")
+        raise InvalidArgumentError(
+            "filter", expression, allowed, f"line {line}, column {column} of the filter: {error}"
+        ) from None

@@ -5,10 +5,20 @@ message was taken again, or of another group or topic, is told apart without any
 """
 
 import zlib
+from typing import NamedTuple
 
 from emulator.broker.groups import Group, Take
 from emulator.clock import US_PER_MS
 from emulator.errors import ReceiptError, ReceiptSpentError, shorten
+from emulator.store.queues import Queue
+
+
+class PopHandle(NamedTuple):
+    """A popped message by its place, and the time by which its take is named (``Take.pop_ms``)."""
+
+    queue: Queue
+    queue_offset: int
+    pop_ms: int
 
 
 def handle_of(group: Group, take: Take) -> str:
@@ -25,8 +35,10 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
         )
 
 
-def find_take(group: Group, handle: str, now_us: int) -> Take:
+def find_take(group: Group, handle: str | PopHandle, now_us: int) -> Take:
     """The take that the handle settles. Raises ReceiptSpentError if there was one, else ReceiptError."""
+    if isinstance(handle, PopHandle):
+        return _find_popped(group, handle, now_us)
     commit_offset, times, for_group, for_topic = _parts(handle)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
@@ -40,6 +52,20 @@ def find_take(group: Group, handle: str, now_us: int) -> Take:
         is_known = times == take.times and not take.is_reserved
         when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
         raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
+    return take
+
+
+def _find_popped(group: Group, handle: PopHandle, now_us: int) -> Take:
+    queue, queue_offset, pop_ms = handle
+    name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
+    place = group.queues.get(queue)
+    take = place.open.get(queue_offset) if place else None
+    if take is None or take.is_settling:
+        raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
+    if take.pop_ms != pop_ms:
+        raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")
+    if take.is_available or take.is_reserved or take.visible_us <= now_us:
+        raise ReceiptSpentError(f"{name} at {pop_ms} has become visible again")
     return take
 
 

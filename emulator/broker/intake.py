@@ -8,6 +8,7 @@ from emulator.clock import Clock
 from emulator.errors import GroupNotFoundError, IllegalMessageError
 from emulator.message import (
     DELAY,
+    MULTI_TAGS_FLAG,
     RETRY_PREFIX,
     Draft,
     Message,
@@ -63,6 +64,8 @@ class Intake:
             raise IllegalMessageError(
                 "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
             )
+        if topic.particulars.filter_type == "MULTI_TAG":
+            message.sys_flag |= MULTI_TAGS_FLAG
         queue = self._topics.queue_for_send(topic, message.queue_id)
         level = self._levels.table.level_of(message.properties)
         due_us = None if _has_waited(message, level) else self._due_times.due_us(message.properties, level)
@@ -87,9 +90,10 @@ class Intake:
         if not name:
             raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
         group = await self._groups.for_use(name)
+        topic = await self._topics.for_send(message.topic, message.template)
         most = message.max_reconsume_times
         if message.reconsume_times < (group.max_retries if most is None else most):
-            return await self._topics.for_send(message.topic)
+            return topic
         message.queue_id = 0
         message.properties[DELAY] = "0"
         return await self._topics.for_send(dead_letter_topic(name))

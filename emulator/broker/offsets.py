@@ -1,5 +1,6 @@
 """Finding offsets by time, and letting a group go on from there (sheet 2.4, 2.6 and 2.10)."""
 
+from collections.abc import Collection
 from typing import Literal
 
 from emulator.broker.clients import Clients, Moved
@@ -7,7 +8,7 @@ from emulator.broker.groups import Groups
 from emulator.broker.pull import Pull
 from emulator.broker.topics import Topics
 from emulator.clock import LATEST_US, US_PER_MS, Clock
-from emulator.errors import TopicNotFoundError
+from emulator.errors import InvalidArgumentError, TopicNotFoundError
 from emulator.store.database import Database
 from emulator.store.queues import Queue
 
@@ -81,11 +82,22 @@ class Offsets:
         rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
         return rows[0][1] // US_PER_MS if rows else -1
 
-    async def reset(self, group: str, topic: str, timestamp_ms: int, *, is_forced: bool) -> Moved:
+    async def reset(
+        self,
+        group: str,
+        topic: str,
+        timestamp_ms: int,
+        *,
+        is_forced: bool,
+        queue_id: int | None = None,
+        offset: int | None = None,
+    ) -> Moved:
         """Let the group go on from the message stored nearest to this time, as 4.x, or from the :data:`END`.
 
-        Without ``is_forced`` only where that is to go back. The offsets are stored before the group's clients
-        are told of them. Raises TopicNotFoundError, and as :meth:`Groups.for_use`.
+        Without ``is_forced`` only where that is to go back. As 5.x: in one queue alone, and there from an
+        ``offset`` on. The offsets are stored before the group's clients are told of them. Raises
+        TopicNotFoundError, QueueNotFoundError, InvalidArgumentError for an offset outside the queue, and as
+        :meth:`Groups.for_use`.
         """
         found = self._topics.find(topic)
         if found is None:
@@ -94,9 +106,13 @@ class Offsets:
             )
         owner = await self._groups.for_use(group)
         offsets = {}
-        for queue in found.queues:
-            at_end = timestamp_ms == END
-            target = queue.next_offset if at_end else await self._search(queue, timestamp_ms, "nearest")
+        for queue in found.queues if queue_id is None else [self._pull.queue(topic, queue_id)]:
+            target = await self._target(queue, timestamp_ms) if offset is None else offset
+            if not queue.min_offset <= target <= queue.next_offset:
+                allowed = f"[{queue.min_offset}-{queue.next_offset}]"
+                raise InvalidArgumentError(
+                    "offset", target, allowed, f"Target offset {target} not in consume queue range {allowed}"
+                )
             committed = owner.place(queue).committed_offset
             if is_forced or target < committed:
                 await self._pull.commit_offset(group, topic, queue.queue_id, target)
@@ -105,3 +121,18 @@ class Offsets:
         moved = Moved(group, topic, timestamp_ms, is_forced, offsets)
         self._clients.tell(moved)
         return moved
+
+    async def _target(self, queue: Queue, timestamp_ms: int) -> int:
+        if timestamp_ms == END:
+            return queue.next_offset
+        return await self._search(queue, timestamp_ms, "nearest")
+
+    async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
+        """Let a group go on where another one is, in one topic or in all, of those ``among`` which it may be.
+
+        Raises GroupNotFoundError, and as :meth:`Groups.for_use`.
+        """
+        for place in list(self._groups.get(source).queues.values()):
+            name = place.queue.topic
+            if topic in (None, name) and (among is None or name in among):
+                await self._pull.commit_offset(target, name, place.queue.queue_id, place.committed_offset)

@@ -5,8 +5,8 @@ from typing import NamedTuple
 
 from emulator.broker.lives import Lives
 from emulator.broker.topics import Topics
-from emulator.clock import Clock
-from emulator.errors import NotPendingError
+from emulator.clock import Clock, whole_ms_us
+from emulator.errors import MessageNotFoundError, NotPendingError
 from emulator.message import SCHEDULE_TOPIC, StoredMessage, commit_offset_of
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.scheme import DelayScheme, TimedScheme, TimedState
@@ -122,6 +122,32 @@ class PendingMessages:
             await scheme.force(message)
         return self._describe(message)
 
+    async def recall(self, topic: str, unique_key: str, due_us: int) -> None:
+        """Never deliver what waits for this topic with this unique key until this millisecond, rounded up.
+
+        Raises NotPendingError when there is nothing.
+        """
+        try:
+            records = await self._lives.records(unique_key)
+        except MessageNotFoundError:
+            records = []
+        async with self._timer.lock:
+            waiting = [
+                (scheme, record)
+                for record in records
+                for scheme in self._schemes
+                if record.unique_key == unique_key
+                and record.due_us is not None
+                and record.real_queue_key is not None
+                and whole_ms_us(record.due_us) == due_us
+                and self._topics.queue(record.real_queue_key).topic == topic
+                and scheme.holds(record)
+            ]
+            if not waiting:
+                raise _not_waiting(unique_key)
+            for scheme, record in waiting:
+                await scheme.cancel(record)
+
     def holds(self, message: StoredMessage) -> bool:
         """Whether the parked message still waits."""
         return any(scheme.holds(message) for scheme in self._schemes)
@@ -134,11 +160,14 @@ class PendingMessages:
             for scheme in self._schemes:
                 if record.due_us is not None and scheme.holds(record):
                     return scheme, record
-        raise NotPendingError(
-            f"message {message_id} is not waiting for its due time:"
-            " it was delivered, cancelled, or never delayed"
-        )
+        raise _not_waiting(message_id)
 
     def _describe(self, message: StoredMessage) -> PendingMessage:
         queue = self._topics.queue(message.queue_key)
         return PendingMessage(message, queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None)
+
+
+def _not_waiting(message_id: str) -> NotPendingError:
+    return NotPendingError(
+        f"message {message_id} is not waiting for its due time: it was delivered, cancelled, or never delayed"
+    )

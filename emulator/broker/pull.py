@@ -4,14 +4,17 @@ import asyncio
 import logging
 from collections.abc import Sequence
 from enum import Enum
+from functools import partial
 from typing import NamedTuple
 
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.filters import EVERYTHING, Filter, SqlFilter
 from emulator.broker.groups import Group, GroupQueue, Groups
 from emulator.broker.polls import Patience, Polls
 from emulator.broker.receipts import Receipts
 from emulator.broker.retries import Retries
+from emulator.broker.statistics import Statistics
 from emulator.broker.topics import Topics
+from emulator.clock import steady_us
 from emulator.errors import (
     EmulatorError,
     InvalidArgumentError,
@@ -20,10 +23,10 @@ from emulator.errors import (
     RefusedError,
     StoreError,
 )
-from emulator.message import StoredMessage, is_system_topic
+from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties, is_system_topic
 from emulator.schedule.ledger import Ledger
 from emulator.store.database import Database
-from emulator.store.messages import SCAN, Span, messages_at, run_of_messages
+from emulator.store.messages import SCAN, Span, from_first, messages_at, run_of_messages
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
@@ -77,6 +80,7 @@ class Pull:
         ledger: Ledger,
         retries: Retries,
         receipts: Receipts,
+        statistics: Statistics,
     ) -> None:
         self._database = database
         self._writer = writer
@@ -86,6 +90,7 @@ class Pull:
         self._ledger = ledger
         self._retries = retries
         self._receipts = receipts
+        self._statistics = statistics
         self._notes: set[asyncio.Task[None]] = set()
 
     # Read
@@ -103,13 +108,30 @@ class Pull:
         return topic.queues[queue_id] if topic and 0 <= queue_id < len(topic.queues) else None
 
     async def browse(
-        self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: TagFilter = EVERYTHING
+        self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: Filter = EVERYTHING
     ) -> Pulled:
         """Read from ``offset`` on, without any trace."""
         return await self._read(self.queue(topic_name, queue_id), offset, limit, tag_filter, _NO_LIMIT)
 
     async def _read(
-        self, queue: Queue, offset: int, limit: int, tag_filter: TagFilter, max_bytes: int
+        self,
+        queue: Queue,
+        offset: int,
+        limit: int,
+        tag_filter: Filter,
+        max_bytes: int,
+        group: Group | None = None,
+    ) -> Pulled:
+        began_us = steady_us()
+        pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
+        took_us = steady_us() - began_us
+        self._statistics.read(len(pulled.messages), took_us)
+        if group is not None:
+            self._statistics.given(queue.topic, group.name, pulled.messages, took_us)
+        return pulled
+
+    async def _look(
+        self, queue: Queue, offset: int, limit: int, tag_filter: Filter, max_bytes: int
     ) -> Pulled:
         low, high = queue.min_offset, queue.next_offset
         if high == 0:
@@ -121,6 +143,8 @@ class Pull:
         if offset > high:
             return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, high, low, high, [])
         span = Span(queue, offset, min(high, offset + SCAN), tag_filter.hashes)
+        if isinstance(tag_filter, SqlFilter):
+            span = await from_first(self._database, span, tag_filter.accepts)
         rows, next_offset = await run_of_messages(self._database, span, limit, max_bytes)
         rows = [row for row in rows if tag_filter.matches(row)]
         status = PullStatus.FOUND if rows else PullStatus.NO_MATCHED_MESSAGE
@@ -133,6 +157,7 @@ class Pull:
         QueueNotFoundError, in upstream's order.
         """
         group = await self._groups.for_use(group_name)
+        group.check_may_consume()
         if not is_system_topic(topic_name):
             self._topics.get(topic_name)
         topic = await self._topics.for_receive(topic_name)
@@ -149,7 +174,7 @@ class Pull:
         limit: int,
         *,
         wait_s: float = 0.0,
-        tag_filter: TagFilter = EVERYTHING,
+        tag_filter: Filter = EVERYTHING,
         max_bytes: int = MAX_PULLED_BYTES,
     ) -> Pulled:
         """Read for a group, waiting up to ``wait_s`` real seconds at the end of the queue.
@@ -159,9 +184,11 @@ class Pull:
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit, max_bytes = min(max(limit, 1), MAX_PULLED), min(max_bytes, MAX_PULLED_BYTES)
-        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes)
+        if (place := group.queues.get(queue)) is not None:
+            place.pulled_offset = offset
+        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
         if wait_s > 0 and _is_at_end(pulled, offset):
-            pulled = await self._wait(queue, offset, limit, tag_filter, max_bytes, Patience(wait_s))
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, Patience(wait_s))
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The broker was started empty, or lost the newest, and the client was not.
             place = group.queues.get(queue)
@@ -171,10 +198,11 @@ class Pull:
 
     async def _wait(
         self,
+        group: Group,
         queue: Queue,
         offset: int,
         limit: int,
-        tag_filter: TagFilter,
+        tag_filter: Filter,
         max_bytes: int,
         patience: Patience,
     ) -> Pulled:
@@ -182,7 +210,8 @@ class Pull:
         with self._polls.listening((queue,)) as arrival:
             while True:
                 arrival.clear()
-                pulled = await self._read(queue, start, limit, tag_filter, max_bytes)
+                self._topics.get(queue.topic)  # it may have been deleted meanwhile
+                pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
                 if pulled.status is PullStatus.NO_MATCHED_MESSAGE:
                     start = pulled.next_offset
                 elif not _is_at_end(pulled, start):
@@ -356,12 +385,14 @@ class Pull:
             raise MessageNotFoundError(f"look message by offset failed, {commit_offset}")
         retry = await self._retries.prepare(group, message, delay_level, max_retries)
         queue = self._topics.queue(message.queue_key)
+        topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
 
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
             take = group.takes.get(commit_offset)
             if take is not None:
                 self._receipts.settle(batch, group, take, "dead" if retry.is_dead else "retried")
+            batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)
 

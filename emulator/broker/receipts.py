@@ -17,20 +17,21 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import nullcontext
 from functools import partial
-from typing import NamedTuple
+from typing import Generic, NamedTuple, TypeVar
 
 from emulator.broker.choice import Choice, Wish, known_topic
 from emulator.broker.expiries import Expiries
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.filters import EVERYTHING, Filter
 from emulator.broker.groups import Group, Groups, Take
-from emulator.broker.handles import find_take, handle_of
+from emulator.broker.handles import PopHandle, find_take, handle_of
 from emulator.broker.polls import Patience, Polls
 from emulator.broker.retries import Retries, Retry
+from emulator.broker.statistics import Statistics
 from emulator.broker.topics import Topics
-from emulator.clock import Clock
+from emulator.clock import US_PER_MS, Clock, steady_us, wall_us
 from emulator.errors import ReceiptError
 from emulator.failpoint import pass_point
-from emulator.message import StoredMessage, retry_topic
+from emulator.message import CHECKED_HALF_GROUP, StoredMessage, retry_topic
 from emulator.schedule.ledger import Ledger
 from emulator.schedule.timer import Fired
 from emulator.store.database import Database
@@ -43,17 +44,17 @@ EXPIRY_BATCH = 500
 
 _TAKE = (
     "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
-    " last_taken_us, visible_us) VALUES (?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
     " times = excluded.times, first_taken_us = excluded.first_taken_us,"
-    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us,"
+    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
     " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
 )
 _SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
-_EXTEND = "UPDATE takes SET visible_us = ?, times = ? WHERE group_name = ? AND commit_offset = ?"
+_EXTEND = "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND commit_offset = ?"
 _LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
 _LOAD_OPEN = """
 SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
- visible_us, properties, reconsume_times, parked_offset
+ visible_us, pop_ms, properties, reconsume_times, parked_offset
 FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
 ORDER BY group_name, takes.commit_offset"""
 
@@ -67,13 +68,21 @@ class Taken(NamedTuple):
     times: int
     first_taken_us: int  # by this group
     visible_us: int
+    pop_ms: int  # 0 unless it was popped
 
 
-class Settled(NamedTuple):
+Handle = TypeVar("Handle", str, PopHandle)
+
+
+class SettledBy(NamedTuple, Generic[Handle]):
     """Which handles were settled, and why the others were not."""
 
-    done: list[str]
-    failed: list[tuple[str, ReceiptError]]
+    done: list[Handle]
+    failed: list[tuple[Handle, ReceiptError]]
+
+
+Settled = SettledBy[str]
+"""By handles that were given out as text."""
 
 
 class Receipts:
@@ -89,6 +98,7 @@ class Receipts:
         polls: Polls,
         ledger: Ledger,
         retries: Retries,
+        statistics: Statistics,
         changed: Callable[[], None],
     ) -> None:
         self._database = database
@@ -99,15 +109,16 @@ class Receipts:
         self._polls = polls
         self._ledger = ledger
         self._retries = retries
+        self._statistics = statistics
+        self.checks = Expiries(changed)
+        """When producers are to be asked about half messages; they do not become available by it."""
         self._expiries = Expiries(changed)
         self._abandoned: set[asyncio.Task[None]] = set()
 
     async def load(self) -> None:
         """Read from the store how far each group has come and what it holds."""
         for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
-            queue = self._topics.queue(queue_key)
-            place = self._groups.get(group_name).place(queue)
-            place.next_offset = place.saved_offset = min(next_offset, queue.next_offset)
+            self._groups.restore(group_name, self._topics.queue(queue_key), next_offset)
         for row in await self._database.rows(_LOAD_OPEN):
             (
                 group_name,
@@ -117,6 +128,7 @@ class Receipts:
                 times,
                 first_taken_us,
                 visible_us,
+                pop_ms,
                 properties,
                 again,
                 parked,
@@ -132,10 +144,11 @@ class Receipts:
                 times=times,
                 first_taken_us=first_taken_us or 0,
                 visible_us=visible_us,
+                pop_ms=pop_ms or 0,
                 is_saved=True,
             )
             group.open(take)
-            self._expiries.expect(group, take)
+            self._expect(group, take)
 
     # Receive
 
@@ -147,7 +160,7 @@ class Receipts:
         max_messages: int,
         invisible_us: int,
         wait_s: float = 0.0,
-        tag_filter: TagFilter = EVERYTHING,
+        tag_filter: Filter = EVERYTHING,
         ordered: bool = False,
     ) -> list[Taken]:
         """Take up to ``max_messages``, oldest first, retries of the topic among them.
@@ -158,6 +171,7 @@ class Receipts:
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_use(group_name)
+        group.check_may_consume()
         return await self.take(Wish(group, topic, max_messages, tag_filter, ordered), invisible_us, wait_s)
 
     async def take(self, wish: Wish, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
@@ -169,6 +183,7 @@ class Receipts:
         ):
             while True:
                 arrival.clear()
+                self._topics.get(wish.topic.name)  # it may have been deleted meanwhile
                 taken = await self._take_unless_cancelled(wish, invisible_us)
                 if taken or self._polls.is_closed or not await patience.wait(arrival):
                     return taken
@@ -191,20 +206,26 @@ class Receipts:
         choice = Choice(self._database, self._topics, wish)
 
         def work(batch: Batch) -> None:
+            group.check_exists()
+            self._topics.get(wish.topic.name)
             choice.keep_open()
             visible_us = batch.now_us + invisible_us
+            pop_ms = _next_pop_ms(take for _, take in choice.chosen) if wish.popped else 0
             for message, take in choice.chosen:
-                self._save_take(batch, group, take, take.times + 1, visible_us, batch.now_us)
+                self._save_take(batch, group, take, take.times + 1, visible_us, batch.now_us, pop_ms)
                 if message.parked_offset is not None:
                     self._ledger.pulled(batch, message.commit_offset, group.name)
-                batch.on_commit(partial(self._given, group, take, visible_us, batch.now_us))
+                batch.on_commit(partial(self._given, group, take, visible_us, batch.now_us, pop_ms))
             for take in choice.left:
-                self._save_take(batch, group, take, 0, batch.now_us, None)
+                self._save_take(batch, group, take, 0, batch.now_us, None, 0)
             for place in {take.place for take in (*choice.left, *(take for _, take in choice.chosen))}:
                 place.save(batch, place.next_offset)
 
+        began_us = steady_us()
         try:
             await choice.make()
+            took_us = steady_us() - began_us
+            self._statistics.read(len(choice.chosen), took_us)
             if not choice.chosen and not choice.left:
                 return []
             await self._writer.commit(work)
@@ -214,6 +235,9 @@ class Receipts:
                 self._polls.wake(take.place.queue.topic)
             raise
         pass_point("receive.taken")
+        self._statistics.given(
+            wish.topic.name, group.name, [message for message, _ in choice.chosen], took_us
+        )
         for take in choice.left:
             self._polls.wake(take.place.queue.topic)
         return [
@@ -224,6 +248,7 @@ class Receipts:
                 take.times,
                 take.first_taken_us,
                 take.visible_us,
+                take.pop_ms,
             )
             for message, take in choice.chosen
         ]
@@ -243,19 +268,26 @@ class Receipts:
             first_taken_us=batch.now_us,
             visible_us=batch.now_us + invisible_us,
         )
-        self._save_take(batch, group, take, take.times, take.visible_us, batch.now_us)
+        self._save_take(batch, group, take, take.times, take.visible_us, batch.now_us, 0)
         place.save(batch, stored.queue_offset + 1)
 
         def held() -> None:
             place.next_offset = stored.queue_offset + 1
             group.open(take)
-            self._expiries.expect(group, take)
+            self._expect(group, take)
 
         batch.on_commit(held)
         return take
 
     def _save_take(
-        self, batch: Batch, group: Group, take: Take, times: int, visible_us: int, taken_us: int | None
+        self,
+        batch: Batch,
+        group: Group,
+        take: Take,
+        times: int,
+        visible_us: int,
+        taken_us: int | None,
+        pop_ms: int,
     ) -> None:
         batch.execute(
             _TAKE,
@@ -268,6 +300,7 @@ class Receipts:
                 take.first_taken_us or taken_us,
                 taken_us,
                 visible_us,
+                pop_ms or None,
             ),
         )
         if not take.is_saved:
@@ -276,12 +309,12 @@ class Receipts:
 
     # Settle
 
-    async def acknowledge(self, group_name: str, handles: Sequence[str]) -> Settled:
+    async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
         """The messages are done with. Handles that are not valid fail; the others are acknowledged."""
         group = self._groups.of_client(group_name)
 
-        def work(batch: Batch) -> Settled:
-            settled = Settled([], [])
+        def work(batch: Batch) -> SettledBy[Handle]:
+            settled: SettledBy[Handle] = SettledBy([], [])
             for handle, take in _valid(group, handles, batch.now_us, settled):
                 self.settle(batch, group, take, "acked")
                 if take.is_delayed:
@@ -289,7 +322,7 @@ class Receipts:
                 settled.done.append(handle)
             return settled
 
-        settled: Settled = await self._writer.commit(work)
+        settled: SettledBy[Handle] = await self._writer.commit(work)
         pass_point("receive.settled")
         return settled
 
@@ -316,6 +349,7 @@ class Receipts:
                 retry = retries[handle]
                 self._retries.append(batch, retry)
                 self.settle(batch, group, take, "dead" if retry.is_dead else "retried")
+                batch.on_commit(partial(self._statistics.gave_back, take.topic, group.name))
                 settled.done.append(handle)
 
         await self._writer.commit(work)
@@ -335,6 +369,37 @@ class Receipts:
 
         settled: Settled = await self._writer.commit(work)
         return settled
+
+    async def change(
+        self, group_name: str, handle: PopHandle, invisible_us: int, *, same_handle: bool = False
+    ) -> PopHandle:
+        """As ``extend``, for a popped message, which has another handle from then on, unless it shall not.
+
+        Raises ReceiptSpentError.
+        """
+        group = self._groups.of_client(group_name)
+
+        def work(batch: Batch) -> PopHandle:
+            take = find_take(group, handle, batch.now_us)
+            pop_ms = take.pop_ms if same_handle else _next_pop_ms([take])
+            self._set_visible(batch, group, take, batch.now_us + invisible_us, take.times, pop_ms)
+            return handle._replace(pop_ms=pop_ms)
+
+        changed: PopHandle = await self._writer.commit(work)
+        pass_point("receive.settled")
+        return changed
+
+    async def take_back(self, group: Group, takes: Sequence[Take]) -> None:
+        """What was given out reached nobody, as it turns out: it can be taken again, and was not counted."""
+
+        def work(batch: Batch) -> None:
+            for take in takes:
+                is_open = group.takes.get(take.commit_offset) is take
+                if is_open and not (take.is_available or take.is_reserved or take.is_settling):
+                    self._set_visible(batch, group, take, batch.now_us, take.times - 1)
+                    batch.on_commit(partial(group.make_available, take))
+
+        await self._writer.commit(work)
 
     async def release(self, group_name: str, taken: Sequence[Taken]) -> None:
         """Undo a receive whose answer reached nobody: visible again at once, and not counted."""
@@ -359,21 +424,38 @@ class Receipts:
     def reopen(self, group: Group, take: Take) -> None:
         """The message was to be settled, and that came to nothing."""
         take.is_settling = False
-        self._expiries.expect(group, take)
+        self._expect(group, take)
 
-    def _set_visible(self, batch: Batch, group: Group, take: Take, visible_us: int, times: int) -> None:
-        batch.execute(_EXTEND, (visible_us, times, group.name, take.commit_offset))
+    def _set_visible(
+        self,
+        batch: Batch,
+        group: Group,
+        take: Take,
+        visible_us: int,
+        times: int,
+        pop_ms: int | None = None,
+    ) -> None:
+        pop_ms = take.pop_ms if pop_ms is None else pop_ms
+        batch.execute(_EXTEND, (visible_us, times, pop_ms or None, group.name, take.commit_offset))
         # At once, or the old time could run out before the commit.
-        batch.on_rollback(partial(self._show_from, group, take, take.visible_us, take.times))
-        self._show_from(group, take, visible_us, times)
+        batch.on_rollback(partial(self._show_from, group, take, take.visible_us, take.times, take.pop_ms))
+        self._show_from(group, take, visible_us, times, pop_ms)
 
-    def _given(self, group: Group, take: Take, visible_us: int, now_us: int) -> None:
+    def _given(self, group: Group, take: Take, visible_us: int, now_us: int, pop_ms: int) -> None:
         take.first_taken_us = take.first_taken_us or now_us
-        self._show_from(group, take, visible_us, take.times + 1)
+        self._show_from(group, take, visible_us, take.times + 1, pop_ms)
 
-    def _show_from(self, group: Group, take: Take, visible_us: int, times: int) -> None:
-        take.visible_us, take.times, take.is_reserved = visible_us, times, False
-        self._expiries.expect(group, take)
+    def ask_again(self, batch: Batch, take: Take, at_us: int) -> None:
+        """The producer of a half message is asked about it, in this transaction, and again at ``at_us``."""
+        self._set_visible(batch, take.place.group, take, at_us, take.times + 1)
+
+    def _expect(self, group: Group, take: Take) -> None:
+        expiries = self.checks if group.name == CHECKED_HALF_GROUP else self._expiries
+        expiries.expect(group, take)
+
+    def _show_from(self, group: Group, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+        take.visible_us, take.times, take.pop_ms, take.is_reserved = visible_us, times, pop_ms, False
+        self._expect(group, take)
 
     # What runs out
 
@@ -392,7 +474,7 @@ class Receipts:
             await self._bury(dead)
         except BaseException:
             for group, take in expired:
-                self._expiries.expect(group, take)
+                self._expect(group, take)
             raise
         for group, take in expired:
             # While the dead were buried, it may have been settled or extended.
@@ -427,7 +509,14 @@ class Receipts:
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
 
-def _valid(group: Group, handles: Iterable[str], now_us: int, settled: Settled) -> Iterator[tuple[str, Take]]:
+def _next_pop_ms(takes: Iterable[Take]) -> int:
+    """The time of the wall clock, by which clients judge; later than what named any of the takes before."""
+    return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
+
+
+def _valid(
+    group: Group, handles: Iterable[Handle], now_us: int, settled: SettledBy[Handle]
+) -> Iterator[tuple[Handle, Take]]:
     """The takes of the handles that are valid when their turn comes; the others are noted as failed."""
     for handle in handles:
         try:

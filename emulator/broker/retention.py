@@ -10,7 +10,7 @@ from typing import Any
 from emulator.broker.groups import Groups
 from emulator.broker.topics import Topics
 from emulator.clock import rate_of, wall_us
-from emulator.message import HALF_GROUP
+from emulator.message import CHECKED_HALF_GROUP, HALF_GROUP
 from emulator.schedule.level_queues import LevelQueues
 from emulator.store.chore import Chore
 from emulator.store.counters import SAVE_NEXT_COMMIT_OFFSET
@@ -112,10 +112,10 @@ class Retention(Chore):
             # What a kill would deliver again must stay as well: the saved offset counts.
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
             parameters += [level.queue.key, min(level.next_offset, level.saved_offset)]
-        halves = self._groups.find(HALF_GROUP)
-        for place in halves.queues.values() if halves else ():
-            conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
-            parameters += [place.queue.key, place.committed_offset]
+        for halves in filter(None, map(self._groups.find, (HALF_GROUP, CHECKED_HALF_GROUP))):
+            for place in halves.queues.values():
+                conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
+                parameters += [place.queue.key, place.committed_offset]
         rows = await self._database.rows(
             f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY commit_offset LIMIT {STEP}", parameters
         )

@@ -2,21 +2,25 @@
 
 import asyncio
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 
+import msgspec
+
+from emulator.broker.version import Version
 from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from emulator.message import (
     DLQ_PREFIX,
-    HALF_PREFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
-    TIMER_TOPIC,
+    TEMPLATE_TOPIC,
     Template,
     check_topic_name,
+    is_expected_topic,
     is_forbidden_topic,
+    is_hidden_topic,
     is_system_topic,
-    is_trace_topic,
 )
 from emulator.store.database import Database
 from emulator.store.queues import Queue, load_queues
@@ -24,12 +28,32 @@ from emulator.store.writer import Batch, Writer
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_QUEUES = 1_024
+TEMPLATE_QUEUES = 8
+"""How many queues a topic made for a remoting client has at most, as upstream (sheet 7.3)."""
 
 _SAVE_TOPIC = (
-    "INSERT INTO topics VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
-    " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm"
+    "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+    " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm,"
+    " particulars = excluded.particulars"
 )
+_DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
 _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0)"
+
+
+class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is noted of a topic beside its queues, for those who ask (TopicConfig of 4.9.8 and 5.3.3).
+
+    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers from other units.
+    """
+
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+
+
+PLAIN = Particulars()
+_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(Particulars).decode
 
 
 @dataclass(slots=True)
@@ -41,6 +65,7 @@ class Topic:
     write_queues: int
     perm: int
     queues: list[Queue] = field(default_factory=list)
+    particulars: Particulars = PLAIN
 
     @property
     def readable(self) -> Sequence[Queue]:
@@ -65,21 +90,26 @@ class Topics:
     """Every topic. Reads are from memory; a change is durable before it is seen."""
 
     def __init__(self, writer: Writer, *, auto_create: bool, default_queues: int) -> None:
+        self.default_queues = default_queues
+        self.version = Version()
+        self.tell_deleted: Callable[[str], None] = lambda _name: None
         self._writer = writer
         self._auto_create = auto_create
-        self._default_queues = default_queues
         self._topics: dict[str, Topic] = {}
-        self._queues: dict[int, Queue] = {}
+        self._queues: dict[int, Queue] = {}  # those of deleted topics as well
+        self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._creating = asyncio.Lock()
         self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
 
     async def load(self, database: Database) -> None:
         """Read every topic and queue from the store."""
-        for name, read_queues, write_queues, perm in await database.rows("SELECT * FROM topics"):
-            self._topics[name] = Topic(name, read_queues, write_queues, perm)
+        for name, read_queues, write_queues, perm, text in await database.rows("SELECT * FROM topics"):
+            self._topics[name] = Topic(name, read_queues, write_queues, perm, particulars=_read(text))
         for queue in await load_queues(database):
             self._queues[queue.key] = queue
-            self._topics[queue.topic].queues.append(queue)
+            topic = self._topics.get(queue.topic)
+            queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
+            queues.append(queue)
 
     def __iter__(self) -> Iterator[Topic]:
         """All topics, by name."""
@@ -97,8 +127,25 @@ class Topics:
         return topic
 
     def queue(self, key: int) -> Queue:
-        """The queue with this key."""
+        """The queue with this key, whose topic may have been deleted."""
         return self._queues[key]
+
+    @property
+    def queues(self) -> Iterable[Queue]:
+        """The queues of all topics, also of those that were deleted."""
+        return self._queues.values()
+
+    @property
+    def auto_create(self) -> bool:
+        """Whether topics are made on first use."""
+        return self._auto_create
+
+    async def set_auto_create(self, *, is_on: bool) -> None:
+        """From now on make topics on first use, or no longer; clients look for the template (sheet 7.3)."""
+        if is_on or TEMPLATE_TOPIC in self._topics:
+            perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
+            await self.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
+        self._auto_create = is_on
 
     async def for_send(self, name: str, template: Template | None = None) -> Topic:
         """The topic that a client sends to, made on first use if that is on, like the template if it has one.
@@ -146,7 +193,7 @@ class Topics:
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
-        is_hidden = name in (SCHEDULE_TOPIC, TIMER_TOPIC) or name.startswith(HALF_PREFIX)
+        is_hidden = is_hidden_topic(name)
         if topic is None and not is_hidden:
             topic = await self._first_use(name)
         if topic is None or is_hidden or not topic.perm & PERM_READ:
@@ -156,17 +203,18 @@ class Topics:
     async def for_route(self, name: str, *, first_use: bool) -> Topic:
         """The topic whose route a client asks for. Raises TopicNotFoundError.
 
-        Trace topics are made by it, and with ``first_use`` other topics too, if that is on: for clients that
-        never look for a template's route (sheet 7.3).
+        Topics for replies and traces are made by it, and with ``first_use`` others too, if that is on: for
+        clients that never look for a template's route (sheet 7.3).
         """
-        is_made = is_trace_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
+        is_made = is_expected_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
         return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
 
     async def _first_use(self, name: str, template: Template | None = None) -> Topic:
-        """Retry, dead-letter and trace topics have one queue, as upstream; others are like the template."""
-        if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) or is_trace_topic(name):
+        """Like the template; but one queue for replies, traces, and retries and dead letters without one."""
+        is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        like = None if is_of_group and template is None else self._like(template)
+        if (is_of_group and like is None) or is_expected_topic(name):
             return await self.ensure(name, 1)
-        like = self._like(template)
         if like is None or is_system_topic(name):
             return self.get(name)
         queues, perm = like
@@ -175,7 +223,7 @@ class Topics:
     def _like(self, template: Template | None) -> tuple[int, int] | None:
         """Number of queues and permission of a topic made on first use; None if that is off (sheet 7.3)."""
         if template is None:
-            return (self._default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
+            return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
         topic = self._topics.get(template.topic)
         if topic is None or not topic.perm & PERM_INHERIT:
             return None
@@ -188,48 +236,95 @@ class Topics:
         )
 
     async def put(
-        self, name: str, read_queues: int, write_queues: int, perm: int, *, replace: bool = True
+        self,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        particulars: Particulars | None = None,
+        *,
+        replace: bool = True,
     ) -> Topic:
         """Create the topic, or change it. Queues beyond a smaller count stay, as upstream, unread.
 
-        Raises InvalidArgumentError for a bad name, count or permission.
+        Without ``particulars`` those that are known stay. Queues of a topic that was deleted go on with their
+        offsets. Raises InvalidArgumentError for a bad name, count or permission.
         """
+        self.check(name, read_queues, write_queues, perm)
+        async with self._creating:
+            topic = self._topics.get(name)
+            if topic is not None and not replace:
+                return topic
+            known = topic.queues if topic is not None else self._deleted.get(name, [])
+            if particulars is None:
+                particulars = topic.particulars if topic is not None else PLAIN
+            first_key = max(self._queues, default=0) + 1
+            missing = range(len(known), max(read_queues, write_queues))
+            added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+            changed = Topic(name, read_queues, write_queues, perm, [*known, *added], particulars)
+            if changed == topic:
+                return topic
+
+            def apply(now_us: int) -> None:
+                self._queues.update((queue.key, queue) for queue in added)
+                self._topics[name] = changed
+                self._deleted.pop(name, None)
+                self.version.changed(now_us)
+
+            def work(batch: Batch) -> None:
+                row = (name, read_queues, write_queues, perm, _write(particulars).decode())
+                batch.execute(_SAVE_TOPIC, row)
+                for queue in added:
+                    batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
+                batch.on_commit(partial(apply, batch.now_us))
+
+            await self._writer.commit(work)
+            return changed
+
+    def check(self, name: str, read_queues: int, write_queues: int, perm: int) -> None:
+        """Raise InvalidArgumentError for a bad name, count or permission."""
         check_topic_name(name)
         for field_name, count in (("read_queues", read_queues), ("write_queues", write_queues)):
             if not 1 <= count <= MAX_QUEUES:
                 raise InvalidArgumentError(field_name, count, f"1 to {MAX_QUEUES}")
         if not 0 <= perm <= PERM_READ | PERM_WRITE | PERM_INHERIT:
             raise InvalidArgumentError("perm", perm, "a sum of 4 (read), 2 (write) and 1 (inherit)")
-        async with self._creating:
-            topic = self._topics.get(name)
-            if topic is not None and not replace:
-                return topic
-            known = topic.queues if topic is not None else []
-            first_key = max(self._queues, default=0) + 1
-            missing = range(len(known), max(read_queues, write_queues))
-            added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
-            changed = Topic(name, read_queues, write_queues, perm, [*known, *added])
-            if changed == topic:
-                return topic
 
-            def apply() -> None:
-                self._queues.update((queue.key, queue) for queue in added)
-                self._topics[name] = changed
-
-            def work(batch: Batch) -> None:
-                batch.execute(_SAVE_TOPIC, (name, read_queues, write_queues, perm))
-                for queue in added:
-                    batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
-                batch.on_commit(apply)
-
-            await self._writer.commit(work)
-            return changed
-
-    async def put_by_client(self, name: str, read_queues: int, write_queues: int, perm: int) -> Topic:
+    async def put_by_client(
+        self,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        particulars: Particulars | None = None,
+    ) -> Topic:
         """As ``put``, but system topics are refused, as upstream (sheet 7.2)."""
+        self.check_is_for_clients(name)
+        return await self.put(name, read_queues, write_queues, perm, particulars)
+
+    def check_is_for_clients(self, name: str) -> None:
+        """Raise NoPermissionError, in upstream's words, for a topic that only the broker makes."""
         if is_system_topic(name):
             raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
-        return await self.put(name, read_queues, write_queues, perm)
+
+    def delete(self, batch: Batch, name: str) -> list[Queue]:
+        """Forget the topic in this transaction. Its queues stay, for what names them, and are returned.
+
+        Nothing happens if it is gone by now.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            return []
+
+        def apply() -> None:
+            del self._topics[name]
+            self._deleted[name] = topic.queues
+            self.tell_deleted(name)
+            self.version.changed(batch.now_us)
+
+        batch.execute(_DELETE_TOPIC, (name,))
+        batch.on_commit(apply)
+        return topic.queues
 
     def levels(self) -> list[Queue]:
         """The level queues."""

@@ -7,13 +7,18 @@ from emulator.cli.screen import instant
 from emulator.client import Answer
 from emulator.clock import US_PER_MS
 from emulator.duration import format_duration
+from emulator.message import CHECKED_HALF_GROUP, HALF_GROUP
 
 _OUTCOMES = {
     "acked": "acknowledged by {}",
     "retried": "given back by {}",
     "dead": "given up by {}",
     "passed": "passed over by {}",
+    "committed": "committed",
+    "rolled back": "rolled back",
+    "abandoned": "given up, as nobody had decided",
 }
+_HALF_GROUPS = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
 class _Event(NamedTuple):
@@ -85,9 +90,11 @@ def _taken(life: Answer) -> Iterator[_Event]:
     taken = {(each["group"], each["commit_offset"]) for each in life["takes"]}
     for take in life["takes"]:
         group, order = take["group"], take["commit_offset"]
-        if take["first_taken_us"] is not None:
+        if group in _HALF_GROUPS:
+            yield _Event(take["first_taken_us"], order, 3, "held until its producer decides")
+        elif take["first_taken_us"] is not None:
             yield _Event(take["first_taken_us"], order, 3, f"taken by {group}")
-        if take["times"] > 1:
+        if take["times"] > 1 and group not in _HALF_GROUPS:
             yield _Event(
                 take["last_taken_us"], order, 4, f"taken by {group} again, {take['times']} times in all"
             )

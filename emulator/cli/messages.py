@@ -77,7 +77,8 @@ async def send(
 @click.option("--max", "max_messages", type=int, default=1, show_default=True, help="At most so many.")
 @click.option("--wait", default="0s", show_default=True, help="How long to wait for the first.")
 @click.option("--no-ack", is_flag=True, help="Do not acknowledge: they become visible again after 30s.")
-@click.option("--filter", "tags", default="*", show_default=True, help="Only these tags, such as 'A || B'.")
+@click.option("--filter", "tags", help="Only these tags, such as 'A || B'; all without it.")
+@click.option("--sql", help="Only with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
 @with_broker
 async def receive(
     broker: Client,
@@ -87,10 +88,15 @@ async def receive(
     max_messages: int,
     wait: str,
     no_ack: bool,
-    tags: str,
+    tags: str | None,
+    sql: str | None,
 ) -> None:
     """Receive messages of TOPIC for a consumer group, and acknowledge them once they are printed."""
-    messages = await broker.receive(topic, group=group, max_messages=max_messages, wait=wait, tags=tags)
+    if tags is not None and sql is not None:
+        raise click.UsageError("only one of --filter and --sql can be given")
+    messages = await broker.receive(
+        topic, group=group, max_messages=max_messages, wait=wait, tags=tags or "*", sql=sql
+    )
     columns = ("stored", "message", "tag", "keys", ">attempt", "body")
     nothing = f"nothing to receive from {topic} for group {group}"
     screen.show({"messages": messages}, table(columns, map(_received_row, messages)) if messages else nothing)

@@ -60,10 +60,10 @@ def serve(config: Path | None, **flags: Any) -> None:
         log.warning(
             "anybody who reaches %s can use this broker: set --token, or --host 127.0.0.1", settings.host
         )
-    if settings.remoting and (settings.token or settings.access_keys):
+    if settings.remoting and settings.token and not (settings.access_keys or settings.acl):
         log.warning(
-            "RocketMQ clients at the name server's and broker's ports are asked for neither token nor access"
-            " keys: to keep them out, set --no-remoting"
+            "RocketMQ clients at the name server's and broker's ports are not asked for the token:"
+            " set --acl or --access-keys, or --no-remoting to keep them out"
         )
     _favour_short_turns()
     _allow_many_connections()

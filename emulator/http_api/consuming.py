@@ -6,11 +6,20 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from emulator.broker.filters import TagFilter
+from emulator.broker.filters import parse_filter
 from emulator.broker.receipts import MAX_MESSAGES, Settled, Taken
 from emulator.clock import US_PER_MS, US_PER_S
 from emulator.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
-from emulator.http_api.fields import INT32, GroupPath, Input, TagExpression, TopicName, WaitMs, bound_waits
+from emulator.http_api.fields import (
+    INT32,
+    FilterExpression,
+    FilterType,
+    GroupPath,
+    Input,
+    TopicName,
+    WaitMs,
+    bound_waits,
+)
 from emulator.http_api.record import MessageOut, fields_of
 from emulator.http_api.route import Call, Family, Route
 from emulator.settings import Settings
@@ -30,7 +39,8 @@ class ReceiveIn(Input, frozen=True):
     max: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
     wait_ms: WaitMs = 0
     invisible_ms: Annotated[int, Meta(ge=1, le=LONGEST_INVISIBLE_MS)] = 30_000
-    filter: TagExpression = "*"
+    filter: FilterExpression = "*"
+    filter_type: FilterType = "TAG"
 
 
 class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
@@ -95,7 +105,7 @@ async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
         max_messages=what.max,
         invisible_us=what.invisible_ms * US_PER_MS,
         wait_s=what.wait_ms * US_PER_MS / US_PER_S,
-        tag_filter=TagFilter.parse(what.filter),
+        tag_filter=parse_filter(what.filter, what.filter_type),
     )
     if taken and call.is_lost:
         await receipts.release(path.group, taken)

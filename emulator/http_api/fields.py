@@ -3,7 +3,7 @@
 A limit stands here once: it is checked when a request is decoded, and shown by the OpenAPI document.
 """
 
-from typing import Annotated, Final, TypeVar
+from typing import Annotated, Final, Literal, TypeVar
 
 import msgspec
 from msgspec import Meta
@@ -28,11 +28,16 @@ TopicName = Annotated[
     ),
 ]
 GroupName = Annotated[str, matching("^[%|a-zA-Z0-9_-]{1,255}$", GROUP_NAMES)]
-TagExpression = Annotated[
+FilterExpression = Annotated[
     str,
     Meta(max_length=4096),
-    matching("^[ *]*$|[^| ]", "* for everything, or up to 100 tags parted by ||, such as A || B"),
+    matching(
+        "^[ *]*$|[^| ]",
+        "* for everything, or up to 100 tags parted by ||, such as A || B; with filter_type SQL92 a condition"
+        " on properties, such as price > 10 AND region IN ('x', 'y')",
+    ),
 ]
+FilterType = Annotated[Literal["TAG", "SQL92"], Meta(description="The language in which the filter is")]
 MessageId = Annotated[
     str, Meta(min_length=1, max_length=255, description="Unique key or offset message id of a message")
 ]

@@ -6,7 +6,7 @@ import msgspec
 from msgspec import Meta
 
 from emulator.broker.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, Group
-from emulator.errors import GroupNotFoundError
+from emulator.errors import GroupNotFoundError, NoPermissionError
 from emulator.http_api.fields import GroupPath, Input, NoInput
 from emulator.http_api.route import Call, Created, Family, Route
 
@@ -39,6 +39,12 @@ class GroupsOut(msgspec.Struct, frozen=True):
     groups: list[GroupOut]
 
 
+class DeletedGroupOut(msgspec.Struct, frozen=True):
+    """The group that is no more."""
+
+    deleted: str
+
+
 class GroupIn(Input, frozen=True):
     """How the group shall be."""
 
@@ -61,6 +67,12 @@ async def put_group(call: Call, path: GroupPath, wanted: GroupIn) -> GroupOut | 
     is_new = all(known.name != path.group for known in call.broker.groups)
     made = await call.broker.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
     return Created(_group_out(made)) if is_new else _group_out(made)
+
+
+async def delete_group(call: Call, path: GroupPath) -> DeletedGroupOut:
+    """With how far it has come; its retries and dead letters stay in their topics."""
+    await call.broker.groups.delete(path.group, clean_offsets=True)
+    return DeletedGroupOut(path.group)
 
 
 def _group_out(found: Group) -> GroupOut:
@@ -104,6 +116,15 @@ GROUPS = Family(
             GroupIn,
             is_body_optional=True,
             may_create=True,
+        ),
+        Route(
+            "DELETE",
+            "/v1/groups/{group}",
+            delete_group,
+            "Delete a group",
+            DeletedGroupOut,
+            GroupPath,
+            errors=[NoPermissionError, GroupNotFoundError],
         ),
     ],
 )

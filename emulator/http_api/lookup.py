@@ -5,11 +5,20 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from emulator.broker.filters import TagFilter
+from emulator.broker.filters import parse_filter
 from emulator.broker.lives import Life
 from emulator.broker.pull import PullStatus
 from emulator.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
-from emulator.http_api.fields import Input, MessagePath, Offset, QueueId, TagExpression, TopicName, TopicPath
+from emulator.http_api.fields import (
+    FilterExpression,
+    FilterType,
+    Input,
+    MessagePath,
+    Offset,
+    QueueId,
+    TopicName,
+    TopicPath,
+)
 from emulator.http_api.record import MessageOut, message_out
 from emulator.http_api.route import Call, Family, Route, given
 
@@ -20,7 +29,8 @@ class Browse(TopicPath, frozen=True):
     queue_id: QueueId
     offset: Offset = 0
     max: Annotated[int, Meta(ge=1, le=256)] = 32
-    filter: TagExpression = "*"
+    filter: FilterExpression = "*"
+    filter_type: FilterType = "TAG"
 
 
 class Browsed(msgspec.Struct, frozen=True):
@@ -97,7 +107,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 async def browse(call: Call, where: Browse) -> Browsed:
     """Leaves no trace."""
-    tag_filter = TagFilter.parse(where.filter)
+    tag_filter = parse_filter(where.filter, where.filter_type)
     status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
         where.topic, where.queue_id, where.offset, where.max, tag_filter
     )

@@ -57,9 +57,22 @@ class BrokerCollector(Collector):
             ),
             ("commits", "Transactions written", broker.writer.commits),
             ("store_failures", "Transactions that the store refused", broker.writer.failures),
+            ("half_message_checks", "Questions to producers about half messages", broker.check_backs.asked),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(f"mocketmq_{name}", text, value)
+        transactions = broker.transactions
+        halves = CounterMetricFamily(
+            "mocketmq_half_messages", "Half messages, and what became of them", labels=["step"]
+        )
+        halves.add_metric(["prepared"], transactions.prepared)
+        halves.add_metric(["committed"], transactions.committed)
+        halves.add_metric(["rolled back"], transactions.rolled_back)
+        halves.add_metric(["abandoned"], transactions.abandoned)
+        yield halves
+        yield GaugeMetricFamily(
+            "mocketmq_open_half_messages", "Half messages that wait for a decision", len(transactions.open())
+        )
 
     def _delayed(self) -> Iterator[Metric]:
         labels = ("scheme", "level")

@@ -20,6 +20,8 @@ from emulator.http_api.fields import INT32, Input, InstantMs, QueueId, TopicPath
 from emulator.http_api.record import to_ms
 from emulator.http_api.route import Call, Family, Route
 from emulator.message import (
+    CHECK_IMMUNITY,
+    CHECK_TIMES,
     DELAY,
     KEYS,
     MAX_TIMER_DELAY_MS,
@@ -43,7 +45,7 @@ RESERVED: Final = frozenset(
         *("MQ2_FLAG", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME"),
         *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
         # Ask for what would have no effect when it comes in by this door.
-        *(TIMER_DEL_UNIQKEY, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET", "TRANSACTION_CHECK_TIMES"),
+        *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
     }
 )
 """Names that no user property may have."""
@@ -173,17 +175,18 @@ class SentBatch(msgspec.Struct, frozen=True):
 
 async def send(call: Call, path: TopicPath, message: MessageIn) -> Sent:
     """Answers when the message is durable."""
-    return _sent(await call.broker.send(_message(path.topic, message, call.client)))
+    return _sent(await call.broker.send(message_of(path.topic, message, call.client)))
 
 
 async def send_batch(call: Call, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers when all messages are durable."""
     client = call.client
-    sent = await call.broker.send_batch([_message(path.topic, one, client) for one in batch.messages])
+    sent = await call.broker.send_batch([message_of(path.topic, one, client) for one in batch.messages])
     return SentBatch([_sent(one) for one in sent])
 
 
-def _message(topic: str, given_in: MessageIn, born_host: str) -> Message:
+def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
+    """The message that a client sends. Raises IllegalMessageError, InvalidArgumentError."""
     if (given_in.body is UNSET) == (given_in.body_base64 is UNSET):
         both = "missing" if given_in.body is UNSET else "given twice"
         raise IllegalMessageError("body", f"the body is {both}; allowed: exactly one of body and body_base64")

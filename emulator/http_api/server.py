@@ -26,6 +26,7 @@ from emulator.http_api.route import Api, Endpoint, Family
 from emulator.http_api.router import Router
 from emulator.http_api.sending import SENDING
 from emulator.http_api.topics import topic_routes
+from emulator.http_api.transactions import TRANSACTIONS
 from emulator.settings import Settings
 
 GRACE_S = 2.0
@@ -163,6 +164,7 @@ def families(settings: Settings) -> tuple[Family, ...]:
         consuming(settings),
         LOOKUP,
         DELAYED,
+        TRANSACTIONS,
         CLOCK,
         topic_routes(settings),
         GROUPS,

@@ -49,6 +49,13 @@ class TopicIn(Input, frozen=True):
     perm: Literal["r", "w", "rw", "ri", "wi", "rwi"] = "rw"
 
 
+class DeletedTopicOut(msgspec.Struct, frozen=True):
+    """How many delayed messages were cancelled with the topic."""
+
+    deleted: str
+    cancelled: int
+
+
 class WaitIn(Input, frozen=True):
     """How many messages the topic shall have got since it was last reset, and how long to wait for them."""
 
@@ -82,10 +89,15 @@ async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | 
     return Created(_topic_out(made)) if is_new else _topic_out(made)
 
 
+async def delete_topic(call: Call, path: TopicPath) -> DeletedTopicOut:
+    """With its messages, their retries and dead letters, and how far groups have come in it."""
+    return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
+
+
 async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
     """The topic may not exist yet, if it is made on first use."""
     broker = call.broker
-    if not call.api.settings.auto_create_topics:
+    if not broker.topics.auto_create:
         broker.topics.get(path.topic)
     patience = Patience(what.timeout_ms * US_PER_MS / US_PER_S)
     with broker.polls.listening((path.topic,)) as arrival:
@@ -136,6 +148,15 @@ def topic_routes(settings: Settings) -> Family:
                 is_body_optional=True,
                 may_create=True,
                 errors=[NoPermissionError],
+            ),
+            Route(
+                "DELETE",
+                "/v1/topics/{topic}",
+                delete_topic,
+                "Delete a topic with all that it holds",
+                DeletedTopicOut,
+                TopicPath,
+                errors=[NoPermissionError, TopicNotFoundError],
             ),
             Route(
                 "POST",

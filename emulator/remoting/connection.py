@@ -14,6 +14,7 @@ from emulator.remoting.dispatcher import Dispatcher
 from emulator.remoting.errors import FrameError
 from emulator.remoting.frame import FrameReader, encode
 from emulator.remoting.handler import Reply
+from emulator.remoting.tls import HANDSHAKE, Tls, TlsLayer
 
 log = logging.getLogger(__name__)
 
@@ -34,7 +35,14 @@ MAX_UNREAD_BYTES: Final = 128 << 20
 _REQUEST_BYTES: Final = 1 << 10
 """What a request takes beside its text and body, roughly."""
 
-_MAY_WAIT: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
+_MAY_WAIT: Final = frozenset(
+    (
+        RequestCode.PULL_MESSAGE,
+        RequestCode.LITE_PULL_MESSAGE,
+        RequestCode.POP_MESSAGE,
+        RequestCode.NOTIFICATION,
+    )
+)
 _BUSY: Final = Reply(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
@@ -52,7 +60,9 @@ class Hall:
         dispatcher: Dispatcher,
         advertised: Callable[[str, str], Advertised],
         gone: Callable[[Channel], None],
+        tls: Tls,
     ) -> None:
+        self.tls = tls
         self.dispatcher = dispatcher
         self.advertised = advertised
         self.gone = gone
@@ -80,16 +90,16 @@ class Connection(asyncio.BufferedProtocol):
         self._waiting_bytes = 0
         self._running_bytes = 0
         self._out: list[bytes] = []
+        self._is_new = True  # nothing has come in
         self._is_paused = False
         self._is_stopping = False
         self._ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Learn who came in, and by which address."""
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
-        transport_of = self._transport.get_extra_info
-        local, peer = transport_of("sockname"), transport_of("peername")
+        local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
         if not local or not peer:  # gone before it was here
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
@@ -119,10 +129,33 @@ class Connection(asyncio.BufferedProtocol):
         return self._hall.short if self._hall.budget.is_spent else self._hall.full
 
     def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read out of that memory."""
+        data = bytes(self._hall.full[:nbytes])
+        if self._is_new:
+            self._is_new = False
+            if self._begin_tls(data):
+                return
+        self.received(data)
+
+    def _begin_tls(self, data: bytes) -> bool:
+        """Whether the client's first bytes are not for us: it wants TLS, or cannot have what it wants."""
+        tls = self._hall.tls
+        wants_tls = data[0] == HANDSHAKE
+        if wants_tls and tls.mode != "disabled":
+            layer = TlsLayer(cast(asyncio.Transport, self._transport), self, tls.certificate)
+            self._transport = layer
+            layer.start(data)
+        elif wants_tls or tls.mode == "enforcing":
+            self.abort("it wants TLS, which is disabled" if wants_tls else "it does not begin with TLS")
+        else:
+            return False
+        return True
+
+    def received(self, data: bytes) -> None:
         """Start the requests that came in whole."""
         self.quiet = 0
         try:
-            commands = self._reader.feed(bytes(self._hall.full[:nbytes]))
+            commands = self._reader.feed(data)
         except FrameError as error:
             log.warning("closing the connection of %s: %s", self.peer, error)
             self._transport.close()
@@ -262,6 +295,7 @@ class Connection(asyncio.BufferedProtocol):
     async def close(self) -> None:
         """Read nothing more, answer what was read, and wait until the client has it all."""
         self._is_stopping = True
+        self._channel.end()
         self.regulate()
         await self._finished()
         if self._out:

@@ -10,6 +10,7 @@ from emulator.remoting.channel import Channel
 from emulator.remoting.codes import ResponseCode
 from emulator.remoting.command import Command
 from emulator.remoting.errors import RemotingError, code_of, known
+from emulator.remoting.guard import Guard
 from emulator.remoting.handler import Call, Family, Reply
 from emulator.remoting.header import HeaderReader
 from emulator.settings import Settings
@@ -24,7 +25,10 @@ MAX_UNKNOWN: Final = 100
 class Dispatcher:
     """``answered`` counts answers by the code of the request and their own."""
 
-    def __init__(self, broker: Broker, settings: Settings, families: Sequence[Family]) -> None:
+    def __init__(
+        self, broker: Broker, settings: Settings, families: Sequence[Family], guard: Guard | None = None
+    ) -> None:
+        self._guard = guard
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
@@ -52,8 +56,10 @@ class Dispatcher:
             raise RemotingError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
+        is_known = self._guard is None or self._guard.check(channel, command)
         read, handler = found
-        return await handler(Call(self._broker, self._settings, channel, command, read(command.ext)))
+        header = read(command.ext)
+        return await handler(Call(self._broker, self._settings, channel, command, header, is_known))
 
     def counted(self, command: Command, reply: Reply) -> Command:
         """The answer, counted."""

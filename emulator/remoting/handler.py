@@ -14,13 +14,14 @@ Header = TypeVar("Header")
 
 
 class Call(NamedTuple, Generic[Header]):
-    """One request on its way through a handler."""
+    """One request on its way through a handler; who is not ``is_known`` may look, and change nothing."""
 
     broker: Broker
     settings: Settings
     channel: Channel
     command: Command
     header: Header
+    is_known: bool = True
 
 
 class Reply(NamedTuple):

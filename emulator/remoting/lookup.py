@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from emulator.broker.pull import MAX_PULLED_BYTES
-from emulator.clock import LATEST_US, US_PER_MS
+from emulator.clock import LATEST_US, US_PER_MS, US_PER_S
 from emulator.errors import MessageNotFoundError
 from emulator.message import StoredMessage
 from emulator.remoting.codes import RequestCode, ResponseCode
@@ -33,6 +33,8 @@ class ViewMessage(NamedTuple):
 _MOST: Final = 64
 _MOST_OF_UNIQUE_KEY: Final = 32
 """However many are asked for, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+_PRESENT_US: Final = 3 * US_PER_S
+"""A client's present may be that old when it is read; a clock that stands still has just stored all."""
 
 
 async def query(call: Call[QueryMessage]) -> Reply:
@@ -44,6 +46,8 @@ async def query(call: Call[QueryMessage]) -> Reply:
     limit = min(header.max_num, _MOST)
     from_us = broker.clock.from_wall(header.begin_timestamp * US_PER_MS)
     to_us = broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1
+    if broker.clock.rate != 1 and to_us >= broker.clock.now_us() - _PRESENT_US:
+        to_us = LATEST_US
     if header.unique_key_query:
         limit, from_us, to_us = _MOST_OF_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []

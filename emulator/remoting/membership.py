@@ -3,8 +3,8 @@
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from emulator.broker.clients import BROADCASTING, CLUSTERING, TAG, Consuming, Heartbeat, Subscription
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
+from emulator.broker.filters import EVERYTHING, KINDS, SQL92, TAG, Filter, parse_filter
 from emulator.errors import InvalidArgumentError, RefusedError
 from emulator.message import retry_topic
 from emulator.remoting.body import Object, object_of, objects_in, text_in, whole_in
@@ -84,19 +84,28 @@ async def consumer_list(call: Call[ConsumerList]) -> Reply:
 
 
 async def check_client_config(call: Call[NoHeader]) -> Reply:
-    """Whether the broker can filter as a client asks it to."""
+    """Whether the broker can filter as a client asks it to; of tags nothing is checked."""
     wanted = object_of(call.command.body).get("subscriptionData")
-    if isinstance(wanted, Mapping):
-        check_kind(_kind(wanted))
+    if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
+        filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
     return Reply()
 
 
 def check_kind(kind: str) -> None:
     """Raise RemotingError unless messages can be filtered by expressions of this kind."""
-    if kind != TAG:
+    if kind not in KINDS:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}"
         )
+
+
+def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
+    """The filter that a request asks for. Raises RemotingError, after ``prefix`` where the mistake is."""
+    check_kind(kind)
+    try:
+        return parse_filter(expression, kind)
+    except InvalidArgumentError as error:
+        raise RemotingError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"{prefix}{error}") from None
 
 
 def _consuming(body: Object) -> Consuming:
@@ -111,11 +120,13 @@ def _consuming(body: Object) -> Consuming:
 
 def _subscription(body: Object) -> Subscription:
     expression, kind = str(body.get("subString") or "*"), _kind(body)
+    topic, version = text_in(body, "topic"), whole_in(body, "subVersion")
     try:
-        tag_filter = TagFilter.parse(expression) if kind == TAG else EVERYTHING
-    except InvalidArgumentError:
-        tag_filter = EVERYTHING  # clients filter again
-    return Subscription(text_in(body, "topic"), expression, whole_in(body, "subVersion"), kind, tag_filter)
+        tag_filter = parse_filter(expression, kind) if kind in KINDS else EVERYTHING
+    except InvalidArgumentError as error:
+        problem = str(error) if kind == SQL92 else None  # by tags clients filter again
+        return Subscription(topic, expression, version, kind, problem=problem)
+    return Subscription(topic, expression, version, kind, tag_filter)
 
 
 def _kind(body: Object) -> str:

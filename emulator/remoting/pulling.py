@@ -3,16 +3,16 @@
 from typing import Final, NamedTuple
 
 from emulator.broker.broker import Broker
-from emulator.broker.filters import EVERYTHING, TagFilter
+from emulator.broker.clients import BROADCASTING
+from emulator.broker.filters import EVERYTHING, SQL92, TAG, Filter
 from emulator.broker.pull import MAX_PULLED_BYTES, Pulled, PullStatus
 from emulator.clock import US_PER_MS, US_PER_S
-from emulator.errors import InvalidArgumentError
 from emulator.message import RETRY_PREFIX
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
 from emulator.remoting.handler import Call, Family, Reply, Request
 from emulator.remoting.header import Int32
-from emulator.remoting.membership import check_kind
+from emulator.remoting.membership import check_kind, filter_of
 from emulator.remoting.record import encode_record
 
 
@@ -64,8 +64,8 @@ async def pull(call: Call[PullMessage]) -> Reply:
         tag_filter=tag_filter,
         max_bytes=header.max_msg_bytes or MAX_PULLED_BYTES,
     )
-    host = call.channel.store_host
-    records = [encode_record(message, topic, queue_id, host) for message in pulled.messages]
+    host, version = call.channel.store_host, call.command.version
+    records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
     ext = {
         "suggestWhichBrokerId": "0",
         "nextBeginOffset": str(pulled.next_offset),
@@ -81,24 +81,29 @@ def _code(pulled: Pulled, offset: int) -> ResponseCode:
     return _CODES[pulled.status]
 
 
-def _wanted(broker: Broker, header: PullMessage) -> TagFilter:
+def _wanted(broker: Broker, header: PullMessage) -> Filter:
     """What the pull says it wants, or else what its group's last heartbeat said.
 
     Before the first heartbeat everything is: clients filter again, and a broker that was started anew must
     not hold them up (sheet 12.2). So is before one that is as new as the pull: clients of 5.3 leave it out at
-    times, and would wait for the next for half a minute.
+    times, and would wait for the next for half a minute. By SQL clients do not filter again, so they are told
+    to come back, as upstream tells them.
     """
     if header.sys_flag & _SUBSCRIPTION:
-        check_kind(header.expression_type or "TAG")
-        try:
-            return TagFilter.parse(header.subscription)
-        except InvalidArgumentError:
-            raise RemotingError(
-                ResponseCode.SUBSCRIPTION_PARSE_FAILED, "parse the consumer's subscription failed"
-            ) from None
-    group = broker.clients.find(header.consumer_group)
-    if group is None or header.topic.startswith(RETRY_PREFIX):
+        prefix = "parse the consumer's subscription failed: "
+        return filter_of(header.subscription, header.expression_type or TAG, prefix)
+    if header.topic.startswith(RETRY_PREFIX):
         return EVERYTHING
+    group = broker.clients.find(header.consumer_group)
+    if group is None:
+        if header.expression_type == SQL92:
+            raise RemotingError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist, group: {header.consumer_group}",
+            )
+        return EVERYTHING
+    if group.model == BROADCASTING:
+        broker.groups.get(header.consumer_group).check_may_broadcast()
     subscription = group.subscriptions.get(header.topic)
     if subscription is None:
         raise RemotingError(
@@ -106,7 +111,17 @@ def _wanted(broker: Broker, header: PullMessage) -> TagFilter:
             f"the consumer's subscription not exist, group: {header.consumer_group}, topic: {header.topic}",
         )
     check_kind(subscription.kind)
-    return subscription.tag_filter if subscription.version >= header.sub_version else EVERYTHING
+    if subscription.version >= header.sub_version:
+        if subscription.problem is not None:
+            raise RemotingError(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!"
+                f" {subscription.problem}",
+            )
+        return subscription.tag_filter
+    if SQL92 in (subscription.kind, header.expression_type):
+        raise RemotingError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+    return EVERYTHING
 
 
 PULLING: Final = Family(

@@ -8,6 +8,11 @@ from typing import Final, NamedTuple
 
 from emulator.errors import IllegalMessageError
 from emulator.message import MAX_PROPERTIES_BYTES, StoredMessage
+from emulator.remoting import identity
+
+_V5_0_0: Final = 413
+_REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
+"""Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java of 5.3.3)."""
 
 _V1: Final = 0xDAA320A7
 _V2: Final = 0xDAA320AB  # of 5.x: two bytes for the length of a topic that is too long for one
@@ -44,11 +49,18 @@ class Record(NamedTuple):
     body_crc: int
 
 
-def encode_record(message: StoredMessage, topic: str, queue_id: int, store_host: str) -> bytes:
-    """The record of a message, with IPv4 hosts, because many clients read no others."""
+def encode_record(
+    message: StoredMessage, topic: str, queue_id: int, store_host: str, version: int = 0
+) -> bytes:
+    """The record of a message, with IPv4 hosts, because many clients read no others.
+
+    ``version`` is that of a client that consumes: those of 5.x trace only what says where it was stored.
+    """
     body = message.body
     name = topic.encode()
     properties = message.properties.encode()
+    if version >= _V5_0_0 and _REGION not in properties:
+        properties += _REGION
     if len(properties) > MAX_PROPERTIES_BYTES:
         properties = _fitting(properties)
     magic, length = (_V1, _BYTE) if len(name) < 128 else (_V2, _SHORT)
@@ -66,7 +78,7 @@ def encode_record(message: StoredMessage, topic: str, queue_id: int, store_host:
         message.store_us // 1_000,
         _host(store_host),
         message.reconsume_times,
-        0,
+        message.prepared_offset or 0,
         len(body),
     )
     return b"".join((head, body, length.pack(len(name)), name, _SHORT.pack(len(properties)), properties))

@@ -10,14 +10,27 @@ from typing import Final, NamedTuple
 from emulator.broker.broker import Sent
 from emulator.clock import LATEST_US, US_PER_MS
 from emulator.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
-from emulator.message import CLUSTER, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT, Message, Template, at_host
+from emulator.message import (
+    CLUSTER,
+    PGROUP,
+    POP_CK,
+    TRAN_MSG,
+    UNIQ_KEY,
+    WAIT,
+    Message,
+    Template,
+    at_host,
+    offset_message_id,
+)
 from emulator.remoting import identity
 from emulator.remoting.batch import BatchEntry, decode_batch
-from emulator.remoting.codes import RequestCode, ResponseCode
-from emulator.remoting.errors import RemotingError, code_of
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.errors import code_of
 from emulator.remoting.handler import Call, Family, Reply, Request
 from emulator.remoting.header import Int32
+from emulator.remoting.recall import handle_of
 from emulator.remoting.record import decode_properties
+from emulator.schedule.scheme import Reply as SentReply
 
 
 class SendMessage(NamedTuple):
@@ -38,7 +51,7 @@ class SendMessage(NamedTuple):
     batch: bool = False
 
 
-_LETTERS: Final = dict(
+LETTERS: Final = dict(
     zip(
         (
             *("producer_group", "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag"),
@@ -50,7 +63,7 @@ _LETTERS: Final = dict(
     )
 )
 
-_ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
+ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
 """What every answer to a send says, also of a failure."""
 _V3_4_9: Final = 121
 """The first version whose clients say how often a message may be retried."""
@@ -64,20 +77,23 @@ async def send(call: Call[SendMessage]) -> Reply:
     """Answers when the message, or every message of the batch, is durable."""
     try:
         if call.header.batch:
-            return _reply(call, await _send_batch(call))
-        return _reply(call, [await _send_one(call)])
+            return reply_of(call, await _send_batch(call))
+        return reply_of(call, [await _send_one(call)])
     except EmulatorError as error:
-        return Reply(_ALWAYS, code=code_of(error), remark=_remark(call, error))
+        return refusal(call, error)
 
 
 async def _send_one(call: Call[SendMessage]) -> Sent:
     properties = decode_properties(call.header.properties)
-    if _is_transactional(call, properties):
-        host = call.channel.store_host.partition(":")[0]
-        raise RemotingError(
-            ResponseCode.NO_PERMISSION, f"the broker[{host}] sending transaction message is forbidden"
+    message = message_of(call, call.command.body, properties, call.header.flag)
+    if _is_transactional(call, properties) and not _is_retry(call, properties):
+        group = properties.get(PGROUP) or call.header.producer_group
+        half = await call.broker.transactions.prepare_checked(message, group)
+        message_id = offset_message_id(half.stored.store_host, half.stored.commit_offset)
+        return Sent(
+            half.stored, half.queue, 0, SentReply(message_id, half.queue.queue_id, half.stored.queue_offset)
         )
-    return await call.broker.send(_message(call, call.command.body, properties, call.header.flag))
+    return await call.broker.send(message)
 
 
 async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
@@ -94,7 +110,7 @@ def _of_batch(call: Call[SendMessage], entry: BatchEntry, common: dict[str, str]
     properties = decode_properties(entry.properties) | common
     if _is_transactional(call, properties):
         raise IllegalMessageError("properties", "a message of a batch cannot be transactional")
-    return _message(call, entry.body, properties, entry.flag)
+    return message_of(call, entry.body, properties, entry.flag)
 
 
 def _is_transactional(call: Call[SendMessage], properties: dict[str, str]) -> bool:
@@ -102,7 +118,13 @@ def _is_transactional(call: Call[SendMessage], properties: dict[str, str]) -> bo
     return is_half or bool(call.header.sys_flag & _PREPARED_OR_ROLLED_BACK)
 
 
-def _message(call: Call[SendMessage], body: bytes, properties: dict[str, str], flag: int) -> Message:
+def _is_retry(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+    """A committed message that a consumer sends again for later still says that it was a half one (5.3.3)."""
+    return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
+
+
+def message_of(call: Call[SendMessage], body: bytes, properties: dict[str, str], flag: int) -> Message:
+    """The message that a request sends, or one of a batch. Raises InvalidArgumentError."""
     header = call.header
     if not 0 <= header.born_timestamp <= _LATEST_MS:
         raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
@@ -133,17 +155,26 @@ def _as_ipv4(remote: str) -> str:
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
-def _reply(call: Call[SendMessage], sent: list[Sent]) -> Reply:
+def reply_of(call: Call[SendMessage], sent: list[Sent]) -> Reply:
+    """What the sender is told of what was stored."""
     first, host = sent[0].reply, call.channel.store_host
     ext = {
-        **_ALWAYS,
+        **ALWAYS,
         "msgId": ",".join([at_host(one.reply.offset_message_id, host) for one in sent]),
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
     }
     if not call.header.batch:
         ext["transactionId"] = sent[0].stored.unique_key
+        handle = handle_of(sent[0])
+        if handle is not None:
+            ext["recallHandle"] = handle
     return Reply(ext)
+
+
+def refusal(call: Call[SendMessage], error: EmulatorError) -> Reply:
+    """What the sender of a message is told that could not be sent."""
+    return Reply(ALWAYS, code=code_of(error), remark=_remark(call, error))
 
 
 def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
@@ -161,7 +192,7 @@ SENDING: Final = Family(
     "Producing",
     {
         RequestCode.SEND_MESSAGE: Request(SendMessage, send),
-        RequestCode.SEND_MESSAGE_V2: Request(SendMessage, send, _LETTERS),
-        RequestCode.SEND_BATCH_MESSAGE: Request(SendMessage, send, _LETTERS),
+        RequestCode.SEND_MESSAGE_V2: Request(SendMessage, send, LETTERS),
+        RequestCode.SEND_BATCH_MESSAGE: Request(SendMessage, send, LETTERS),
     },
 )

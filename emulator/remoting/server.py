@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from functools import partial
 from typing import Any, Final
 
+from emulator.access.access import Access
 from emulator.broker.broker import Broker
 from emulator.errors import ListenError
 from emulator.remoting.advertised_address import (
@@ -17,11 +18,14 @@ from emulator.remoting.advertised_address import (
     container_gateway,
     with_port,
 )
+from emulator.remoting.certificate import certificate_of
 from emulator.remoting.channel import Channel
 from emulator.remoting.connection import Connection, Hall
 from emulator.remoting.dispatcher import Dispatcher
 from emulator.remoting.families import FAMILIES
 from emulator.remoting.freed_memory import give_back
+from emulator.remoting.guard import Guard
+from emulator.remoting.tls import Tls
 from emulator.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -39,19 +43,24 @@ _TRIES: Final = 16
 
 
 class RemotingServer:
-    """Started and closed by the app. A port that is to be picked is 0 until then."""
+    """Started and closed by the app. A port that is to be picked is 0 until then.
 
-    def __init__(self, broker: Broker, settings: Settings) -> None:
+    Without ``access`` everybody may do everything. Raises SettingError for a certificate that is none.
+    """
+
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
         self.namesrv_port = settings.namesrv_port
         self.broker_port = settings.broker_port
         self.vip_port: int | None = None
-        self.dispatcher = Dispatcher(broker, settings, FAMILIES)
+        guard = None if access is None else Guard(access)
+        self.dispatcher = Dispatcher(broker, settings, FAMILIES, guard)
         self._broker = broker
         self._settings = settings
         self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._address = AdvertisedAddress(settings.advertise, container_gateway())
-        self._hall = Hall(self.dispatcher, self._advertised, self._gone)
+        tls = Tls(settings.tls, certificate_of(settings))
+        self._hall = Hall(self.dispatcher, self._advertised, self._gone, tls)
 
     @property
     def namesrv_address(self) -> str:

@@ -35,7 +35,7 @@ BATCH = 256
 
 _DELIVER = """
 INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
- tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset
+ tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
 FROM messages WHERE commit_offset = ?"""
 _SAVE_OFFSET = (
     "INSERT INTO delay_offsets VALUES (?, ?)"
@@ -246,7 +246,7 @@ class LevelQueues:
 
     def _copy(self, batch: Batch, level: Level, entry: Parked, picked_us: int, forced: bool = False) -> None:
         queue = self._queue_of(entry.real_queue_key)
-        commit_offset, queue_offset = batch.place(queue)
+        commit_offset, queue_offset = batch.place(queue, entry.size)
         batch.execute(_DELIVER, (commit_offset, queue.key, queue_offset, batch.now_us, entry.commit_offset))
         self._ledger.record(
             batch,

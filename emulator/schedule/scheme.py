@@ -78,6 +78,9 @@ class TimedScheme(DelayScheme, Protocol):
         and delivered once. Raises a StoreError: then nothing was kept.
         """
 
+    async def has_kept(self, number: int, unique_key: str) -> bool:
+        """Whether this message was kept by this number, and waits or is done with."""
+
     def reply(self, stored: StoredMessage, queue: Queue) -> Reply:
         """What the sender is told."""
 

@@ -64,6 +64,8 @@ class Timer:
 
     def __init__(self, clock: Clock) -> None:
         self.lock = asyncio.Lock()
+        self.moves = 0  # of the clock, begun since the start
+        self.is_moving = False
         self._clock = clock
         self._sources: list[DueSource] = []
         self._changed = asyncio.Event()
@@ -102,18 +104,26 @@ class Timer:
         instant that was fired.
         """
         async with self.lock:
-            from_us = self._clock.now_us()
-            # First what is due already: only then does the target know what is due next.
-            fired = await self._fire_all(from_us)
-            target_us = target(from_us)
-            check_move(from_us, target_us)
-            is_there = False
-            while not is_there:
-                fired += await self._fire_all(target_us)
-                pass_point("clock.fired")
-                is_there = await arrive(from_us, target_us, partial(self._is_clear, target_us))
-            self.changed()
-            return Move(from_us, self._clock.now_us(), fired)
+            self.moves += 1
+            self.is_moving = True
+            try:
+                return await self._move(target, arrive)
+            finally:
+                self.is_moving = False
+
+    async def _move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
+        from_us = self._clock.now_us()
+        # First what is due already: only then does the target know what is due next.
+        fired = await self._fire_all(from_us)
+        target_us = target(from_us)
+        check_move(from_us, target_us)
+        is_there = False
+        while not is_there:
+            fired += await self._fire_all(target_us)
+            pass_point("clock.fired")
+            is_there = await arrive(from_us, target_us, partial(self._is_clear, target_us))
+        self.changed()
+        return Move(from_us, self._clock.now_us(), fired)
 
     async def _run(self) -> None:
         is_failing = False

@@ -1,6 +1,6 @@
 """Reading stored messages."""
 
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
 from emulator.message import StoredMessage
@@ -11,10 +11,15 @@ MAX_AT_ONCE = 500
 """Parameters in one IN list."""
 SCAN = 10_000
 """Offsets of one queue looked through at once for messages that pass a filter."""
+_LOOK = 200
+"""Messages whose properties are looked at before others have their turn."""
 
 _SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
 
-
+_PROPERTIES = (
+    "SELECT queue_offset, properties FROM messages WHERE queue_key = ? AND queue_offset >= ?"
+    " AND queue_offset < ? ORDER BY queue_offset LIMIT ?"
+)
 _RUN = """
 WITH sizes AS (
  SELECT queue_offset, length(body) AS size FROM messages
@@ -26,6 +31,12 @@ WITH sizes AS (
 SELECT messages.*, cut FROM cut CROSS JOIN messages
 WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < coalesce(cut, ?3){marks}
 ORDER BY queue_offset LIMIT ?4"""
+
+
+_STORE_TIMES = (
+    "WITH wanted (key, place) AS (VALUES {}) SELECT queue_key, queue_offset, store_us"
+    " FROM wanted CROSS JOIN messages WHERE queue_key = key AND queue_offset = place"
+)
 
 
 class Span(NamedTuple):
@@ -61,6 +72,17 @@ async def messages_in(database: Database, spans: Collection[Span], limit: int) -
     return [StoredMessage._make(row) for row in rows]
 
 
+async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """When the messages at these queue keys and offsets were stored; those that are gone are missing."""
+    found: dict[tuple[int, int], int] = {}
+    for first in range(0, len(places), MAX_AT_ONCE // 2):
+        some = places[first : first + MAX_AT_ONCE // 2]
+        marks = ",".join(["(?,?)"] * len(some))
+        rows = await database.rows(_STORE_TIMES.format(marks), [each for place in some for each in place])
+        found.update(((key, offset), store_us) for key, offset, store_us in rows)
+    return found
+
+
 async def run_of_messages(
     database: Database, span: Span, limit: int, max_bytes: int
 ) -> tuple[list[StoredMessage], int]:
@@ -78,3 +100,15 @@ async def run_of_messages(
     if cut is None:
         cut = messages[-1].queue_offset + 1 if len(rows) == limit else end
     return messages, cut
+
+
+async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:
+    """The span from its first message on whose properties are accepted; empty if there is none."""
+    start = span.start
+    while start < span.end:
+        rows = await database.rows(_PROPERTIES, (span.queue.key, start, span.end, _LOOK))
+        for queue_offset, properties in rows:
+            if accepts(properties):
+                return span._replace(start=queue_offset)
+        start = rows[-1][0] + 1 if len(rows) == _LOOK else span.end
+    return span._replace(start=span.end)

@@ -6,7 +6,7 @@ says ``wall``. What stands on the hot path is indexed only in the order in which
 
 from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
 
-HEAD_REVISION = "0002"
+HEAD_REVISION = "0005"
 """The Alembic revision that these tables are; asked by plain SQL at start, before Alembic is imported."""
 
 metadata = MetaData()
@@ -18,12 +18,15 @@ topics = Table(
     Column("read_queues", Integer, nullable=False),
     Column("write_queues", Integer, nullable=False),
     Column("perm", Integer, nullable=False),  # bits: 4 read, 2 write, 1 inherit
+    Column("particulars", Text, nullable=False, server_default="{}"),  # JSON
     sqlite_with_rowid=False,
 )
 
 queues = Table(
     "queues",
     metadata,
+    # Those of a deleted topic stay: pending and stored messages may name them, and a topic made again with
+    # the same name goes on with their offsets.
     Column("key", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
     Column("queue_id", Integer, nullable=False),
@@ -54,6 +57,7 @@ messages = Table(
     Column("due_us", BigInteger),
     Column("real_queue_key", Integer),
     Column("parked_offset", BigInteger),
+    Column("prepared_offset", BigInteger),
     Index("messages_by_queue", "queue_key", "queue_offset", unique=True),
 )
 
@@ -117,6 +121,7 @@ groups = Table(
     Column("name", Text, primary_key=True),
     Column("max_retries", Integer, nullable=False),
     Column("retry_queues", Integer, nullable=False),
+    Column("config", Text, nullable=False, server_default="{}"),  # JSON
     sqlite_with_rowid=False,
 )
 
@@ -141,8 +146,29 @@ takes = Table(
     Column("last_taken_us", BigInteger),
     Column("visible_us", BigInteger, nullable=False),  # open: when it can be taken again
     Column("settled_us", BigInteger),
-    Column("outcome", Text),  # acked, retried, dead, passed, committed, rolled back
+    # acked, retried, dead, passed; of half messages: committed, rolled back, abandoned
+    Column("outcome", Text),
+    Column("pop_ms", BigInteger),  # wall time that names the take to a client that popped it
     Index("takes_open", "group_name", sqlite_where=text("settled_us IS NULL")),
+    sqlite_with_rowid=False,
+)
+
+request_modes = Table(
+    "request_modes",
+    metadata,
+    Column("topic", Text, primary_key=True),
+    Column("group_name", Text, primary_key=True),
+    Column("mode", Text, nullable=False),  # PULL, POP
+    Column("share_queues", Integer, nullable=False),  # POP: queues of how many further members, 0 for all
+    sqlite_with_rowid=False,
+)
+
+kv_configs = Table(
+    "kv_configs",
+    metadata,
+    Column("namespace", Text, primary_key=True),
+    Column("key", Text, primary_key=True),
+    Column("value", Text, nullable=False),
     sqlite_with_rowid=False,
 )
 

@@ -10,10 +10,10 @@ A work function may refuse by raising, before it touches the batch; only its own
 
 import asyncio
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from emulator.clock import Clock
+from emulator.clock import Clock, steady_us
 from emulator.errors import EmulatorError, InternalError, StoppingError, StoreBusyError
 from emulator.failpoint import pass_point
 from emulator.message import Draft, StoredMessage
@@ -28,6 +28,8 @@ MAX_BATCH_BYTES = 16 << 20
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
 
 Work = Callable[["Batch"], Any]
+StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
+"""Is given each queue with the number of messages and bytes of bodies that it got, and how long that took."""
 
 
 class Batch:
@@ -37,6 +39,7 @@ class Batch:
         self.now_us = now_us
         self.next_commit_offset = next_commit_offset
         self.next_offsets: dict[Queue, int] = {}
+        self.sizes: dict[Queue, int] = {}  # bytes of bodies
         # Messages go first: other statements may select from the rows of the same transaction.
         self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: []}
         self.after_commit: list[Callable[[], None]] = []
@@ -58,7 +61,7 @@ class Batch:
 
         Parked messages say when they are due and where they go, delivered ones by what they were parked.
         """
-        commit_offset, queue_offset = self.place(queue)
+        commit_offset, queue_offset = self.place(queue, len(draft.body))
         stored = StoredMessage(
             commit_offset,
             queue.key,
@@ -77,17 +80,19 @@ class Batch:
             due_us,
             real_queue_key,
             parked_offset,
+            draft.prepared_offset,
         )
         self.execute(INSERT_MESSAGE, stored)
         self.bytes += len(draft.body)
         return stored
 
-    def place(self, queue: Queue) -> tuple[int, int]:
-        """The commit offset and the queue offset of the next message of the queue."""
+    def place(self, queue: Queue, size: int) -> tuple[int, int]:
+        """The commit offset and queue offset of the queue's next message, whose body has ``size`` bytes."""
         commit_offset = self.next_commit_offset
         self.next_commit_offset = commit_offset + 1
         queue_offset = self.next_offsets.get(queue, queue.next_offset)
         self.next_offsets[queue] = queue_offset + 1
+        self.sizes[queue] = self.sizes.get(queue, 0) + size
         return commit_offset, queue_offset
 
     def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
@@ -134,11 +139,24 @@ class Writer:
         self._arrived = asyncio.Event()
         self._closing = False
         self._arrival_listener: Callable[[Queue], None] = lambda _queue: None
+        self.tell_stored: StoredListener = lambda _appended, _took_us: None
         self.task = asyncio.create_task(self._run(), name="writer")
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait for the next transaction."""
+        return len(self._waiting)
 
     def on_arrival(self, listener: Callable[[Queue], None]) -> None:
         """Call ``listener`` with every queue that got a message, after each commit."""
         self._arrival_listener = listener
+
+    def on_stored(self, listener: StoredListener) -> None:
+        """Tell ``listener`` what each commit appended, and how many microseconds it took.
+
+        So do those who keep messages elsewhere, by ``tell_stored``.
+        """
+        self.tell_stored = listener
 
     async def commit(self, work: Work, *, alone: bool = False) -> Any:
         """Put the work into the next transaction and return its result once that is durable.
@@ -187,6 +205,7 @@ class Writer:
                 continue
             batch, results = self._form()
             pass_point("writer.formed")
+            began_us = steady_us()
             try:
                 if batch.rows:
                     await self._database.transact(batch.statements)
@@ -197,7 +216,7 @@ class Writer:
                 self._roll_back(batch, results, InternalError(f"the writer failed: {error!r}"))
                 continue
             pass_point("writer.committed")
-            self._apply(batch)
+            self._apply(batch, steady_us() - began_us)
             for done, result in results:
                 if not done.done():
                     done.set_result(result)
@@ -230,12 +249,16 @@ class Writer:
         for done, _result in results:
             _reject(done, error)
 
-    def _apply(self, batch: Batch) -> None:
+    def _apply(self, batch: Batch, took_us: int) -> None:
         self.commits += 1
         self.next_commit_offset = batch.next_commit_offset
         self.last_store_us = batch.now_us
+        appended = []
         for queue, next_offset in batch.next_offsets.items():
+            appended.append((queue, next_offset - queue.next_offset, batch.sizes[queue]))
             queue.next_offset = next_offset
+        if appended:
+            self.tell_stored(appended, took_us)
         for act in batch.after_commit:
             act()
         for queue in batch.next_offsets:

@@ -6,7 +6,19 @@ from typing import Any, NamedTuple
 
 import uvloop
 
-from tests.bench import files, herd, http_sends, lateness, moves, pending, remoting, reports, sends, start
+from tests.bench import (
+    files,
+    herd,
+    http_sends,
+    lateness,
+    moves,
+    pending,
+    remoting,
+    reports,
+    sends,
+    start,
+    upstream,
+)
 from tests.bench.figures import Figure
 
 
@@ -33,6 +45,7 @@ BENCHES = {
     "file-herd": Bench("Second directories: a herd in one second", files.herd),
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "pending": Bench("Many pending messages", pending.measure),
+    "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
     "reports": Bench("Lateness reports", reports.measure),
 }
 

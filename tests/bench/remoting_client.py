@@ -15,7 +15,7 @@ _OPAQUE = re.compile(rb'"opaque":(\d+)')
 _CODE = re.compile(rb'"code":(\d+)')
 
 
-def send_frame(opaque: int, *, level: int = 0, queue_id: int = 0) -> bytes:
+def send_frame(opaque: int, *, level: int = 0, queue_id: int = 0, flag: int = 0) -> bytes:
     """What a Java producer sends for one message of about 500 stored bytes."""
     properties = "KEYS\x01order-20240517\x02TAGS\x01created\x02WAIT\x01true\x02"
     properties += "UNIQ_KEY\x017F0000010A2F18B4AAC2893CB4B80000\x02"
@@ -23,7 +23,7 @@ def send_frame(opaque: int, *, level: int = 0, queue_id: int = 0) -> bytes:
         properties += f"DELAY\x01{level}\x02"
     ext = {
         **{"a": "bench", "b": TOPIC, "c": "TBW102", "d": "4", "e": str(queue_id), "f": "0"},
-        **{"g": "1715900000000", "h": "0", "i": properties, "j": "0", "k": "false", "m": "false"},
+        **{"g": "1715900000000", "h": str(flag), "i": properties, "j": "0", "k": "false", "m": "false"},
     }
     command = Command(code=RequestCode.SEND_MESSAGE_V2, opaque=opaque, ext=ext, body=BODY, language="JAVA")
     return encode(command)

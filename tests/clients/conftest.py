@@ -108,6 +108,7 @@ def pytest_configure(config: pytest.Config) -> None:
     """Tests say which conformance point they are about, and for which SDK if they are about one only."""
     config.addinivalue_line("markers", "point(name, sdk): a conformance point for docs/aliyun-clients.md")
     config.addinivalue_line("markers", "feature(row, *clients): a feature for docs/compatibility.md")
+    config.addinivalue_line("markers", "mqadmin(*commands, only): commands for docs/compatibility.md")
     config.stash[RESULTS], config.stash[FEATURES] = {}, {}
 
 
@@ -123,10 +124,9 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     """A point is held if each of its tests passes. Nothing is known of one that was skipped."""
     report = yield
     known = report.failed or (report.when == "call" and not report.skipped)
-    for feature in item.iter_markers("feature") if known else ():
-        for client in features.clients_of(feature, item):
-            held = item.config.stash[FEATURES].setdefault(client, {})
-            held[feature.args[0]] = held.get(feature.args[0], True) and report.passed
+    for client, row in features.shown_by(item) if known else ():
+        held = item.config.stash[FEATURES].setdefault(client, {})
+        held[row] = held.get(row, True) and report.passed
     mark = item.get_closest_marker("point")
     if mark and (report.failed or report.when == "call"):
         sdk = mark.kwargs.get("sdk") or item.callspec.params["open_sdk"]  # type: ignore[attr-defined]

@@ -1,7 +1,8 @@
 """Which feature works for which client of RocketMQ's own protocol: makes docs/compatibility.md.
 
-A test says what it shows by ``@pytest.mark.feature(row, *clients)``. Results are kept by client, so that runs
-of some clients add up to the page.
+A test says what it shows by ``@pytest.mark.feature(row, *clients)``, or which commands of ``mqadmin`` by
+``@pytest.mark.mqadmin(*commands)``, with ``only=`` for those of one version. Results are kept by client, so
+that runs of some clients add up to the page.
 """
 
 import importlib
@@ -33,6 +34,9 @@ CLIENTS = {
     "go": "Go `rocketmq-client-go`",
 }
 """Names for users; the versions are those that the locks of each language pin."""
+
+MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.3": "`mqadmin`"}
+"""RocketMQ's command line, by the names of its projects. Its rows are the commands that tests run."""
 
 FEATURES = {
     "Producing": [
@@ -110,15 +114,27 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 def tried() -> dict[str, set[str]]:
     """For each client every feature that tests try it with."""
-    found: dict[str, set[str]] = {client: set() for client in CLIENTS}
-    for mark in _marks():
+    found: dict[str, set[str]] = {client: set() for client in (*CLIENTS, *MQADMIN)}
+    for mark in _marks("feature"):
         for client in mark.args[1:]:
             found[client].add(mark.args[0])
+    for mark in _marks("mqadmin"):
+        for version in _versions_of(mark):
+            found[version].update(mark.args)
     return found
 
 
+def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    """Which clients this run of a test is about, each with a feature or command."""
+    for mark in item.iter_markers("feature"):
+        yield from ((client, mark.args[0]) for client in clients_of(mark, item))
+    for mark in item.iter_markers("mqadmin"):
+        version: str | None = item.callspec.params.get("mqadmin") if hasattr(item, "callspec") else None
+        yield from ((one, name) for one in [version] if one in _versions_of(mark) for name in mark.args)
+
+
 def misuse(mark: pytest.Mark) -> str | None:
-    """What is wrong with a test's mark."""
+    """What is wrong with a test's mark of a feature."""
     name, *clients = mark.args
     if name not in {name for names in FEATURES.values() for name in names}:
         return f"{name!r} is no row of FEATURES in {__name__}"
@@ -144,7 +160,7 @@ def versions() -> dict[str, str]:
 
 def page(results: Results) -> str:
     """The page, from the results of whole runs."""
-    return "\n".join([_HEAD, *_tables(results), codes()]) + "\n"
+    return "\n".join([_HEAD, *_tables(results), *_commands(results), codes()]) + "\n"
 
 
 def codes() -> str:
@@ -188,8 +204,21 @@ def _tables(results: Results) -> Iterator[str]:
             yield f"| {name} | {' | '.join(_CELLS[results[client].get(name)] for client in shown)} |"
 
 
-def _marks() -> Iterator[pytest.Mark]:
+def _commands(results: Results) -> Iterator[str]:
+    ran, found = [version for version in MQADMIN if version in results], versions()
+    if ran:
+        titles = " | ".join(f"{MQADMIN[version]} {found[version]}" for version in ran)
+        yield f"\n## Commands of `mqadmin`\n\n| | {titles} |\n|---{'|---' * len(ran)}|"
+        for name in sorted(set().union(*(results[version] for version in ran)), key=str.lower):
+            yield f"| `{name}` | {' | '.join(_CELLS[results[version].get(name)] for version in ran)} |"
+
+
+def _versions_of(mark: pytest.Mark) -> list[str]:
+    return [mark.kwargs["only"]] if "only" in mark.kwargs else list(MQADMIN)
+
+
+def _marks(kind: str) -> Iterator[pytest.Mark]:
     for file in sorted(HERE.glob("*/test_*.py")):
         module = importlib.import_module(f"{__package__}.{file.parent.name}.{file.stem}")
         for test in vars(module).values():
-            yield from (mark for mark in getattr(test, "pytestmark", []) if mark.name == "feature")
+            yield from (mark for mark in getattr(test, "pytestmark", []) if mark.name == kind)

@@ -14,6 +14,7 @@ from emulator.clock import US_PER_MS, wall_us
 from emulator.failpoint import POINTS
 from tests.crash.load import TOPIC
 from tests.crash.survivor import Survivor, Variant
+from tests.crash.test_transactions import TIMES as TRANSACTION_TIMES
 from tests.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
@@ -90,7 +91,7 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
 
 
 def test_every_point_is_tried() -> None:
-    assert {*TIMES, ONLY_ONCE} == set(POINTS)
+    assert {*TIMES, *TRANSACTION_TIMES, ONLY_ONCE} == set(POINTS)
 
 
 @pytest.mark.parametrize(("variant", "failpoint"), [*cases()])

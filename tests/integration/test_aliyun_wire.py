@@ -5,6 +5,7 @@ import re
 from collections.abc import AsyncIterator
 from email.utils import formatdate
 from functools import partial
+from pathlib import Path
 from typing import Any
 from urllib.parse import urlencode
 
@@ -220,15 +221,20 @@ async def test_a_client_that_leaves_as_its_message_comes_consumes_nothing(
 # Who is let in
 
 
-async def signed(
-    aliyun: Aliyun, key: str, secret: str, method: str, target: str, body: bytes = b"", **more: str
-) -> tuple[int, str]:
+def signature(key: str, secret: str, method: str, target: str, **more: str) -> dict[str, str]:
+    """The headers of a request that is signed."""
     headers = {
         "Date": formatdate(usegmt=True),
         "Content-Type": "text/xml",
         "x-mq-version": "2015-06-06",
     } | more
-    headers["Authorization"] = f"MQ {key}:{sign(secret, string_to_sign(method, target, headers))}"
+    return headers | {"Authorization": f"MQ {key}:{sign(secret, string_to_sign(method, target, headers))}"}
+
+
+async def signed(
+    aliyun: Aliyun, key: str, secret: str, method: str, target: str, body: bytes = b"", **more: str
+) -> tuple[int, str]:
+    headers = signature(key, secret, method, target, **more)
     answer = await aliyun.call(method, target, body, headers=headers)
     return answer.error if answer.status >= 400 else (answer.status, "")
 
@@ -251,6 +257,67 @@ async def test_with_access_keys_only_what_is_signed_is_let_in() -> None:
         )
         assert (await aliyun.publish()).error == (400, "MissingAuthorizationHeader")
         assert (await aliyun.call("GET", "/v1/topics")).status == 200
+
+
+ACCOUNTS = """\
+accounts:
+  - accessKey: the-clerk
+    secretKey: quite-a-secret
+    topicPerms: [sold=PUB, read=SUB, MQ_INST_1%read=SUB]
+    groupPerms: [GID_mine=SUB, MQ_INST_1%GID_mine=SUB]
+"""
+
+
+def write_accounts(file: Path, text: str) -> None:
+    file.write_text(text)
+
+
+@pytest.mark.parametrize(
+    ("method", "target", "body", "lacking"),
+    [
+        ("POST", "/topics/sold/messages", MESSAGE, ""),
+        ("POST", "/topics/read/messages", MESSAGE, "topic:read"),
+        ("POST", "/topics/%25RETRY%25GID_mine/messages", MESSAGE, ""),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1", b"", ""),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1&trans=order", b"", ""),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1&ns=MQ_INST_1", b"", ""),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1&ns=I2", b"", "group:I2%GID_mine"),
+        ("GET", "/topics/sold/messages?consumer=GID_mine&numOfMessages=1", b"", "topic:sold"),
+        ("GET", "/topics/read/messages?consumer=GID_other&numOfMessages=1", b"", "group:GID_other"),
+        ("GET", "/topics/sold/messages?consumer=GID_other&numOfMessages=1&trans=pop", b"", ""),
+        ("GET", "/topics/read/messages?consumer=GID_mine&numOfMessages=1&trans=pop", b"", "topic:read"),
+        ("DELETE", "/topics/read/messages?consumer=GID_mine", HANDLES % b"x", ""),
+        ("DELETE", "/topics/sold/messages?consumer=GID_mine", HANDLES % b"x", "topic:sold"),
+        ("DELETE", "/topics/read/messages?consumer=GID_other", HANDLES % b"x", "group:GID_other"),
+        ("DELETE", "/topics/sold/messages?trans=commit", HANDLES % b"x", ""),
+        ("DELETE", "/topics/read/messages?trans=rollback", HANDLES % b"x", "topic:read"),
+    ],
+)
+async def test_accounts_guard_this_door_too(
+    tmp_path: Path, method: str, target: str, body: bytes, lacking: str
+) -> None:
+    write_accounts(tmp_path / "acl.yml", ACCOUNTS)
+    async with running_aliyun(acl=str(tmp_path / "acl.yml")) as aliyun:
+        answer = await aliyun.call(
+            method, target, body, headers=signature("the-clerk", "quite-a-secret", method, target)
+        )
+        if lacking:
+            assert answer.error == (403, "AccessDenied")
+            assert answer.fields["Message"] == f"No default permission for {lacking}"
+        else:
+            assert answer.status != 403
+        assert await signed(aliyun, "the-clerk", "wrong", method, target, body) == (
+            403,
+            "SignatureDoesNotMatch",
+        )
+
+
+async def test_trusted_addresses_need_no_signature(tmp_path: Path) -> None:
+    write_accounts(tmp_path / "acl.yml", "globalWhiteRemoteAddresses: [127.0.0.*]")
+    async with running_aliyun(acl=str(tmp_path / "acl.yml")) as aliyun:
+        assert (await aliyun.publish()).status == 201
+        write_accounts(tmp_path / "acl.yml", ACCOUNTS)
+        assert (await aliyun.publish()).error == (400, "MissingAuthorizationHeader")
 
 
 async def test_a_token_closes_the_door_unless_there_are_access_keys() -> None:

@@ -291,6 +291,18 @@ async def test_receive_takes_many_filters_and_may_leave_them(shell: Shell) -> No
     assert [message["body"] for message in again] == ["body A", "body A"]
 
 
+async def test_receive_filters_by_properties(shell: Shell) -> None:
+    for price in ("9", "11"):
+        await shell("send", "orders", f"price {price}", "--property", f"price={price}")
+    options = ("receive", "orders", "--group", "g", "--max", "9")
+    both = await shell(*options, "--sql", "price > 10", "--filter", "A")
+    assert (both.code, "only one of --filter and --sql" in both.stderr) == (2, True)
+    wrong = await shell(*options, "--sql", "price >")
+    assert "line 1, column 8 of the filter" in wrong.stderr
+    taken = await shell(*options, "--sql", "price > 10")
+    assert (taken.code, taken.stdout.count("price 11"), taken.stdout.count("price 9")) == (0, 1, 0)
+
+
 async def test_delayed_messages_are_listed_cancelled_and_delivered(shell: Shell) -> None:
     assert (await shell("delayed", "ls")).stdout == "nothing is pending\n"
     first = await shell.json("send", "orders", "1", "--level", "4")
@@ -345,6 +357,13 @@ async def test_topics_groups_and_reset(shell: Shell) -> None:
     assert (await shell("reset", "--topic", "orders")).stdout == "topic orders is empty\n"
     assert (await shell("reset", "--topic", "nowhere")).code == 4
     assert await shell.json("reset") == {"reset": "all"}
+    assert (await shell("topics", "create", "made", "--queues", "2")).stdout == "topic made has 2 queues\n"
+    await shell("send", "made", "1", "--level", "3")
+    told = (await shell("topics", "delete", "made")).stdout
+    assert told == "topic made is deleted; 1 pending messages are cancelled\n"
+    assert (await shell("topics", "delete", "made")).code == 4
+    assert (await shell("groups", "delete", "g")).stdout == "group g is deleted\n"
+    assert (await shell("groups", "delete", "g")).code == 4
 
 
 async def test_refusals_are_told_from_wrong_usage(shell: Shell) -> None:

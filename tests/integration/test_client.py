@@ -38,6 +38,7 @@ async def test_bodies_and_options_come_back(broker: Client) -> None:
     options = {"tag": "paid", "keys": ["a", "b"], "properties": {"region": "eu"}, "queue_id": 1}
     await broker.send("orders", "naïve ☃", **options)  # type: ignore[arg-type]
     await broker.send_batch("orders", [outgoing(b"\xff\x00", queue_id=1), outgoing("late", delay_level=1)])
+    assert not (await broker.browse("orders", 1, sql="price > 10"))["messages"]
     page = await broker.browse("orders", 1)
     assert [body_of(message) for message in page["messages"]] == ["naïve ☃".encode(), b"\xff\x00"]
     first = page["messages"][0]
@@ -95,6 +96,9 @@ async def test_the_clock_topics_groups_and_reset(broker: Client) -> None:
     )
     await broker.put_group("g", max_retries=2)
     assert (await broker.group("g"))["max_retries"] == 2
+    assert await broker.delete_group("g") == {"deleted": "g"}
+    assert await broker.delete_topic("orders") == {"deleted": "orders", "cancelled": 0}
+    assert "orders" not in [topic["name"] for topic in await broker.topics()]
     assert (await broker.info())["clock"] == "manual"
 
 

@@ -3,12 +3,14 @@
 import asyncio
 import json
 from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from emulator.http_api.consuming import ReceiveIn, receive
 from emulator.http_api.fields import GroupPath
 from emulator.http_api.route import Call
+from emulator.store.database import Database
 from tests.api import Api, running_api
 from tests.waiting import Waiting
 
@@ -50,6 +52,59 @@ async def test_taken_messages_are_acknowledged_by_receipt(api: Api) -> None:
     ] == "Group not found"
 
 
+async def test_a_condition_on_properties_chooses_messages(api: Api) -> None:
+    for price in range(1, 501):
+        await api.send(properties={"price": str(price)}, queue_id=price % 2)
+    sql = {"filter": "price IN ('7', '8') OR price >= 499", "filter_type": "SQL92"}
+    taken = await api.receive(**sql)
+    assert [message["properties"]["price"] for message in taken] == ["7", "8", "499", "500"]
+    assert await api.receive(**sql) == []
+    path = "/v1/topics/orders/queues/1/messages?filter_type=SQL92&filter=price%20%3E%20496"
+    found = await api.ok("GET", path)
+    assert [message["properties"]["price"] for message in found["messages"]] == ["497", "499"]
+    receipts = [message["receipt"] for message in taken]
+    await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": receipts[:1], "delay_level": 1})
+    await api.ok("POST", "/v1/clock/next")
+    (again,) = await api.receive(**sql)
+    assert (again["properties"]["price"], again["attempt"]) == ("7", 2)
+
+
+async def test_one_of_many_is_found_in_few_reads(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [{"body": "x", "properties": {"n": str(n)}, "queue_id": 0} for n in range(1_000)]
+    await api.ok("POST", "/v1/topics/orders/messages/batch", {"messages": messages})
+    reads, rows = 0, Database.rows
+
+    async def counted(database: Database, *given: Any) -> list[Any]:
+        nonlocal reads
+        reads += 1
+        return await rows(database, *given)
+
+    monkeypatch.setattr(Database, "rows", counted)
+    (message,) = await api.receive(max=1, filter="n = 990", filter_type="SQL92")
+    assert message["properties"]["n"] == "990"
+    assert reads < 20
+
+
+async def test_a_condition_on_properties_is_waited_for(api: Api) -> None:
+    sql = {"filter": "price > 10", "filter_type": "SQL92"}
+    receiving = asyncio.create_task(api.receive(wait_ms=30_000, **sql))
+    for price in ("9", "x", "11"):
+        await api.send(properties={"price": price})
+    (message,) = await receiving
+    assert message["properties"]["price"] == "11"
+
+
+async def test_a_wrong_condition_is_refused_where_it_goes_wrong(api: Api) -> None:
+    for method, path, body in (
+        ("POST", "/v1/groups/billing/receive", {"topic": "orders", "filter": "a =", "filter_type": "SQL92"}),
+        ("GET", "/v1/topics/orders/queues/0/messages?filter_type=SQL92&filter=a%20%3D", None),
+    ):
+        problem = await api.refused(400, method, path, body)
+        assert (problem["type"], problem["field"]) == ("/problems/invalid-argument", "filter")
+        assert problem["detail"].startswith("line 1, column 4 of the filter: the expression ends too early")
+        assert problem["allowed"].startswith("an expression of SQL92")
+
+
 async def test_a_message_given_back_comes_as_a_retry_of_its_topic(api: Api) -> None:
     await api.send()
     (message,) = await api.receive()
@@ -86,6 +141,7 @@ async def test_extending_to_nothing_makes_a_message_visible_at_once(api: Api) ->
         ("receive", {"topic": "orders", "invisible_ms": 43_200_001}, "invisible_ms"),
         ("receive", {"topic": "orders", "filter": "||"}, "filter"),
         ("receive", {"topic": "orders", "filter": "||".join(map(str, range(101)))}, "filter"),
+        ("receive", {"topic": "orders", "filter_type": "REGEX"}, "filter_type"),
         ("ack", {"receipts": []}, "receipts"),
         ("ack", {"receipts": ["x"] * 1001}, "receipts"),
         ("ack", {"receipts": [7]}, "receipts[0]"),

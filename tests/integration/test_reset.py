@@ -5,6 +5,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.broker import reset
 from emulator.errors import MessageNotFoundError, TopicNotFoundError
 from tests.brokers import (
     GROUP,
@@ -128,3 +129,10 @@ async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> 
         assert await receive(broker) == []
         assert len(await receive(broker, topic="other")) == 2
         assert len(await visible(broker, f"%DLQ%{GROUP}")) == 1
+
+
+async def test_forgetting_single_messages_reads_no_whole_table(tmp_path: Path) -> None:
+    async with running_broker(tmp_path):
+        for statement in reset.FORGET:
+            plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {statement.replace('?', '1')}")
+            assert not [step for step in plan if step["detail"].startswith(("SCAN takes", "SCAN messages"))]

@@ -21,6 +21,7 @@ from emulator.errors import (
     ReceiptSpentError,
     StoreUnavailableError,
     TopicNotFoundError,
+    UndecidableError,
     WrongQueueError,
 )
 from emulator.message import (
@@ -34,6 +35,7 @@ from emulator.message import (
     StoredMessage,
     decode_properties,
     half_topic,
+    offset_message_id,
 )
 from emulator.store.queues import Queue
 from emulator.store.writer import Work
@@ -468,15 +470,14 @@ async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("comes_first", ["due time", "second commit"])
-async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_nothing(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_first: str
+async def test_a_store_that_fails_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, comes_first: str
 ) -> None:
-    async with running_broker(tmp_path) as broker:
+    async with running_broker() as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, [half])
-    async with running_broker(tmp_path) as broker:
         assert (broker.pending.count, await visible(broker)) == (1, [])
         await broker.advance_clock(60 * S if comes_first == "due time" else IMMUNITY_US)
         assert len(await visible(broker)) == (comes_first == "due time")
@@ -484,6 +485,87 @@ async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_no
         await broker.advance_clock(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
         assert broker.pending.count == 0
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_due: bool
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await commit(broker, [half])
+        if is_due:
+            await broker.advance_clock(60 * S)
+    async with running_broker(tmp_path) as broker:
+        assert broker.pending.count == (not is_due)
+        assert broker.transactions.open() == []
+        await broker.advance_clock(60 * S)
+        assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
+    assert rows(tmp_path, "SELECT outcome FROM takes") == [{"outcome": "committed"}]
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+async def test_what_is_kept_although_the_store_failed_then_is_committed_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    async with running_broker() as broker:
+        if is_checked:
+            message = Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"})
+            half = (await broker.transactions.prepare_checked(message, "makers")).stored
+        else:
+            half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await broker.transactions.decide(message_id, commit=True)
+        with pytest.raises(UndecidableError):
+            await broker.transactions.decide(message_id, commit=False)
+        await broker.advance_clock(IMMUNITY_US)
+        assert len((await rollback(broker, await pop(broker))).failed) == (not is_checked)
+        await broker.advance_clock(LIFETIME_US)
+        counts = broker.transactions
+        assert (counts.open(), counts.committed, counts.rolled_back, counts.abandoned) == ([], 1, 0, 0)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("comes_first", ["pop", "decision"])
+async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_first: str, is_commit: bool
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        half = (await prepare(broker)).stored
+        await broker.advance_clock(IMMUNITY_US)
+        database = broker.transactions._database
+        transact, begun, go = database.transact, asyncio.Event(), asyncio.Event()
+
+        async def held_up(statements: Any) -> None:
+            begun.set()
+            await go.wait()
+            await transact(statements)
+
+        monkeypatch.setattr(database, "transact", held_up)
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        steps: list[Awaitable[object]] = [
+            pop(broker),
+            broker.transactions.decide(message_id, commit=is_commit),
+        ]
+        before = asyncio.create_task(send(broker, topic="another"))  # the two share the next transaction
+        await begun.wait()
+        tasks = []
+        for step in steps if comes_first == "pop" else reversed(steps):
+            tasks.append(asyncio.ensure_future(step))
+            while not tasks[-1].done() and broker.writer.waiting < len(tasks):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        go.set()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        popped, decided = results if comes_first == "pop" else reversed(results)
+        assert bool(popped) is isinstance(decided, UndecidableError)
+        await before
+        assert len(broker.transactions.open()) == bool(popped)
+    assert len(rows(tmp_path, "SELECT * FROM takes WHERE settled_us IS NULL")) == bool(popped)
 
 
 async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -591,6 +673,25 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
         monkeypatch.setattr(broker.writer, "commit", after_a_reset)
         [(handle, error)] = (await commit(broker, [half])).failed
         assert (handle, type(error), await visible(broker)) == (half.handle, ReceiptSpentError, [])
+
+
+async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        keep = broker.timed.keep
+
+        async def keep_after_all(
+            draft: Draft, queue: Queue, due_us: int, number: int | None = None
+        ) -> StoredMessage:
+            await broker.reset.delete_topic(TOPIC)
+            return await keep(draft, queue, due_us, number)
+
+        monkeypatch.setattr(broker.timed, "keep", keep_after_all)
+        assert (await commit(broker, [half])).done == []
+        await broker.advance_clock(60 * S)
+        assert (broker.pending.count, broker.topics.find(TOPIC)) == (0, None)
 
 
 # What clients may not do

@@ -14,6 +14,7 @@ ROOMS = {
         *("emulator", "emulator.clock", "emulator.duration", "emulator.errors", "emulator.failpoint"),
         *("emulator.message", "emulator.settings"),
     },
+    "access": {"emulator.access"},
     "store": {"emulator.store", "migrations"},
     "schedule": {"emulator.schedule"},
     "broker": {"emulator.broker"},
@@ -31,18 +32,19 @@ ROOMS = {
 
 KNOWS = {
     "ground": "",
+    "access": "ground",
     "store": "ground",
     "schedule": "ground store",
     "broker": "ground store schedule",
     "http": "ground store schedule broker",
     "json": "ground store schedule broker http",
-    "remoting": "ground store schedule broker",
-    "compat": "ground store schedule broker http",
+    "remoting": "ground access store schedule broker",
+    "compat": "ground access store schedule broker http",
     "client": "ground",
     "demo": "ground schedule client",
     "spark": "ground store schedule broker http compat",
-    "app": "ground store schedule broker http json remoting compat",
-    "cli": "ground store schedule broker http json remoting compat client demo spark app",
+    "app": "ground access store schedule broker http json remoting compat",
+    "cli": "ground access store schedule broker http json remoting compat client demo spark app",
 }
 
 MODULES = {

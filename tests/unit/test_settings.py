@@ -34,8 +34,12 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.retain_bytes == 0
     assert (settings.port, settings.token, settings.advertise) == (None, None, None)
     assert (settings.aliyun_port, settings.access_keys, settings.namesrv_address) == (None, None, None)
+    assert (settings.acl, settings.tls) == (None, "permissive")
+    assert (settings.tls_cert, settings.tls_key) == (None, None)
     assert settings.aliyun_invisible_us == 5 * MINUTE_US
     assert settings.aliyun_ordered_invisible_us == MINUTE_US
+    assert settings.transaction_timeout_us == MINUTE_US // 10
+    assert (settings.transaction_check_interval_us, settings.transaction_check_max) == (MINUTE_US, 15)
 
 
 def test_settings_are_frozen() -> None:
@@ -86,6 +90,10 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("aliyun_port", "0", "aliyun_port", 0),
         ("access_keys", "LTAI5:s3cret", "access_keys", {"LTAI5": "s3cret"}),
         ("access_keys", "a:b, c:d:e==", "access_keys", {"a": "b", "c": "d:e=="}),
+        ("acl", "conf/plain_acl.yml", "acl", "conf/plain_acl.yml"),
+        ("tls", "enforcing", "tls", "enforcing"),
+        ("tls_cert", "broker.crt", "tls_cert", "broker.crt"),
+        ("tls_key", "broker.key", "tls_key", "broker.key"),
         ("namesrv_address", "names.test:9876", "namesrv_address", "names.test:9876"),
         ("namesrv_address", "[::1]:9876", "namesrv_address", "[::1]:9876"),
         ("remoting", "false", "remoting", False),
@@ -149,6 +157,7 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("start_deliver_time", "aliyun", "aliyun4 or aliyun5 or dongwo"),
         ("start_deliver_window", "36501d", "from 0 to 36500d"),
         ("durability", "none", "full or normal"),
+        ("tls", "on", "permissive or enforcing or disabled"),
         ("auto_create_topics", "maybe", "true or false"),
         ("topic_queues", "0", "1 to 1024"),
         ("max_message_bytes", "0", "from 1 to 15M"),

@@ -33,6 +33,7 @@ type command struct {
 	Messages     []outgoing `json:"messages"`
 	Group        string     `json:"group"`
 	Tags         string     `json:"tags"`
+	SQL          string     `json:"sql"`
 	Failures     int32      `json:"failures"`
 	Orderly      bool       `json:"orderly"`
 	Broadcasting bool       `json:"broadcasting"`
@@ -45,6 +46,7 @@ type options struct {
 	Namespace  string `json:"namespace"`
 	AccessKey  string `json:"access_key"`
 	Secret     string `json:"secret"`
+	Token      string `json:"token"`
 }
 
 type object = map[string]any
@@ -55,13 +57,17 @@ type driver struct {
 	producer   rocketmq.Producer
 	sharding   rocketmq.Producer // chooses queues by the sharding key
 	consumers  sync.Map
+	deciding   map[string]rocketmq.TransactionProducer // by group
 	telling    sync.Mutex
 	answers    *json.Encoder
 	background context.Context
 }
 
 func main() {
-	d := &driver{answers: json.NewEncoder(os.Stdout), background: context.Background()}
+	d := &driver{
+		answers: json.NewEncoder(os.Stdout), background: context.Background(),
+		deciding: map[string]rocketmq.TransactionProducer{},
+	}
 	must(json.Unmarshal([]byte(os.Args[1]), &d.options))
 	if d.options.Discovery == "" {
 		d.resolver = primitive.NewPassthroughResolver([]string{d.options.NameServer})
@@ -97,7 +103,9 @@ func (d *driver) started(group string, options ...producer.Option) rocketmq.Prod
 }
 
 func (d *driver) credentials() primitive.Credentials {
-	return primitive.Credentials{AccessKey: d.options.AccessKey, SecretKey: d.options.Secret}
+	return primitive.Credentials{
+		AccessKey: d.options.AccessKey, SecretKey: d.options.Secret, SecurityToken: d.options.Token,
+	}
 }
 
 func (d *driver) on(c command) (any, error) {
@@ -116,8 +124,18 @@ func (d *driver) on(c command) (any, error) {
 			messages[i] = made(given)
 		}
 		return sent(d.producer.SendSync(d.background, messages...))
+	case "send_in_transaction":
+		return d.sendInTransaction(c.Group, made(c.outgoing))
 	case "consume":
 		return nil, d.consume(c)
+	case "request":
+		return d.request(made(c.outgoing))
+	case "request_async":
+		return d.requestAsync(made(c.outgoing))
+	case "reply":
+		return nil, d.reply(c)
+	case "trace":
+		return d.trace(c)
 	case "close":
 		closed, _ := d.consumers.LoadAndDelete(c.Member)
 		return nil, closed.(rocketmq.PushConsumer).Shutdown()
@@ -160,6 +178,9 @@ func (d *driver) consume(c command) error {
 	selector := consumer.MessageSelector{}
 	if c.Tags != "" {
 		selector = consumer.MessageSelector{Type: consumer.TAG, Expression: c.Tags}
+	}
+	if c.SQL != "" {
+		selector = consumer.MessageSelector{Type: consumer.SQL92, Expression: c.SQL}
 	}
 	err = made.Subscribe(c.Topic, selector,
 		func(_ context.Context, messages ...*primitive.MessageExt) (consumer.ConsumeResult, error) {

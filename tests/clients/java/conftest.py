@@ -4,12 +4,13 @@ import os
 import shutil
 import subprocess
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 
 import pytest
 import pytest_asyncio
 
+from tests.clients.java.mqadmin import Mqadmin
 from tests.clients.java.versions import FOLDER, PROJECTS
 from tests.clients.remoting.conftest import RemotingBroker, broker
 from tests.clients.remoting.driver import Driver, running_driver
@@ -91,6 +92,29 @@ async def ons(broker: RemotingBroker, ons_client: tuple[str, ...], home: Path) -
     keys = {"AccessKey": "any key", "SecretKey": "any secret"}
     async with running_driver(ons_client, home, NAMESRV_ADDR=broker.name_server, **keys) as driver:
         yield driver
+
+
+@asynccontextmanager
+async def running_mqadmin(version: str, name_server: str, home: Path) -> AsyncIterator[Mqadmin]:
+    """RocketMQ's command line, in one process for all commands."""
+    settings = home / "conf"  # logback's are looked for by 4.9
+    settings.mkdir(exist_ok=True)
+    (settings / "logback_tools.xml").write_text("<configuration/>")
+    command = (*java_command(version, home), f"-Drocketmq.home.dir={home}", "admin.MqadminDriver")
+    async with running_driver(command, home) as driver:
+        yield Mqadmin(driver, name_server, version)
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session", params=["mqadmin-4.9", "mqadmin-5.3"])
+async def mqadmin(
+    request: pytest.FixtureRequest,
+    broker: RemotingBroker,
+    built: None,  # noqa: ARG001
+    home: Path,
+) -> AsyncIterator[Mqadmin]:
+    """RocketMQ's command line of each version."""
+    async with running_mqadmin(request.param, broker.name_server, home) as mqadmin:
+        yield mqadmin
 
 
 @pytest.fixture(params=["java-4.9", "java-5.3"])

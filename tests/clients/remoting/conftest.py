@@ -26,6 +26,11 @@ class RemotingBroker(NamedTuple):
     host: str
     port: int
 
+    @property
+    def address(self) -> str:
+        """``host:port`` of the broker itself."""
+        return f"{self.host}:{self.port}"
+
     async def pending(self, topic: str, count: int = 1) -> list[int]:
         """When messages of the topic are due (milliseconds), once there are so many of them."""
         async with asyncio.timeout(WAIT_S):

@@ -167,6 +167,15 @@ CONSUMER = {
     **{"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [SUBSCRIPTION]},
 }
 HEARTBEAT = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": [CONSUMER]}
+TOPIC = {
+    "topicName": "orders",
+    "readQueueNums": 4,
+    "writeQueueNums": 4,
+    "perm": 6,
+    "attributes": {"+message.type": "NORMAL"},
+}
+GROUP = {"groupName": "g", "retryMaxTimes": 16, "retryQueueNums": 1, "consumeEnable": True}
+ACKS = {"c": "g", "t": "orders", "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 1_000, "b": "AQ=="}
 ENTRY = struct.pack(">iiiii", 32, 0, 0, 0, 2) + b"hi" + b"\0\x08TAGS\x01ab\x02"
 BODIES = {
     RequestCode.HEART_BEAT: json.dumps(HEARTBEAT).encode(),
@@ -174,6 +183,16 @@ BODIES = {
     RequestCode.UNLOCK_BATCH_MQ: json.dumps(QUEUES).encode(),
     RequestCode.SEND_BATCH_MESSAGE: 2 * ENTRY,
     RequestCode.CHECK_CLIENT_CONFIG: json.dumps({"clientId": "c", "subscriptionData": SUBSCRIPTION}).encode(),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: json.dumps({"topicConfigList": [TOPIC]}).encode(),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: json.dumps(GROUP).encode(),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: json.dumps({"groupConfigList": [GROUP]}).encode(),
+    RequestCode.UPDATE_BROKER_CONFIG: b"autoCreateTopicEnable=true\n",
+    RequestCode.UPDATE_NAMESRV_CONFIG: b"orderMessageEnable=false\n",
+    RequestCode.BATCH_ACK_MESSAGE: json.dumps({"brokerName": "broker-a", "acks": [ACKS]}).encode(),
+    RequestCode.QUERY_ASSIGNMENT: json.dumps(QUEUES | {"topic": "orders", "strategyName": "AVG"}).encode(),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: json.dumps(
+        {"topic": "orders", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 1}
+    ).encode(),
 }
 FIELDS = {
     **{"topic": "orders", "b": "orders", "defaultTopic": "TBW102", "c": "TBW102", "sysFlag": "0", "f": "0"},
@@ -185,6 +204,10 @@ FIELDS = {
     },
     **{"batch": "false", "m": "false", "subscription": "a || b", "expressionType": "TAG", "j": "0"},
     **{"reconsumeTimes": "0", "queueOffset": "0"},
+    **{"commitOrRollback": "0", "recallHandle": "djEgb3JkZXJzIGJyb2tlci1hIDkgaw=="},
+    **{"extraInfo": "1 1 1 0 0 broker-a 0 1", "bornTime": "0", "expType": "TAG", "invisibleTime": "60000"},
+    **{"topicFilterType": "SINGLE_TAG", "attributes": "+message.type=NORMAL"},
+    **{"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"},
 }
 
 
@@ -201,9 +224,8 @@ def requests() -> list[bytes]:
         if code == RequestCode.SEND_BATCH_MESSAGE:
             ext["m"] = "true"
         body = BODIES.get(RequestCode(code), b"hello")
-        found += (
-            encode(Command(code=code, ext=ext, body=body, serialization=form)) for form in (JSON, ROCKETMQ)
-        )
+        forms = (JSON, ROCKETMQ) if code < 1 << 15 else (JSON,)  # a binary header has 16 bits for it
+        found += (encode(Command(code=code, ext=ext, body=body, serialization=form)) for form in forms)
     return found
 
 
@@ -216,7 +238,12 @@ async def test_the_corpus_is_right(victim: Victim) -> None:
             assert answer.code in RIGHT.get(command.code, (0,)), answer
 
 
-RIGHT = {12: (22,), 33: (0, 1), 36: (0, 1), 38: (0, 1), 11: (0, 20), 361: (0, 20)}
+RIGHT = {
+    **{12: (22,), 33: (0, 1), 36: (0, 1), 38: (0, 1), 11: (0, 20), 361: (0, 20)},
+    **{219: (22,), 370: (604,), 324: (1,), 325: (1,), 203: (206,), 204: (1,), 351: (0, 17), 352: (26,)},
+    **{223: (1,), 307: (1,), 309: (1,), 314: (26,)},
+    **{200_050: (0, 210), 200_051: (208,), 200_052: (0, 19), 200_053: (208,), 200_151: (208,)},
+}
 """What else a request of the corpus may be answered."""
 
 

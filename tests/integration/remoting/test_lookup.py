@@ -13,6 +13,7 @@ from emulator.remoting.command import Command
 from emulator.remoting.record import Record, decode_records
 from tests.api import Api
 from tests.brokers import TOPIC, running_broker, send
+from tests.integration.remoting.consuming import MAX_OFFSET
 from tests.integration.remoting.producing import UNIQUE, sent
 from tests.remoting import Remoting, running_remoting
 
@@ -141,6 +142,16 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
         for from_us, to_us, count in ((0, 0, 1), (1, 1, 0), (-1, -1, 0), (-5, 5, 1)):
             some = await broker.lives.query(TOPIC, "a", 9, stored.store_us + from_us, stored.store_us + to_us)
             assert len(some) == count
+
+
+async def test_what_was_stored_up_to_now_includes_what_a_clock_that_stands_still_has_stored() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, properties={"KEYS": "a"})
+        now_ms = wall_us() // US_PER_MS
+        while wall_us() // US_PER_MS < now_ms + 2:
+            await remoting.client.ok(MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})
+        assert len(await found(remoting, "a", end=now_ms)) == 1
+        assert await found(remoting, "a", end=now_ms - HOUR_MS) == []
 
 
 async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> None:

@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from emulator.broker.filters import TagFilter
 from emulator.broker.topics import PERM_READ, PERM_WRITE
 from emulator.errors import shorten
 from tests.brokers import GROUP, TOPIC, send
@@ -208,6 +209,14 @@ async def test_nobody_is_told_of_a_broadcast() -> None:
         assert remoting.broker.groups.get(GROUP).queues == {}
 
 
+async def test_a_group_is_told_even_if_who_leaves_was_no_member() -> None:
+    async with running_remoting() as remoting, remoting.another() as stranger:
+        await join(remoting.client)
+        await stranger.ok(UNREGISTER, {"clientID": "stranger", "consumerGroup": GROUP})
+        assert (await remoting.client.push()).code == MEMBERS_CHANGED
+        assert await members(stranger) == ["one"]
+
+
 async def test_who_leaves_one_group_stays_in_the_others() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
@@ -285,13 +294,14 @@ async def test_what_is_not_said_is_the_usual(given: dict[str, Any], found: tuple
         ({"subString": "A||B", "expressionType": ""}, {"A", "B"}),
         ({"subString": "A||B", "expressionType": None, "codeSet": ["65", "66"]}, {"A", "B"}),
         ({"subString": "||"}, set()),
-        ({"subString": "A", "expressionType": "SQL92"}, set()),
+        ({"subString": "A", "expressionType": "REGEX"}, set()),
     ],
 )
 async def test_subscriptions_of_all_dialects_are_understood(given: dict[str, Any], tags: set[str]) -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(consumer({**subscription(), **given})))
         [wanted] = described(remoting).subscriptions
+        assert isinstance(wanted.tag_filter, TagFilter)
         assert wanted.tag_filter.tags == tags
 
 
@@ -333,12 +343,12 @@ async def test_a_heartbeat_that_says_nothing_is_refused(body: bytes, remark: str
         (subscription(), False),
         (None, False),
         ({"topic": TOPIC}, False),
-        (subscription(expressionType="SQL92"), True),
+        (subscription(expressionType="REGEX"), True),
     ],
 )
 async def test_filters_can_be_asked_for(wanted: Any, refused: bool) -> None:
     async with running_remoting() as remoting:
         body = {"clientId": "one", "group": GROUP, "subscriptionData": wanted, "namespace": ""}
         answer = await remoting.client.call(CHECK_CONFIG, body=json.dumps(body).encode())
-        sentence = "The broker does not support consumer to filter message by SQL92"
+        sentence = "The broker does not support consumer to filter message by REGEX"
         assert (answer.code, answer.remark) == ((1, sentence) if refused else (0, None))

@@ -162,9 +162,9 @@ async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
         ({"queueId": -1}, 1, "request queueId[-1] is illegal, orders has 0 to 3"),
         ({"subscription": "||"}, 23, "parse the consumer's subscription failed"),
         (
-            {"subscription": "a > 1", "expressionType": "SQL92"},
+            {"subscription": "a > 1", "expressionType": "REGEX"},
             1,
-            "The broker does not support consumer to filter message by SQL92",
+            "The broker does not support consumer to filter message by REGEX",
         ),
         ({"queueOffset": None}, 1, "the custom field <queueOffset> is null"),
         # The first of several reasons, in upstream's order.
@@ -245,15 +245,15 @@ async def test_retries_are_never_filtered() -> None:
         assert bodies(await pull(remoting.client, flags=0, topic=RETRY, subVersion=9)) == ["again"]
 
 
-async def test_a_subscription_in_sql_is_refused_where_it_counts() -> None:
+async def test_a_subscription_of_another_kind_is_refused_where_it_counts() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None)
-        body = beat(consumer(subscription(expression="a > 1", expressionType="SQL92")))
+        body = beat(consumer(subscription(expression="a > 1", expressionType="REGEX")))
         await remoting.client.ok(HEART_BEAT, body=body)
         answer = await pull(remoting.client, flags=0)
         assert (answer.code, answer.remark) == (
             1,
-            "The broker does not support consumer to filter message by SQL92",
+            "The broker does not support consumer to filter message by REGEX",
         )
 
 

@@ -2,7 +2,18 @@
 
 import pytest
 
-from emulator.broker.clients import Clients, Heartbeat, Member, Moved, version_name
+from emulator.broker.clients import (
+    BROADCASTING,
+    CLUSTERING,
+    Clients,
+    Consuming,
+    Heartbeat,
+    Member,
+    Moved,
+    version_name,
+)
+from emulator.remoting.channel import Channel
+from emulator.remoting.command import Command
 
 
 @pytest.mark.parametrize(
@@ -32,17 +43,14 @@ def test_versions_have_names(version: int, name: str) -> None:
     assert version_name(version) == name
 
 
-class Line:
-    """A channel that nothing hears of."""
+class Line(Channel):
+    """A connection by which nothing is said."""
 
     def __init__(self, remote: str) -> None:
-        self.remote = remote
+        super().__init__(self._write_nothing, remote, remote, remote)
 
-    def notify_members_changed(self, group: str) -> None:
-        raise AssertionError(group)
-
-    def reset_offsets(self, moved: Moved, language: str) -> None:
-        raise AssertionError(moved, language)
+    def _write_nothing(self, command: Command) -> None:
+        raise AssertionError(command)
 
 
 def test_clients_are_listed_by_id_and_then_by_address() -> None:
@@ -63,3 +71,43 @@ def test_who_was_never_there_leaves_nothing() -> None:
     clients.leave(Line("h:1"), "makers", "billing")
     clients.tell(Moved("billing", "orders", -1, True, {0: 1}))
     assert (list(clients), clients.find("billing")) == ([], None)
+
+
+def test_producers_have_their_turns() -> None:
+    clients = Clients()
+    lines = [Line(f"h:{number}") for number in range(3)]
+    for line, groups in zip(lines, (["makers"], ["others"], ["makers", "others"]), strict=True):
+        clients.heartbeat(line, Heartbeat(line.remote, "GO", 317, groups))
+    turns = [clients.next_producer("makers") for _ in range(4)]
+    assert turns in ([lines[0], lines[2]] * 2, [lines[2], lines[0]] * 2)
+    clients.leave(lines[0], "makers", None)
+    assert [clients.next_producer("makers") for _ in range(2)] == [lines[2]] * 2
+    clients.gone(lines[2])
+    assert clients.next_producer("makers") is None
+
+
+def test_a_client_is_found_by_id_and_what_it_does_by_its_newest_connection() -> None:
+    clients = Clients()
+    old, new, other = Line("h:1"), Line("h:2"), Line("h:3")
+    billing = Consuming("billing", "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_LAST_OFFSET")
+
+    def found() -> list[object]:
+        members = (clients.producer("a"), clients.consumer("billing", "a"), clients.consumer("billing", "b"))
+        return [member.channel if member else None for member in members]
+
+    assert found() == [None, None, None]
+    clients.heartbeat(old, Heartbeat("a", "JAVA", 409, ["makers"], [billing._replace(model=BROADCASTING)]))
+    clients.heartbeat(other, Heartbeat("b", "JAVA", 409, ["makers"]))
+    clients.heartbeat(new, Heartbeat("a", "JAVA", 409, ["makers"]))
+    assert found() == [new, old, None]
+    clients.heartbeat(old, Heartbeat("a", "JAVA", 409))
+    assert found() == [old, old, None]
+    clients.leave(old, "makers", "billing")
+    assert found() == [new, None, None]
+    clients.heartbeat(new, Heartbeat("c", "JAVA", 409))
+    assert found() == [None, None, None]
+    assert clients.producer("c")
+    for channel in (new, other, new):
+        clients.gone(channel)
+    assert not clients.producer("c")
+    assert list(clients) == []

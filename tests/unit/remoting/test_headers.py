@@ -14,7 +14,16 @@ from emulator.remoting.header import NoHeader
 from emulator.remoting.lookup import QueryMessage, ViewMessage
 from emulator.remoting.membership import ConsumerList, UnregisterClient
 from emulator.remoting.offsets import OffsetOfQueue, QueryConsumerOffset, SearchOffset, UpdateConsumerOffset
+from emulator.remoting.popping import (
+    AckMessage,
+    ChangeInvisibleTime,
+    Notification,
+    PeekMessage,
+    PollingInfo,
+    PopMessage,
+)
 from emulator.remoting.pulling import PullMessage
+from emulator.remoting.recall import RecallMessage
 from emulator.remoting.resets import ResetOffset
 from emulator.remoting.routes import RouteInfo
 from emulator.remoting.send_back import SendBack
@@ -64,6 +73,53 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
     RequestCode.SEND_BATCH_MESSAGE: (LETTERS, SENT),
     RequestCode.PULL_MESSAGE: (PULL, PULLED),
     RequestCode.LITE_PULL_MESSAGE: (PULL, PULLED),
+    RequestCode.POP_MESSAGE: (
+        {
+            "consumerGroup": "g",
+            **QUEUE,
+            "maxMsgNums": "32",
+            "invisibleTime": "60000",
+            "pollTime": "15000",
+            "initMode": "1",
+            "bornTime": "1700000000000",
+            "expType": "TAG",
+            "exp": "a || b",
+            "order": "true",
+            "attemptId": "x",
+        },
+        PopMessage("g", "t", 3, 32, 60_000, 15_000, 1, 1_700_000_000_000, "TAG", "a || b", True, "x"),
+    ),
+    RequestCode.ACK_MESSAGE: (
+        {"consumerGroup": "g", **QUEUE, "extraInfo": "0 1 2 3 0 b 3 7", "offset": "7"},
+        AckMessage("g", "t", 3, "0 1 2 3 0 b 3 7", 7),
+    ),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: (
+        {
+            "consumerGroup": "g",
+            **QUEUE,
+            "extraInfo": "0 1 2 3 0 b 3 7",
+            "offset": "7",
+            "invisibleTime": "10000",
+        },
+        ChangeInvisibleTime("g", "t", 3, "0 1 2 3 0 b 3 7", 7, 10_000),
+    ),
+    RequestCode.NOTIFICATION: (
+        {
+            "consumerGroup": "g",
+            **QUEUE,
+            "pollTime": "15000",
+            "bornTime": "1700000000000",
+            "order": "true",
+            "attemptId": "x",
+        },
+        Notification("g", "t", 3, 15_000, 1_700_000_000_000, True, "x"),
+    ),
+    RequestCode.PEEK_MESSAGE: (
+        {"consumerGroup": "g", **QUEUE, "maxMsgNums": "32"},
+        PeekMessage("g", "t", 3, 32),
+    ),
+    RequestCode.POLLING_INFO: ({"consumerGroup": "g", **QUEUE}, PollingInfo("g", "t", 3)),
+    RequestCode.RECALL_MESSAGE: ({"topic": "t", "recallHandle": "djE="}, RecallMessage("t", "djE=")),
     RequestCode.QUERY_MESSAGE: (
         {
             "topic": "t",
@@ -116,8 +172,8 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
     RequestCode.GET_BROKER_CLUSTER_INFO: ({}, NoHeader()),
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: ({}, NoHeader()),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (
-        {"topic": "t", "group": "g", "timestamp": "-1", "isForce": "TRUE"},
-        ResetOffset("t", "g", -1, True),
+        {"topic": "t", "group": "g", "timestamp": "-1", "isForce": "TRUE", "queueId": "3", "offset": "7"},
+        ResetOffset("t", "g", -1, True, 3, 7),
     ),
 }
 
@@ -127,11 +183,14 @@ ANY = {"bname": "broker-a", "nsd": "true", "ns": "n", "oway": "false", "Signatur
 OPTIONAL = {
     SendMessage: SendMessage(*SENT[:8]),
     PullMessage: PullMessage(*PULLED[:9]),
+    PopMessage: PopMessage("g", "t", 3, 32, 60_000, 15_000, 1),
+    Notification: Notification("g", "t", 3, 15_000),
     QueryMessage: QueryMessage("t", "k", 64, 0, 2**63 - 1, False),
     QueryConsumerOffset: QueryConsumerOffset("g", "t", 3, True),
     SearchOffset: SearchOffset("t", 3, 1_700_000_000_000, None),
     UnregisterClient: UnregisterClient("ip@1", None, None),
     SendBack: SendBack(7, "g", -1, None, None, False, None),
+    ResetOffset: ResetOffset("t", "g", -1, True),
 }
 """Headers without their optional fields."""
 

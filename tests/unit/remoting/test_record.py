@@ -92,12 +92,28 @@ READ_V2_IPV6 = Record(
 )
 
 
+REGION = "MSG_REGION\x01DefaultRegion\x02TRACE_ON\x01true\x02"
+
+
 def encoded(message: StoredMessage = STORED, topic: str = "TopicA") -> bytes:
     return encode_record(message, topic, 2, "127.0.0.1:10911")
 
 
 def test_a_record_is_written_to_the_byte() -> None:
     assert encoded() == V1
+
+
+def test_a_committed_message_names_its_half_one() -> None:
+    [record] = decode_records(encoded(STORED._replace(prepared_offset=0x0908070605040302)))
+    assert record == RECORD._replace(prepared_offset=0x0908070605040302)
+
+
+@pytest.mark.parametrize(("version", "more"), [(0, ""), (409, ""), (413, REGION), (2_147_481_762, REGION)])
+def test_clients_of_5_are_told_the_region(version: int, more: str) -> None:
+    for properties in (STORED.properties, STORED.properties + REGION):
+        message = STORED._replace(properties=properties)
+        [record] = decode_records(encode_record(message, "TopicA", 2, "127.0.0.1:10911", version))
+        assert record.properties == STORED.properties + (REGION if REGION in properties else more)
 
 
 def test_records_of_both_versions_are_read_one_behind_the_other() -> None:

@@ -17,6 +17,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.store.database import FILE_NAME
 from emulator.store.lock import LOCK_FILE
+from emulator.store.tables import HEAD_REVISION
 from spark import arrow_columns, columns, store, store_ledger
 from spark.columns import BrokenLedgerError
 from spark.store import look_at, read
@@ -328,6 +329,7 @@ def content(data: bytes) -> Callable[[Path], object]:
 
 NO_STORE = "a store is the file mocketmq.db in the data directory of a broker"
 SCHEMA = "UPDATE alembic_version SET version_num = '{}'"
+READS = f"this version of mocketmq reads {HEAD_REVISION}"
 OLDER = "start a broker of this version on it once, which brings it up to date"
 NEWER = "read it with the newer version of mocketmq that wrote it"
 SPOILT = " is damaged: SQLite finds it malformed; restore it from a copy"
@@ -346,8 +348,8 @@ STRANGE = " is damaged: it has rows of a run that is not among its runs; restore
         (sql("DROP TABLE runs"), " is damaged: the table runs is not there"),
         (sql("DROP TABLE timed_messages"), " is damaged: the table timed_messages is not there"),
         (sql("DELETE FROM runs"), " has no run of a broker: none was ever started on it"),
-        (sql(SCHEMA.format("0001")), f" has the schema 0001, this version of mocketmq reads 0002: {OLDER}"),
-        (sql(SCHEMA.format("0003")), f" has the schema 0003, this version of mocketmq reads 0002: {NEWER}"),
+        (sql(SCHEMA.format("0001")), f" has the schema 0001, {READS}: {OLDER}"),
+        (sql(SCHEMA.format("9999")), f" has the schema 9999, {READS}: {NEWER}"),
         (sql("DELETE FROM alembic_version"), " has the schema of no version, this version of mocketmq reads"),
         (sql("UPDATE deliveries SET run = 7"), STRANGE),
         (sql("INSERT INTO clock_moves VALUES (1, 8, 0, 0, 0)"), STRANGE),

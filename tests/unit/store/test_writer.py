@@ -151,6 +151,23 @@ async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_
     assert order == ["applied 1", "arrived 1", "told"]
 
 
+async def test_what_each_commit_appended_is_told(writer: Writer, queue: Queue) -> None:
+    other, told = Queue(2, "orders", 1), []
+    writer.on_stored(lambda appended, took_us: told.append((list(appended), took_us >= 0)))
+
+    def work(batch: Batch) -> None:
+        batch.append(queue, ready(b"123"))
+        batch.append(other, ready(b"1"))
+        batch.append(queue, ready(b"12"))
+
+    await writer.commit(work)
+    await writer.commit(lambda _batch: None)
+    with pytest.raises(StoreUnavailableError):
+        await writer.commit(violate)
+    await writer.commit(append(queue))
+    assert told == [([(queue, 2, 5), (other, 1, 1)], True), ([(queue, 1, 1)], True)]
+
+
 # Refusals and failures
 
 

@@ -12,11 +12,21 @@ from multidict import CIMultiDict
 from compat.aliyun_http import signature
 from compat.aliyun_http.errors import AliyunError
 from compat.aliyun_http.signature import check_digest, check_signature, sign, string_to_sign
+from emulator.access.accounts import Account, Accounts
+from emulator.access.addresses import parse_addresses
 from emulator.clock import US_PER_S
 
 DATE = "Tue, 11 Apr 2017 10:09:19 GMT"
 SENT = datetime(2017, 4, 11, 10, 9, 19, tzinfo=UTC)
 KEYS = {"ak": "sk", "other": "ACCESS_KEY_SECRET"}
+HOST = "10.0.0.1"
+ACCOUNTS = Accounts(
+    [
+        *(Account(access_key=key, secret=secret) for key, secret in KEYS.items()),
+        Account(access_key="home", secret="unknown", trusts=parse_addresses("10.9.9.9")),  # noqa: S106
+    ],
+    [parse_addresses("10.8.8.8")],
+)
 TARGET = "/topics/T1/messages?ns=MQ_INST_1_abc"
 
 
@@ -42,7 +52,7 @@ def signed(method: str = "POST", target: str = TARGET, secret: str = "sk", **mor
 
 def refusal(given: Mapping[str, str], target: str = TARGET) -> str:
     with pytest.raises(AliyunError) as refused:
-        check_signature("POST", target, given, KEYS)
+        check_signature("POST", target, given, ACCOUNTS, HOST)
     assert "sk" not in str(refused.value).split()
     return refused.value.code
 
@@ -78,7 +88,9 @@ def test_the_vectors(key_id: str, method: str, target: str, more: dict[str, str]
     given = headers(**more)
     assert sign(KEYS[key_id], string_to_sign(method, target, given)) == expected
     given["Authorization"] = f"MQ {key_id}:{expected}"
-    check_signature(method, target, given, KEYS)
+    account = check_signature(method, target, given, ACCOUNTS, HOST)
+    assert account
+    assert account.access_key == key_id
 
 
 def test_own_headers_are_signed_in_order_and_no_others() -> None:
@@ -108,16 +120,24 @@ def test_what_is_wrong_with_the_authorization(authorization: str, code: str) -> 
     assert refusal(headers(Authorization=authorization)) == code
 
 
+def test_trusted_addresses_need_no_signature() -> None:
+    assert check_signature("POST", TARGET, headers(), ACCOUNTS, "10.8.8.8") is None
+    assert check_signature("POST", TARGET, headers(Authorization="MQ home:x"), ACCOUNTS, "10.9.9.9") is None
+    with pytest.raises(AliyunError, match="a signature is needed"):
+        check_signature("POST", TARGET, headers(), ACCOUNTS, "10.9.9.9")
+    assert refusal(headers(Authorization="MQ home:x")) == "SignatureDoesNotMatch"
+
+
 def test_everything_signed_is_covered() -> None:
     assert refusal(signed(secret="other")) == "SignatureDoesNotMatch"  # noqa: S106
     assert refusal(signed(), TARGET + "&tag=A") == "SignatureDoesNotMatch"
     for changed in ("Content-MD5", "Content-Type", "x-mq-version", "x-mq-new"):
         assert refusal(CIMultiDict(signed(), **{changed: "x"})) == "SignatureDoesNotMatch"
-    check_signature("POST", TARGET, CIMultiDict(signed(), **{"security-token": "t"}), KEYS)
+    check_signature("POST", TARGET, CIMultiDict(signed(), **{"security-token": "t"}), ACCOUNTS, HOST)
 
 
 def test_a_header_of_any_bytes_can_be_signed() -> None:
-    check_signature("POST", TARGET, signed(x_mq_name="caf\udce9"), KEYS)
+    check_signature("POST", TARGET, signed(x_mq_name="caf\udce9"), ACCOUNTS, HOST)
 
 
 @pytest.mark.parametrize(
@@ -145,17 +165,17 @@ def test_what_is_wrong_with_the_date(date: str, code: str) -> None:
     ],
 )
 def test_dates_are_read_leniently(date: str) -> None:
-    check_signature("POST", TARGET, signed(date=date), KEYS)
+    check_signature("POST", TARGET, signed(date=date), ACCOUNTS, HOST)
 
 
 @pytest.mark.parametrize("direction", [-1, 1])
 def test_a_date_is_good_for_fifteen_minutes(direction: int, monkeypatch: pytest.MonkeyPatch) -> None:
     set_wall(monkeypatch, SENT + direction * timedelta(minutes=15))
-    check_signature("POST", TARGET, signed(), KEYS)
+    check_signature("POST", TARGET, signed(), ACCOUNTS, HOST)
     now = SENT + direction * timedelta(minutes=15, seconds=1)
     set_wall(monkeypatch, now)
     with pytest.raises(AliyunError, match=f"within 15 minutes of {format_datetime(now, usegmt=True)}"):
-        check_signature("POST", TARGET, signed(), KEYS)
+        check_signature("POST", TARGET, signed(), ACCOUNTS, HOST)
 
 
 BODY = b"<Message/>"

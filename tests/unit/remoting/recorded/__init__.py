@@ -9,4 +9,13 @@ FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))
 
 def frames(client: str) -> list[bytes]:
     """What the client sent."""
-    return [ast.literal_eval(line) for line in FILES[client].read_text("utf-8").splitlines()]
+    return _read(FILES[client])
+
+
+def signed_frames(client: str) -> list[bytes]:
+    """What it sent with a key of ``tests.clients.access``."""
+    return _read(Path(__file__).parent / "signed" / f"{client}.txt")
+
+
+def _read(path: Path) -> list[bytes]:
+    return [ast.literal_eval(line) for line in path.read_text("utf-8").splitlines()]

@@ -1,0 +1,35 @@
+"""RocketMQ's command line, ``mqadmin``, as an operator uses it."""
+
+import re
+from typing import Any
+
+from emulator.remoting import fastjson
+from tests.clients.remoting.driver import Driver
+
+_TRACE = re.compile(r"^\tat org\.apache\.rocketmq\.", re.MULTILINE)
+
+
+class MqadminError(Exception):
+    """The command printed how it failed."""
+
+
+class Mqadmin:
+    """``version`` is the name of the client on the compatibility page."""
+
+    def __init__(self, driver: Driver, name_server: str, version: str) -> None:
+        self.version = version
+        self._driver = driver
+        self._name_server = name_server
+
+    async def __call__(self, command: str, *arguments: str) -> str:
+        """What it prints. Raises MqadminError if that has an exception in it."""
+        printed: str = await self._driver.call(
+            "run", arguments=[command, "-n", self._name_server, *arguments]
+        )
+        if _TRACE.search(printed):
+            raise MqadminError(printed)
+        return printed
+
+    async def json(self, command: str, *arguments: str) -> Any:
+        """The JSON that it prints, in the dialect of RocketMQ."""
+        return fastjson.loads((await self(command, *arguments)).encode())

@@ -1,0 +1,71 @@
+package rocketmq;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.alibaba.fastjson.JSON;
+import com.alibaba.fastjson.JSONObject;
+import driver.Lines;
+import java.util.Map;
+import org.apache.rocketmq.client.producer.LocalTransactionState;
+import org.apache.rocketmq.client.producer.TransactionListener;
+import org.apache.rocketmq.client.producer.TransactionMQProducer;
+import org.apache.rocketmq.client.producer.TransactionSendResult;
+import org.apache.rocketmq.common.message.Message;
+import org.apache.rocketmq.common.message.MessageAccessor;
+import org.apache.rocketmq.common.message.MessageExt;
+
+/** A transaction producer of rocketmq-client, of 4.9 or 5.3, that decides as a message's properties say. */
+public final class TransactionDriver implements TransactionListener {
+    private static final Map<String, LocalTransactionState> STATES = Map.of(
+        "commit", LocalTransactionState.COMMIT_MESSAGE,
+        "rollback", LocalTransactionState.ROLLBACK_MESSAGE,
+        "unknown", LocalTransactionState.UNKNOW);
+
+    private final String group;
+    private final TransactionMQProducer producer;
+
+    private TransactionDriver(JSONObject options) throws Exception {
+        group = options.getString("group");
+        producer = new TransactionMQProducer(group);
+        producer.setNamesrvAddr(options.getString("name_server"));
+        producer.setHeartbeatBrokerInterval(1_000); // it is asked once the broker knows it
+        producer.setSendMsgTimeout(20_000); // Java is slow at first on a busy machine
+        producer.setTransactionListener(this);
+        producer.start();
+    }
+
+    public static void main(String[] args) throws Exception {
+        TransactionDriver driver = new TransactionDriver(JSON.parseObject(args[0]));
+        Lines.serve(Map.of("send_in_transaction", driver::send));
+    }
+
+    private Object send(JSONObject command) throws Exception {
+        Message message =
+            new Message(command.getString("topic"), command.getString("body").getBytes(UTF_8));
+        command.getJSONObject("properties").forEach((name, text) ->
+            MessageAccessor.putProperty(message, name, (String) text));
+        TransactionSendResult result = producer.sendMessageInTransaction(message, null);
+        return new JSONObject()
+            .fluentPut("message_id", result.getMsgId())
+            .fluentPut("offset_message_id", result.getOffsetMsgId())
+            .fluentPut("queue_id", result.getMessageQueue().getQueueId());
+    }
+
+    @Override
+    public LocalTransactionState executeLocalTransaction(Message message, Object nothing) {
+        return STATES.get(message.getUserProperty("decision"));
+    }
+
+    @Override
+    public LocalTransactionState checkLocalTransaction(MessageExt message) {
+        Lines.received(group, new JSONObject()
+            .fluentPut("topic", message.getTopic())
+            .fluentPut("body", new String(message.getBody(), UTF_8))
+            .fluentPut("message_id", message.getTransactionId()) // its MsgId is the broker's here
+            .fluentPut("queue_id", message.getQueueId())
+            .fluentPut("queue_offset", message.getQueueOffset())
+            .fluentPut("times", message.getReconsumeTimes())
+            .fluentPut("properties", message.getProperties()));
+        return STATES.get(message.getUserProperty("later"));
+    }
+}

@@ -1,0 +1,58 @@
+"""Java consumers that are looked into, and given a message directly."""
+
+import json
+
+import pytest
+
+from tests.clients.remoting.conftest import RemotingBroker
+from tests.clients.remoting.driver import Driver
+
+pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
+
+
+async def consumer_of(broker: RemotingBroker, group: str) -> str:
+    """The id of the group's only client."""
+    [found] = [
+        str(one["client_id"])
+        for one in await broker.control.clients()
+        if group in {each["group"] for each in one["consumer_groups"]}
+    ]
+    return found
+
+
+@pytest.mark.feature("Consumers are looked into, and given a message directly", "java-4.9", "java-5.3")
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_consumer_looked_into(
+    broker: RemotingBroker, driver: Driver, topic: str, orderly: bool
+) -> None:
+    sent = await driver.call("send", topic=topic, body="again")
+    await driver.call("consume", topic=topic, group=topic, orderly=orderly, failures=0)
+    assert (await driver.next(topic)).message_id == sent["message_id"]
+    consumer = await consumer_of(broker, topic)
+
+    info = await broker.control.running_info(consumer, group=topic)
+    assert info["properties"]["PROP_CONSUMEORDERLY"] == str(orderly).lower()
+    assert topic in {one["topic"] for one in info["subscriptionSet"]}
+    queues = [json.loads(queue) for queue in info["mqTable"]]
+    assert {"topic": topic, "brokerName": "broker-a", "queueId": sent["queue_id"]} in queues
+
+    for message_id in (sent["message_id"], sent["offset_message_id"]):
+        done = await broker.control.consume(consumer, message_id, group=topic)
+        again = await driver.next(topic)
+        assert (again.topic, again.body, again.properties["UNIQ_KEY"]) == (topic, "again", sent["message_id"])
+        assert (again.queue_id, again.queue_offset) == (sent["queue_id"], sent["queue_offset"])
+        assert done["result"] == "CR_SUCCESS"
+
+
+@pytest.mark.feature("Consumers are looked into, and given a message directly", "java-4.9", "java-5.3")
+async def test_a_consumer_that_fails(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    sent = await driver.call("send", topic=topic, body="bad", delay_level=3)
+    await driver.call("consume", topic=topic, group=topic, failures=1)
+    consumer = await consumer_of(broker, topic)
+    await broker.pending(topic)
+    [due_ms] = await broker.pending(topic)
+    await broker.control.move_to(due_ms)
+    assert (await driver.next(topic)).times == 0
+    done = await broker.control.consume(consumer, sent["message_id"], group=topic)
+    assert done["result"] == "CR_LATER"
+    assert (await driver.next(topic)).body == "bad"

@@ -1,0 +1,111 @@
+"""Java clients that ask and reply."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from uuid import uuid4
+
+import pytest
+import pytest_asyncio
+
+from tests.clients.java.conftest import java_command
+from tests.clients.remoting.conftest import RemotingBroker
+from tests.clients.remoting.driver import WAIT_S, ClientError, Driver, running_driver
+
+pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
+
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+LONG_MS = 30_000
+
+
+@asynccontextmanager
+async def joined(client: str, broker: RemotingBroker, home: Path) -> AsyncIterator[Driver]:
+    """A client that the broker knows. They tell of themselves every 30 s, and before they ask at first."""
+    group = f"GID_{uuid4().hex}"
+    command = (*java_command(client, home), "rocketmq.ReplyDriver")
+    async with running_driver(command, home, name_server=broker.name_server, group=group) as driver:
+        await driver.call("send", topic=group, body="here I am")
+        async with asyncio.timeout(WAIT_S):
+            while not any(group in one["producer_groups"] for one in await broker.control.clients()):
+                pass
+        yield driver
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def asker(client: str, broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
+    """A client that asks."""
+    async with joined(client, broker, home) as driver:
+        yield driver
+
+
+@pytest_asyncio.fixture(loop_scope="session")
+async def replier(client: str, broker: RemotingBroker, built: None, home: Path) -> AsyncIterator[Driver]:  # noqa: ARG001
+    """Another process that replies."""
+    async with joined(client, broker, home) as driver:
+        yield driver
+
+
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+async def test_a_reply(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic)
+    await replier.call("reply", topic=topic, times=2)
+    reply = await asker.call("request_async", topic=topic, body="what? ", timeout_ms=LONG_MS)
+    assert (reply["topic"], reply["body"]) == (REPLY_TOPIC, "what? what? ")
+    properties = reply["properties"]
+    assert (properties["MSG_TYPE"], properties["TTL"]) == ("reply", str(LONG_MS))
+    assert int(properties["PUSH_REPLY_TIME"]) <= await now_ms(broker)
+    assert {"CORRELATION_ID", "REPLY_TO_CLIENT", "ARRIVE_TIME"} <= properties.keys()
+    assert await replier.call("replied", body="what? ") == "SEND_OK"
+    [stored] = (await broker.control.message(properties["UNIQ_KEY"]))["records"]
+    assert (stored["topic"], stored["body"]) == (REPLY_TOPIC, "what? what? ")
+
+
+@pytest.mark.parametrize("client", ["java-4.9"])  # 5.3.3 stops waiting as soon as the request is sent
+@pytest.mark.feature("Request and reply", "java-4.9")
+async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic)
+    await replier.call("reply", topic=topic, times=1)
+    assert (await asker.call("request", topic=topic, body="hello", timeout_ms=LONG_MS))["body"] == "hello"
+    with pytest.raises(ClientError, match="wait reply message timeout"):
+        await asker.call("request", topic=topic, body="silence", timeout_ms=3_000)
+
+
+async def now_ms(broker: RemotingBroker) -> int:
+    """What time it is there."""
+    now: int = (await broker.control.clock())["now_ms"]
+    return now
+
+
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+async def test_a_large_reply_comes_unpacked(
+    broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
+) -> None:
+    await broker.control.put_topic(topic)
+    await replier.call("reply", topic=topic, times=10_000)
+    reply = await asker.call("request_async", topic=topic, body="la ", timeout_ms=LONG_MS)
+    assert reply["body"] == "la " * 10_000
+
+
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+async def test_many_at_once(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic)
+    await replier.call("reply", topic=topic, times=1)
+    bodies = [f"question {n}" for n in range(200)]
+    replies = await asyncio.gather(
+        *(asker.call("request_async", topic=topic, body=body, timeout_ms=LONG_MS) for body in bodies)
+    )
+    assert [reply["body"] for reply in replies] == bodies
+
+
+@pytest.mark.feature("Request and reply", "java-4.9", "java-5.3")
+async def test_a_requester_that_went_away(
+    broker: RemotingBroker, asker: Driver, replier: Driver, topic: str
+) -> None:
+    await broker.control.put_topic(topic)
+    with pytest.raises(ClientError, match="RequestTimeoutException"):
+        await asker.call("request_async", topic=topic, body="anybody?", timeout_ms=3_000)
+    await asker.kill()
+    await replier.call("reply", topic=topic, times=1)
+    told = await replier.call("replied", body="anybody?")
+    assert "push reply message fail, channel of <" in told

@@ -1,0 +1,101 @@
+"""``kill -9`` around pops: what was given out is nobody's else, and what was acknowledged stays gone."""
+
+import itertools
+import signal
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+
+from emulator.client import Client
+from emulator.failpoint import ENVIRONMENT
+from tests.brokers import GROUP, TOPIC
+from tests.integration.remoting.popping import INVISIBLE_MS, ack, change, pop
+from tests.process import BrokerProcess, StartError, broker_process
+from tests.remoting import ClosedError, RemotingClient, connected
+
+
+@asynccontextmanager
+async def broker(
+    data: Path, failpoint: str = ""
+) -> AsyncIterator[tuple[BrokerProcess, RemotingClient, Client]]:
+    """A broker on the store that may die at a point, and two ways to it."""
+    settings = ("--data", str(data), "--clock", "manual")
+    async with broker_process(*settings, env={ENVIRONMENT: failpoint}) as process:
+        host, _ = process.name_server
+        async with connected(host, process.broker_port) as client, Client(process.url) as control:
+            yield process, client, control
+
+
+async def killed(process: BrokerProcess) -> None:
+    assert await process.wait() == -signal.SIGKILL, process.stderr
+
+
+async def test_killed_before_the_answer_to_a_pop(tmp_path: Path) -> None:
+    async with broker(tmp_path, "receive.taken:1") as (process, client, control):
+        await control.send(TOPIC, "a")
+        with suppress(ClosedError):
+            await pop(client)
+        await killed(process)
+    async with broker(tmp_path) as (_, client, control):
+        assert await pop(client) == []
+        await control.advance(f"{INVISIBLE_MS}ms")
+        assert [(one.body, one.times) for one in await pop(client)] == [("a", 1)]
+
+
+async def test_killed_between_a_pop_and_its_acknowledgement(tmp_path: Path) -> None:
+    async with broker(tmp_path) as (process, client, control):
+        for body in ("a", "b"):
+            await control.send(TOPIC, body, queue_id=0)
+        first, second = await pop(client)
+        second_handle = await change(client, second.handle, INVISIBLE_MS)
+        process.kill()
+        await process.wait()
+    async with broker(tmp_path) as (_, client, control):
+        assert await pop(client) == []
+        assert await ack(client, second.handle) == 208
+        assert [await ack(client, handle) for handle in (first.handle, second_handle)] == [0, 0]
+        assert (await control.group(GROUP))["lag"] == 0
+
+
+async def test_killed_before_the_answer_to_an_acknowledgement(tmp_path: Path) -> None:
+    async with broker(tmp_path, "receive.settled:1") as (process, client, control):
+        await control.send(TOPIC, "a")
+        [one] = await pop(client)
+        with suppress(ClosedError):
+            await ack(client, one.handle)
+        await killed(process)
+    async with broker(tmp_path) as (_, client, control):
+        assert await ack(client, one.handle) == 208
+        await control.advance("1h")
+        assert await pop(client) == []
+
+
+async def test_killed_before_the_answer_to_a_change_of_the_invisible_time(tmp_path: Path) -> None:
+    async with broker(tmp_path, "receive.settled:1") as (process, client, control):
+        await control.send(TOPIC, "a")
+        [one] = await pop(client)
+        with suppress(ClosedError):
+            await change(client, one.handle, 5_000)
+        await killed(process)
+    async with broker(tmp_path) as (_, client, control):
+        assert await ack(client, one.handle) == 208
+        await control.advance("4999ms")
+        assert await pop(client) == []
+        await control.advance("1ms")
+        assert [(one.body, one.times) for one in await pop(client)] == [("a", 1)]
+
+
+async def test_killed_while_a_pop_is_written(tmp_path: Path) -> None:
+    """It is as if the pop had not been."""
+    async with broker(tmp_path) as (_, _, control):
+        await control.send(TOPIC, "a")
+        await control.put_group(GROUP)
+    for commits in itertools.count(1):
+        with suppress(StartError):  # dead before it was ready: the start has more commits
+            async with broker(tmp_path, f"writer.written:{commits}") as (process, client, _):
+                with suppress(ClosedError):
+                    await pop(client)
+                await killed(process)
+            break
+    async with broker(tmp_path) as (_, client, _):
+        assert [(one.body, one.times) for one in await pop(client)] == [("a", 0)]

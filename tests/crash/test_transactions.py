@@ -1,0 +1,182 @@
+"""``kill -9`` between any two steps of transactions: nothing is seen without a commit, or twice, or lost."""
+
+import asyncio
+import os
+import signal
+from collections import Counter
+from collections.abc import Awaitable
+from pathlib import Path
+from random import Random, SystemRandom
+
+import pytest
+
+from emulator.client import Answer, BrokerError, Client, UnreachableError
+from emulator.failpoint import ENVIRONMENT
+from emulator.message import UNDECIDED_TOPIC
+from tests.process import StartError, broker_process
+
+SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
+"""Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
+
+TIMES = {
+    "transactions.prepared": (1, 7, 40),
+    "transactions.checked": (1, 3, 9),
+    "transactions.decided": (1, 5, 30),
+}
+"""How often a broker gets to a point before it dies there."""
+OTHER_TIMES = {
+    "writer.formed": (10, 60),
+    "writer.written": (12, 70),
+    "writer.committed": (15, 90),
+    "files.renamed": (1, 4),
+    "files.saved": (1, 5),
+    "files.delivered": (1, 3),
+    "clock.fired": (1, 6),
+}
+"""The same of points that others get to as well."""
+
+TOPIC = "orders"
+SETTINGS = (
+    *("--clock", "manual", "--durability", "normal", "--topic-queues", "1"),
+    *("--levels", "1s", "--transaction-check-max", "2"),
+)
+DELAYS: list[Answer] = [{}, {"delay_level": 1}, {"delay_ms": 3_000}]
+WORKERS = 6
+LIMIT_S = 60.0
+"""Real seconds after which a load that did not reach its point fails."""
+
+
+class Producers:
+    """Several at once, which prepare, decide, and sometimes forget to; and what they were told."""
+
+    def __init__(self, random: Random) -> None:
+        self.prepared: set[str] = set()  # these were told
+        self.committed: set[str] = set()
+        self.rolled_back: set[str] = set()
+        self.refused: set[str] = set()  # given up before they had decided
+        self.to_commit: set[str] = set()  # these they have asked for
+        self.to_roll_back: set[str] = set()
+        self._random = random
+
+    async def run(self, client: Client) -> None:
+        """Until the broker is gone."""
+        async with asyncio.TaskGroup() as tasks:
+            for _ in range(WORKERS):
+                tasks.create_task(self._produce(client))
+            tasks.create_task(self._move(client))
+
+    async def _produce(self, client: Client) -> None:
+        random = self._random
+        try:
+            while True:
+                message_id = f"{random.getrandbits(64):016x}"
+                await client.prepare(
+                    TOPIC, "half", group="makers", message_id=message_id, **random.choice(DELAYS)
+                )
+                self.prepared.add(message_id)
+                choice = random.random()
+                if choice < 0.5:
+                    self.to_commit.add(message_id)
+                    await self._decide(client.commit(message_id), message_id, self.committed)
+                elif choice < 0.7:
+                    self.to_roll_back.add(message_id)
+                    await self._decide(client.rollback(message_id), message_id, self.rolled_back)
+        except UnreachableError:
+            pass
+
+    async def _decide(self, call: Awaitable[Answer], message_id: str, told: set[str]) -> None:
+        try:
+            await call
+        except BrokerError as error:
+            assert error.status in (404, 409), error
+            self.refused.add(message_id)
+        else:
+            told.add(message_id)
+
+    async def _move(self, client: Client) -> None:
+        """Forgotten ones are asked about, and given up at the third step."""
+        try:
+            while True:
+                await client.advance("40s")
+        except UnreachableError:
+            pass
+
+
+async def all_open(client: Client) -> set[str]:
+    """The half messages that wait for a decision."""
+    found: set[str] = set()
+    page: Answer = {"next_after": -1}
+    while page["next_after"] is not None:
+        page = await client.transactions(after=page["next_after"], max_messages=1_000)
+        found |= {half["message_id"] for half in page["messages"]}
+    return found
+
+
+async def all_in(client: Client, topic: str) -> list[str]:
+    """What is visible in the topic's only queue."""
+    found: list[str] = []
+    try:
+        while page := (await client.browse(topic, 0, offset=len(found), max_messages=256))["messages"]:
+            found += [message["message_id"] for message in page]
+    except BrokerError as error:
+        assert error.status == 404, error
+    return found
+
+
+async def judge(client: Client, producers: Producers) -> None:
+    """What is left after a kill, and what comes of it."""
+    waiting, given_up = await all_open(client), Counter(await all_in(client, UNDECIDED_TOPIC))
+    seen = Counter(await all_in(client, TOPIC))
+    wanted = producers.to_commit - producers.refused
+    assert seen.keys() <= wanted
+    assert max((seen + given_up).values(), default=1) == 1
+    assert not waiting & (producers.committed | producers.rolled_back)
+    assert not given_up.keys() & (waiting | producers.committed | producers.rolled_back)
+    undecided = producers.prepared - producers.to_commit - producers.to_roll_back
+    assert undecided <= waiting | given_up.keys()
+    for message_id in sorted(waiting & wanted):  # a producer that is asked says the same again
+        await client.commit(message_id)
+    await client.advance("1h")
+    assert await all_open(client) == set()
+    seen = Counter(await all_in(client, TOPIC))
+    assert max(seen.values(), default=1) == 1
+    assert producers.committed | (waiting & wanted) <= seen.keys() <= wanted
+    given_up = Counter(await all_in(client, UNDECIDED_TOPIC))
+    assert max(given_up.values(), default=1) == 1
+    assert not given_up.keys() & seen.keys()
+    assert producers.prepared <= given_up.keys() | seen.keys() | producers.to_roll_back
+
+
+async def run_until_killed(data: Path, producers: Producers, failpoint: str) -> None:
+    """Let them go on until the broker dies there, which may be while it starts."""
+    environment = {ENVIRONMENT: failpoint}
+    try:
+        async with broker_process("--data", str(data), *SETTINGS, env=environment) as process:
+            async with Client(process.url) as client, asyncio.timeout(LIMIT_S):
+                await producers.run(client)
+            assert await process.wait() == -signal.SIGKILL, process.stderr
+    except StartError as error:
+        assert error.returncode == -signal.SIGKILL, error.stderr
+
+
+CASES = [f"{point}:{count}" for point, counts in (TIMES | OTHER_TIMES).items() for count in counts]
+
+
+@pytest.mark.parametrize("failpoint", CASES)
+async def test_kill_at_a_point(tmp_path: Path, failpoint: str) -> None:
+    print(f"CRASH_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
+    producers = Producers(Random(f"{SEED} {failpoint}"))
+    await run_until_killed(tmp_path, producers, failpoint)
+    async with broker_process("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
+        await judge(client, producers)
+
+
+async def test_kill_at_every_point_one_after_the_other(tmp_path: Path) -> None:
+    print(f"CRASH_SEED={SEED}")  # noqa: T201 - as above
+    random = Random(SEED)
+    producers = Producers(random)
+    for failpoint in random.sample(CASES, len(CASES) // 2):
+        print(f"killed at {failpoint}")  # noqa: T201 - as above
+        await run_until_killed(tmp_path, producers, failpoint)
+    async with broker_process("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
+        await judge(client, producers)

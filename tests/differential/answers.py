@@ -1,0 +1,115 @@
+"""Answers in a form in which two brokers' can be compared: no addresses, times or places in a log."""
+
+import hashlib
+import json
+import re
+from typing import Any
+
+from emulator.errors import InvalidArgumentError
+from emulator.remoting import fastjson
+from emulator.remoting.record import Record
+
+Json = Any
+
+_LONG = 200
+_TIME_MS = re.compile(r"\b1[789]\d{11}\b")
+
+
+class Names:
+    """What a broker calls differently on each run, by what it stands for."""
+
+    def __init__(self, run: str) -> None:
+        self._names = {run: "~"}
+        self._offsets: dict[int, str] = {}
+
+    def add(self, text: str, name: str) -> None:
+        """From now on a text is called so."""
+        self._names[text] = name
+
+    def of(self, text: str) -> str:
+        """A text of the broker with names in it."""
+        for found, name in self._names.items():
+            text = text.replace(found, name)
+        return text
+
+    def note(self, offset: int) -> str:
+        """A commit offset that both brokers tell of, called by the order in which it was first told."""
+        return self._offsets.setdefault(offset, f"<message {len(self._offsets)}>")
+
+    def offset(self, offset: int) -> str:
+        """A commit offset by that name, if it has one."""
+        return self._offsets.get(offset, "<another message>")
+
+
+def records_seen(records: list[Record], names: Names) -> list[dict[str, Json]]:
+    """Messages, field by field; when they were stored is left out."""
+    return [
+        {
+            "topic": names.of(record.topic),
+            "queueId": record.queue_id,
+            "queueOffset": record.queue_offset,
+            "commitOffset": names.offset(record.commit_offset),
+            "body": _short(record.body.decode("utf-8", "replace")),
+            "properties": _properties(record.properties, names),
+            "flag": record.flag,
+            "sysFlag": record.sys_flag,
+            "bornTimestamp": record.born_ms,
+            "bornHost": names.of(record.born_host),
+            "storeHost": names.of(record.store_host),
+            "reconsumeTimes": record.reconsume_times,
+            "prepared": names.offset(record.prepared_offset) if record.prepared_offset else None,
+            "bodyCrc": record.body_crc,
+        }
+        for record in records
+    ]
+
+
+def _properties(text: str, names: Names) -> dict[str, str]:
+    """By name; a name that is there twice has its values joined. Offset ids are called as messages are."""
+    found: dict[str, str] = {}
+    for part in filter(None, text.split("\x02")):
+        name, _, value = part.partition("\x01")
+        if name == "ORIGIN_MESSAGE_ID" and re.fullmatch("[0-9A-F]{32}", value):
+            value = names.offset(int(value[16:], 16))
+        value = _short(names.of(value))
+        found[name] = f"{found[name]} and {value}" if name in found else value
+    return found
+
+
+def json_seen(body: bytes, names: Names) -> Json:
+    """JSON, whatever its dialect; text if it is none. Lists in order; times say only that they are there."""
+    if not body:
+        return None
+    try:
+        value = fastjson.loads(body)
+    except InvalidArgumentError:
+        return names.of(body.decode("utf-8", "replace"))
+    return _value(value, names)
+
+
+def _value(value: Json, names: Names) -> Json:
+    if isinstance(value, dict):
+        return {_key(key, names): _value(each, names) for key, each in value.items()}
+    if isinstance(value, list):
+        return sorted(
+            (_value(each, names) for each in value), key=lambda each: json.dumps(each, sort_keys=True)
+        )
+    if isinstance(value, str):
+        return names.of(value)
+    if isinstance(value, int) and _TIME_MS.fullmatch(str(value)):
+        return "<time>"
+    return value
+
+
+def _key(text: str, names: Names) -> str:
+    """A key; of an object, its values."""
+    if text.startswith("{"):
+        parts = fastjson.loads(text.encode())
+        return " ".join(names.of(str(parts[name])) for name in sorted(parts))
+    return names.of(text)
+
+
+def _short(text: str) -> str:
+    if len(text) <= _LONG:
+        return text
+    return f"{text[:40]}… ({len(text)} characters, {hashlib.sha256(text.encode()).hexdigest()[:16]})"

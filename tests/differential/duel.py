@@ -1,0 +1,84 @@
+"""Plays a sequence on two brokers at once, and says in what they differ."""
+
+import asyncio
+import itertools
+import os
+from collections.abc import Sequence
+from time import monotonic
+from typing import NamedTuple
+
+from tests.differential.difference import Difference, differences
+from tests.differential.known import Known
+from tests.differential.operations import CHANGING, Ends, Op, Seen, Side, side
+from tests.remoting import ClosedError
+
+AGAIN_S = 0.05
+PATIENCE_S = 1.5
+"""For how long an operation that only looks is played again while the brokers differ: upstream's queues and
+keys follow its log."""
+DELIVERY_S = 8.0
+"""For how long delayed messages are waited for: longer than the longest delay."""
+SHRINK_S = 60.0
+
+_runs = itertools.count()
+
+
+class Duel(NamedTuple):
+    """The two brokers."""
+
+    theirs: Ends
+    ours: Ends
+    known: Known
+
+    async def play(self, ops: Sequence[Op]) -> list[Difference]:
+        """What they differ in that is not meant."""
+        run = f"{os.getpid():x}-{next(_runs):x}"
+        found: list[Difference] = []
+        async with side(self.theirs, run) as theirs, side(self.ours, run) as ours:
+            for op in ops:
+                parted = await self._step(theirs, ours, op)
+                found += [each for each in parted if not self.known.explains(each)]
+                if any(map(self.known.ends, parted)):
+                    break
+        return found
+
+    async def _step(self, theirs: Side, ours: Side, op: Op) -> list[Difference]:
+        if op.name == "collect":
+            await _delivered(theirs, ours, op.args["topic"])
+        until = monotonic() + PATIENCE_S
+        while True:
+            parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
+            if op.name in CHANGING or monotonic() > until or all(map(self.known.explains, parted)):
+                return parted
+            await asyncio.sleep(AGAIN_S)
+
+    async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
+        """As few of the operations as still bring out a difference of its kind, as far as time allows."""
+        ops, kind = ops[: ops.index(difference.op) + 1], difference.kind
+        left, until = list(ops), monotonic() + SHRINK_S
+        size = len(left) // 2
+        while size and monotonic() < until:
+            for start in range(len(left) - size, -1, -size):
+                fewer = left[:start] + left[start + size :]
+                if monotonic() < until and kind in [each.kind for each in await self.play(fewer)]:
+                    left = fewer
+            size //= 2
+        return left
+
+
+async def _seen(player: Side, op: Op) -> Seen:
+    try:
+        return await player.play(op)
+    except ClosedError:
+        return {"closed": True}
+    except TimeoutError:
+        return {"answered": False}
+
+
+async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
+    """Wait until a topic of each broker has all that it is to have."""
+    until = monotonic() + DELIVERY_S
+    while monotonic() < until:
+        if all(await asyncio.gather(theirs.has_all(topic), ours.has_all(topic))):
+            return
+        await asyncio.sleep(AGAIN_S)

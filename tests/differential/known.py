@@ -1,0 +1,320 @@
+"""Differences that are meant: each rule belongs to a row of docs/differences.md, which names it."""
+
+import re
+from collections import Counter
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from emulator.message import TRAN_MSG
+from emulator.remoting.record import decode_properties
+from tests.differential.difference import Difference
+from tests.differential.operations import CHANGING
+
+PAGE: Final = Path(__file__).parents[2] / "docs" / "differences.md"
+_MARK: Final = re.compile(r"<!-- differential: ([a-z0-9-]+) -->")
+
+
+class Rule(NamedTuple):
+    """``explains(difference)``; where ``ends``, the two brokers cannot be compared any further."""
+
+    id: str
+    explains: Callable[[Difference], bool]
+    ends: bool = False
+
+
+class Known:
+    """All rules, and how often each was needed."""
+
+    def __init__(self) -> None:
+        self.needed: Counter[str] = Counter()
+
+    def explains(self, difference: Difference) -> bool:
+        """Whether a difference is meant."""
+        rule = rule_of(difference)
+        if rule:
+            self.needed[rule.id] += 1
+        return rule is not None
+
+    def ends(self, difference: Difference) -> bool:
+        """Whether nothing can be compared after it."""
+        rule = rule_of(difference)
+        return difference.op.name in CHANGING if rule is None else rule.ends
+
+
+def rule_of(difference: Difference) -> Rule | None:
+    """The rule that a difference is meant by."""
+    return next((rule for rule in RULES if rule.explains(difference)), None)
+
+
+def ids_on_page() -> list[str]:
+    """Those that rows of the page bear."""
+    return _MARK.findall(PAGE.read_text())
+
+
+_FAQ: Final = re.compile(r"( ?\nSee |See )http://rocketmq\.apache\.org/docs/faq/ for further details\.$")
+_JAVA: Final = ("java.", "org.apache.", "Cannot invoke")
+_NEWER: Final = frozenset(
+    {
+        *(
+            "attributes",
+            "consumeMessageOrderly",
+            "consumeTimeoutMinute",
+            "enableActingMaster",
+            "groupSysFlag",
+        ),
+        *("pullOffset", "recallHandle", "topicPutTps", "transactionId"),
+    }
+)
+_FOUND: Final = (0, 19, 20, 21)
+
+
+def _properties(difference: Difference) -> dict[str, str]:
+    given = difference.given("properties")
+    return decode_properties(given) if isinstance(given, str) else {}
+
+
+def _is_refused(difference: Difference) -> bool:
+    """Only mocketmq refuses a send."""
+    theirs, ours = difference.codes
+    return difference.op.name in ("send", "send_batch") and theirs == 0 and ours != 0
+
+
+def _other_words(difference: Difference) -> bool:
+    theirs, ours = difference.theirs, difference.ours
+    if difference.path[-1] != "remark" or not isinstance(theirs, str) or not isinstance(ours, str):
+        return False
+    plain = _FAQ.sub("", theirs).rstrip()
+    return ours.startswith(plain) or theirs.startswith(_JAVA) or ("queueId[" in theirs and "queueId[" in ours)
+
+
+def _wait(difference: Difference) -> bool:
+    return difference.path[-2:] == ("properties", "WAIT") and difference.ours is None
+
+
+def _separators(difference: Difference) -> bool:
+    return _is_refused(difference) and difference.given("properties") == "a\x01b\x01c"
+
+
+def _numbers(difference: Difference) -> bool:
+    born, retries = difference.given("born_timestamp"), difference.given("reconsume_times")
+    return _is_refused(difference) and (born in (-1, 2**62) or retries == -1)
+
+
+def _missing(difference: Difference) -> bool:
+    fields = difference.op.args
+    needed = {
+        "send": ("producer_group", "topic", "default_topic", "queue_id"),
+        "pull": ("subVersion",),
+    }
+    return any(fields.get(name, "") is None for name in needed.get(difference.op.name, ()))
+
+
+def _region(difference: Difference) -> bool:
+    theirs, _ = difference.codes
+    return theirs != 0 and difference.path[-2:] in (("ext", "MSG_REGION"), ("ext", "TRACE_ON"))
+
+
+def _newer_fields(difference: Difference) -> bool:
+    return difference.path[-1] in _NEWER and difference.theirs is None
+
+
+def _before_heartbeat(difference: Difference) -> bool:
+    return difference.op.name == "pull" and difference.codes[0] == 24 and difference.codes[1] in _FOUND
+
+
+def _before_newer(difference: Difference) -> bool:
+    return difference.op.name == "pull" and difference.codes[0] == 25 and difference.codes[1] in _FOUND
+
+
+def _retry_route(difference: Difference) -> bool:
+    if difference.op.name == "ask" and difference.given("code") == 105:
+        return bool(difference.given("ext")["topic"].startswith("%RETRY%")) and difference.codes == (17, 0)
+    if difference.path[:2] == ("body", "topicList"):
+        theirs, ours = (set(seen["body"]["topicList"]) for seen in difference.seen)
+        return all(name.startswith("%RETRY%") for name in theirs ^ ours)
+    if difference.given("topic") is not None and difference.given("topic").startswith("%RETRY%"):
+        return difference.codes[1] == 17 and difference.op.name == "pull"
+    if difference.ours is None and "offsetTable" in difference.path:
+        return "%RETRY%" in difference.path[-1]
+    is_listed_once = None in (difference.theirs, difference.ours) and difference.op.name == "table"
+    return is_listed_once and (difference.path[-1].startswith("%RETRY%") or difference.path[-1] == "none~")
+
+
+def _retry_of_nobody(difference: Difference) -> bool:
+    return _is_refused(difference) and difference.given("topic") == "%RETRY%"
+
+
+def _dead_letters(difference: Difference) -> bool:
+    is_about = difference.path[-1] in ("DELAY", "REAL_TOPIC", "REAL_QID", "commitOffset")
+    return is_about and difference.op.name == "collect" and difference.given("topic").startswith("%DLQ%")
+
+
+def _unique_key(difference: Difference) -> bool:
+    return difference.path[-2:] == ("properties", "UNIQ_KEY") and difference.theirs is None
+
+
+def _pop_handle(difference: Difference) -> bool:
+    return difference.path[-2:] == ("properties", "POP_CK") and difference.ours is None
+
+
+def _empty_body(difference: Difference) -> bool:
+    return _is_refused(difference) and difference.given("body") == ""
+
+
+def _beyond_end(difference: Difference) -> bool:
+    return difference.op.name == "committed" and difference.op.args.get("beyond", 0) > 0
+
+
+def _no_queues(difference: Difference) -> bool:
+    return difference.op.name == "send" and difference.given("default_topic_queue_nums") in (0, -1)
+
+
+def _half_flag(difference: Difference) -> bool:
+    is_half = difference.op.name == "send" and difference.given("sys_flag") in (4, 12)
+    return is_half and TRAN_MSG not in _properties(difference)
+
+
+def _pull_beyond_end(difference: Difference) -> bool:
+    return difference.path == ("ext", "nextBeginOffset") and difference.codes == (21, 21)
+
+
+def _group_names(difference: Difference) -> bool:
+    return difference.given("consumerGroup") in ("", "a b") and difference.codes[1] == 1
+
+
+def _unique_key_any_time(difference: Difference) -> bool:
+    return (
+        difference.op.name == "query" and bool(difference.given("is_unique")) and difference.codes == (22, 0)
+    )
+
+
+def _less_than_none(difference: Difference) -> bool:
+    return difference.op.name == "pull" and (difference.given("maxMsgNums") or 0) < 0
+
+
+def _end_of_filter(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    is_sql = difference.given("expressionType") == "SQL92" or difference.given("flags") == 0
+    has_operator_of_5 = "CONTAINS" in str(difference.given("subscription"))
+    return (
+        difference.op.name == "pull"
+        and is_sql
+        and theirs in _FOUND
+        and (ours in (23, 27) or has_operator_of_5)
+    )
+
+
+def _other_filter(difference: Difference) -> bool:
+    return difference.given("expressionType") == "OTHER" and difference.codes[1] == 1
+
+
+def _pull_sizes(difference: Difference) -> bool:
+    is_about = difference.path in (("records",), ("ext", "nextBeginOffset"))
+    return difference.op.name == "pull" and is_about and difference.given("topic") == "T4~"
+
+
+def _booleans(difference: Difference) -> bool:
+    return _is_refused(difference) and difference.given("unit_mode") == "maybe"
+
+
+def _java_exception(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    is_remark = difference.path == ("remark",) and str(difference.theirs).startswith(_JAVA)
+    return is_remark and theirs == ours and difference.op.name in ("send", "send_batch")
+
+
+def _unit(difference: Difference) -> bool:
+    return difference.path[-1] == "topicSysFlag" and difference.ours == 0
+
+
+def _looked_at(difference: Difference) -> bool:
+    if difference.path[:2] == ("body", "groupList"):
+        theirs, ours = (set(seen["body"]["groupList"]) for seen in difference.seen)
+        return theirs < ours
+    return "offsetTable" in difference.path and difference.theirs is None
+
+
+def _mentioned(difference: Difference) -> bool:
+    return "subscriptionGroupTable" in difference.path and difference.ours is None
+
+
+def _ended(difference: Difference) -> bool:
+    is_unanswered = difference.seen[0] == {"answered": False}
+    return difference.op.name == "end" and is_unanswered and difference.given("how") == 0
+
+
+def _remark_of_success(difference: Difference) -> bool:
+    is_remark = difference.path == ("remark",) and difference.codes == (0, 0)
+    return is_remark and difference.op.name in ("end", "change")
+
+
+def _reset_offline(difference: Difference) -> bool:
+    is_reset = difference.op.name == "change" and difference.given("code") == 222
+    return is_reset and difference.codes[0] == 1 and difference.codes[1] in (0, 17)
+
+
+def _unwritable(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    return difference.op.name in ("send", "send_batch") and ours == 16 and theirs in (0, 1)
+
+
+def _order(difference: Difference) -> bool:
+    return (
+        "topicConfigTable" in difference.path and difference.path[-1] == "order" and difference.ours is True
+    )
+
+
+def _system_topics(difference: Difference) -> bool:
+    return difference.op.name == "ask" and difference.given("code") == 305
+
+
+def _consume_times(difference: Difference) -> bool:
+    return difference.op.name == "ask" and difference.given("code") == 303 and difference.codes == (0, 0)
+
+
+def _batch_properties(difference: Difference) -> bool:
+    theirs, ours = difference.theirs, difference.ours
+    return "properties" in difference.path and isinstance(theirs, str) and theirs.endswith(f" and {ours}")
+
+
+RULES: Final = (
+    Rule("java-exceptions", _java_exception, ends=True),
+    Rule("unit-mode", _unit),
+    Rule("groups-by-mention", _mentioned),
+    Rule("newer-fields", _newer_fields),
+    Rule("progress-of-looked-at", _looked_at),
+    Rule("wait-of-delayed", _wait),
+    Rule("separator-in-value", _separators, ends=True),
+    Rule("born-and-retries", _numbers, ends=True),
+    Rule("missing-fields", _missing, ends=True),
+    Rule("region-in-failures", _region),
+    Rule("pull-before-heartbeat", _before_heartbeat),
+    Rule("pull-before-newer", _before_newer),
+    Rule("pull-of-less-than-none", _less_than_none),
+    Rule("retry-topic-by-route", _retry_route),
+    Rule("retry-of-no-group", _retry_of_nobody, ends=True),
+    Rule("dead-letters-at-once", _dead_letters, ends=True),
+    Rule("unique-key-added", _unique_key),
+    Rule("pop-handle-of-client", _pop_handle),
+    Rule("empty-bodies", _empty_body, ends=True),
+    Rule("beyond-end", _beyond_end, ends=True),
+    Rule("end-of-transaction", _ended),
+    Rule("remark-of-success", _remark_of_success),
+    Rule("reset-offline", _reset_offline, ends=True),
+    Rule("unwritable-topics", _unwritable, ends=True),
+    Rule("order-topics", _order),
+    Rule("system-topics", _system_topics),
+    Rule("consume-times", _consume_times),
+    Rule("batch-properties", _batch_properties),
+    Rule("no-queues", _no_queues, ends=True),
+    Rule("half-flag-alone", _half_flag, ends=True),
+    Rule("pull-beyond-end", _pull_beyond_end),
+    Rule("group-names", _group_names),
+    Rule("unique-key-any-time", _unique_key_any_time),
+    Rule("booleans", _booleans, ends=True),
+    Rule("end-of-filter", _end_of_filter),
+    Rule("other-filter", _other_filter),
+    Rule("pull-sizes", _pull_sizes),
+    Rule("other-words", _other_words),
+)

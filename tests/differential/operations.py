@@ -1,0 +1,457 @@
+"""What is played: operations on one broker, and what it answers in a form that can be compared.
+
+Names of topics, groups and clients end in ``~``, which stands for the run: the same on both brokers.
+"""
+
+import asyncio
+import json
+from collections import Counter
+from collections.abc import AsyncIterator, Mapping
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Any, NamedTuple
+
+from emulator.clock import US_PER_MS, wall_us
+from emulator.message import DLQ_PREFIX, RETRY_PREFIX, TRAN_MSG
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.command import Command
+from emulator.remoting.record import Record, decode_properties, decode_records
+from tests.differential.answers import Names, json_seen, records_seen
+from tests.integration.remoting import consuming, producing
+from tests.remoting import RemotingClient, connected
+
+MAX_QUEUES = 16
+"""Queues of a topic that are looked at."""
+HELD_MS = 3_000
+UNANSWERED_S = 2.0
+"""After which it is believed that the end of a transaction, which clients send oneway, is not answered."""
+
+
+CHANGING = frozenset(
+    (
+        *("send", "send_batch", "end", "held", "heartbeat", "unregister", "leave", "lock", "back", "commit"),
+        *("expect", "change"),
+    )
+)
+"""Operations that are played once; others only look."""
+
+
+class Op(NamedTuple):
+    """One operation: which method of :class:`Side` plays it, and what it is given."""
+
+    name: str
+    args: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={_short(value)}' for key, value in self.args.items())})"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 200 else f"{text[:150]}… ({len(text)} characters)"
+
+
+class Ends(NamedTuple):
+    """Where a broker and its name server listen."""
+
+    host: str
+    namesrv_port: int
+    broker_port: int
+
+
+Seen = dict[str, Any]
+"""What came of an operation: JSON without anything that two equal brokers would do differently."""
+
+
+class Side:
+    """One broker while a sequence is played on it. Made by :func:`side`."""
+
+    def __init__(self, ends: Ends, run: str, stack: AsyncExitStack) -> None:
+        self._expected: Counter[str] = Counter()
+        self._waiting: set[str] = set()
+        self.names = Names(f"_{run}")
+        self._ends = ends
+        self._run = f"_{run}"
+        self._stack = stack
+        self._clients: dict[str, RemotingClient] = {}
+        self._records: dict[str, Record] = {}
+        self._halves: dict[str, Mapping[str, str]] = {}
+        self._pushed: dict[str, list[Seen]] = {}
+        self.names.add(f"{ends.host}:{ends.broker_port}", "<broker>")
+        self.names.add(f"{ends.host}:{ends.namesrv_port}", "<name server>")
+
+    async def play(self, op: Op) -> Seen:
+        """Do it."""
+        method = getattr(self, op.name)
+        seen: Seen = await method(**{name: self.real(value) for name, value in op.args.items()})
+        return seen
+
+    def real(self, value: Any) -> Any:
+        """What is given to an operation, with the names of this run."""
+        if isinstance(value, str):
+            return value.replace("~", self._run)
+        if isinstance(value, dict):
+            return {self.real(key): self.real(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.real(each) for each in value]
+        return value
+
+    async def client(self, name: str = "one") -> RemotingClient:
+        """The connection of this name, which is opened when it is first used."""
+        if name not in self._clients:
+            port = self._ends.namesrv_port if name == "ns" else self._ends.broker_port
+            client = await self._stack.enter_async_context(connected(self._ends.host, port))
+            self._clients[name] = client
+            if name != "ns":  # whose port may be that of a client of the broker
+                self.names.add(client.address, f"<client {name}>")
+        return self._clients[name]
+
+    # ── producing ──
+
+    async def send(self, code: int, body: str, properties: str, version: int = 409, **fields: Any) -> Seen:
+        """10, 310 or 320 with one message."""
+        content = _content(body)
+        ext = producing.header(code, properties, batch=False, **fields)
+        answer = await (await self.client()).call(code, ext, content, version=version)
+        self._expect(answer, fields, 1, properties)
+        given = decode_properties(properties)
+        is_parked = given.get("DELAY", "0") not in ("0", "-1")
+        if is_parked:
+            self._waiting.add(fields["topic"])
+        if answer.code == 0 and fields["sys_flag"] & 0xC == 0x4:
+            self._halves[body.partition(":")[0]] = answer.ext
+        return self._sent(answer, None if is_parked or TRAN_MSG in given else fields["topic"])
+
+    async def send_batch(
+        self, messages: list[tuple[str, str]], properties: str, flag: int, **fields: Any
+    ) -> Seen:
+        """320 with several."""
+        body = b""
+        for content, text in messages:
+            body += producing.batch((_content(content), decode_properties(text)), flag=flag)
+        ext = producing.header(producing.BATCH, properties, **fields)
+        answer = await (await self.client()).call(producing.BATCH, ext, body)
+        self._expect(answer, fields, len(messages), "")
+        return self._sent(answer, fields["topic"])
+
+    def _expect(self, answer: Command, fields: Mapping[str, Any], count: int, properties: str) -> None:
+        if answer.code or decode_properties(properties).get(TRAN_MSG) == "true":
+            return
+        topic, times, most = (fields[name] for name in ("topic", "reconsume_times", "max_reconsume_times"))
+        if topic.startswith(RETRY_PREFIX) and times >= (16 if most is None else most):
+            topic = DLQ_PREFIX + topic.removeprefix(RETRY_PREFIX)
+        self._expected[topic] += count
+
+    def _sent(self, answer: Command, topic: str | None) -> Seen:
+        """The offset only of a topic into which nothing comes of itself, which may come sooner or later."""
+        seen = self._seen(answer)
+        if "queueOffset" in seen["ext"] and (topic is None or topic in self._waiting):
+            seen["ext"]["queueOffset"] = "<chance>"
+        if "msgId" in answer.ext:
+            seen["ext"]["msgId"] = [self._message_id(one) for one in answer.ext["msgId"].split(",")]
+        return seen
+
+    def _message_id(self, text: str) -> str:
+        host, port, offset = text[:8], int(text[8:16], 16), int(text[16:], 16)
+        address = ".".join(str(byte) for byte in bytes.fromhex(host))
+        return f"{self.names.of(f'{address}:{port}')} {self.names.note(offset)} {len(text)}"
+
+    async def end(self, serial: str, how: int, group: str, wrong: str = "") -> Seen:
+        """37, of a half message that was sent before."""
+        half = self._halves.get(serial)
+        if half is None:
+            return {"half": None}
+        ext = {
+            "producerGroup": group,
+            "tranStateTableOffset": half["queueOffset"],
+            "commitLogOffset": str(int(half["msgId"][16:], 16)),
+            "commitOrRollback": str(how),
+            "fromTransactionCheck": "false",
+            "msgId": serial,
+        }
+        if wrong:
+            ext[wrong] = str(int(ext[wrong]) + 1)
+        client = await self.client()
+        async with asyncio.timeout(UNANSWERED_S):
+            return self._seen(await client.ask(RequestCode.END_TRANSACTION, ext))
+
+    async def expect(self, topic: str, count: int) -> Seen:
+        """So many messages more will come into a topic."""
+        self._expected[topic] += count
+        return {}
+
+    # ── pulling ──
+
+    async def pull(
+        self,
+        topic: str,
+        queue_id: int,
+        at: str,
+        offset: int,
+        flags: int,
+        client: str = "one",
+        **fields: Any,
+    ) -> Seen:
+        """11, from so many messages behind the queue's beginning or end."""
+        start = offset + (0 if at == "absolute" else await self._offset(f"{at}Offset", topic, queue_id))
+        ext = consuming.pull_of(start, flags, topic=topic, queueId=queue_id, **fields)
+        return self._pulled(await (await self.client(client)).call(consuming.PULL, ext))
+
+    async def held(self, topic: str, queue_id: int, send: Mapping[str, Any], **fields: Any) -> Seen:
+        """11 from the end of a queue, and a send while it is held."""
+        start = await self._offset("maxOffset", topic, queue_id)
+        flags = consuming.SUSPEND | consuming.SUBSCRIPTION
+        ext = consuming.pull_of(
+            start, flags, topic=topic, queueId=queue_id, suspendTimeoutMillis=HELD_MS, **fields
+        )
+        waiting = (await self.client("holding")).ask(consuming.PULL, ext)
+        sent = await self.send(**send)
+        return {"sent": sent, "pulled": self._pulled(await waiting)}
+
+    def _pulled(self, answer: Command) -> Seen:
+        return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
+
+    async def _offset(self, which: str, topic: str, queue_id: int) -> int:
+        code = consuming.MAX_OFFSET if which == "maxOffset" else consuming.MIN_OFFSET
+        answer = await (await self.client()).call(code, consuming.place(queue_id, topic, None))
+        return int(answer.ext.get("offset", 0))
+
+    async def has_all(self, topic: str) -> bool:
+        """Whether a topic has all that was sent to it."""
+        name = self.real(topic)
+        if not self._expected[name]:
+            return True
+        ends = await asyncio.gather(
+            *(self._offset("maxOffset", name, queue_id) for queue_id in range(MAX_QUEUES))
+        )
+        return sum(ends) >= self._expected[name]
+
+    async def collect(self, topic: str) -> Seen:
+        """All that a topic holds, in the order of what was sent, and where the queues end.
+
+        Where delayed messages fall due together, their order in a queue is chance.
+        """
+        self._waiting.discard(topic)
+        queues: dict[str, int] = {}
+        found: list[Record] = []
+        client = await self.client()
+        for queue_id in range(MAX_QUEUES):
+            end = await self._offset("maxOffset", topic, queue_id)
+            if end:
+                queues[str(queue_id)] = end
+            at = await self._offset("minOffset", topic, queue_id)
+            while at < end:
+                answer = await client.call(
+                    consuming.PULL,
+                    consuming.pull_of(at, topic=topic, queueId=queue_id, consumerGroup="TOOLS_CONSUMER"),
+                )
+                if answer.code not in (0, 20) or int(answer.ext["nextBeginOffset"]) <= at:
+                    return {"queues": queues, "failed": self._seen(answer, None)}
+                found += decode_records(answer.body)
+                at = int(answer.ext["nextBeginOffset"])
+        found.sort(key=lambda one: (_serial(one), one.reconsume_times, one.queue_id, one.queue_offset))
+        self._records.update((_serial(record), record) for record in found)
+        for one in found:
+            self.names.note(one.commit_offset)
+        records = records_seen(found, self.names)
+        for record in records:
+            del record["queueOffset"]
+        return {"queues": queues, "records": records}
+
+    # ── offsets ──
+
+    async def committed(self, group: str, topic: str, queue_id: int, beyond: int = 0) -> Seen:  # noqa: ARG002
+        """14; what was committed before was so far ``beyond`` the end."""
+        return await self._plain(consuming.QUERY_OFFSET, consuming.place(queue_id, topic, group))
+
+    async def commit(self, group: str, topic: str, queue_id: int, beyond: int) -> Seen:
+        """15, with so many messages more than the queue has; nothing if it has none."""
+        end = await self._offset("maxOffset", topic, queue_id)
+        if not end:
+            return {}
+        offset = max(0, end + beyond)
+        return await self._plain(
+            consuming.UPDATE_OFFSET, consuming.place(queue_id, topic, group, commitOffset=offset)
+        )
+
+    async def search(self, serial: str, shift_ms: int) -> Seen:
+        """29, at so many milliseconds after a message was stored that was seen before, in its queue.
+
+        Of messages that were stored in the same millisecond, it is the first that is told.
+        """
+        record = self._records.get(serial)
+        if record is None:
+            return {"record": None}
+        ext = consuming.place(record.queue_id, record.topic, None, timestamp=record.store_ms + shift_ms)
+        seen = await self._plain(consuming.SEARCH_OFFSET, ext)
+        stored = {
+            each.queue_offset: each.store_ms
+            for each in self._records.values()
+            if (each.topic, each.queue_id) == (record.topic, record.queue_id)
+        }
+        found_ms = stored.get(int(seen["ext"]["offset"]))
+        seen["ext"]["offset"] = min((at for at, each in stored.items() if each == found_ms), default=None)
+        return seen
+
+    async def offset(self, code: int, topic: str, queue_id: int) -> Seen:
+        """30 or 31."""
+        return await self._plain(code, consuming.place(queue_id, topic, None))
+
+    async def earliest(self, topic: str, queue_id: int) -> Seen:
+        """32: whether there is such a time."""
+        seen = await self._plain(consuming.EARLIEST, consuming.place(queue_id, topic, None))
+        if seen["ext"].get("timestamp", "-1") != "-1":
+            seen["ext"]["timestamp"] = "<time>"
+        return seen
+
+    # ── membership ──
+
+    async def heartbeat(
+        self, client: str, client_id: str, groups: Mapping[str, Mapping[str, Any]], producers: list[str]
+    ) -> Seen:
+        """34: of each group, what the topics' subscriptions are."""
+        consumers = [
+            consuming.consumer(
+                *(consuming.subscription(topic, **one) for topic, one in given["topics"].items()),
+                group=group,
+            )
+            for group, given in groups.items()
+        ]
+        body = consuming.beat(*consumers, client=client_id, producers=tuple(producers))
+        return self._seen(await (await self.client(client)).call(consuming.HEART_BEAT, body=body))
+
+    async def unregister(self, client: str, **ext: str) -> Seen:
+        """35."""
+        return await self._plain(consuming.UNREGISTER, ext, client)
+
+    async def leave(self, client: str) -> Seen:
+        """The connection ends."""
+        if client in self._clients:
+            await self._clients[client].close()
+            del self._clients[client]
+        return {}
+
+    async def pushes(self) -> Seen:
+        """What the broker has asked of each client so far."""
+        for name, client in self._clients.items():
+            while not client.pushes.empty():
+                self._pushed.setdefault(name, []).append(self._seen(client.pushes.get_nowait()))
+        return {name: sorted(seen, key=json.dumps) for name, seen in self._pushed.items()}
+
+    async def lock(self, code: int, client_id: str, group: str, queues: list[tuple[str, int]]) -> Seen:
+        """41 or 42."""
+        places = [{"brokerName": "broker-a", "topic": topic, "queueId": number} for topic, number in queues]
+        body = json.dumps({"clientId": client_id, "consumerGroup": group, "mqSet": places}).encode()
+        return self._seen(await (await self.client()).call(code, body=body))
+
+    async def check(self, group: str, client_id: str, **subscription: Any) -> Seen:
+        """46."""
+        body = json.dumps(
+            {
+                "clientId": client_id,
+                "group": group,
+                "subscriptionData": consuming.subscription(**subscription),
+            }
+        ).encode()
+        return self._seen(await (await self.client()).call(consuming.CHECK_CONFIG, body=body))
+
+    # ── retries and looking up ──
+
+    async def back(self, serial: str, group: str, level: int, most: int | None, version: int) -> Seen:
+        """36, of a message that was seen before."""
+        record = self._records.get(serial)
+        if record is None:
+            return {"record": None}
+        ext = {"offset": record.commit_offset, "group": group, "delayLevel": level, "originMsgId": "x"}
+        if most is not None:
+            ext["maxReconsumeTimes"] = most
+        sent = {name: str(value) for name, value in ext.items()}
+        answer = await (await self.client()).call(consuming.SEND_BACK, sent, version=version)
+        if answer.code == 0:
+            limit = 16 if most is None or version < 121 else most
+            is_dead = level < 0 or record.reconsume_times >= limit
+            topic = (DLQ_PREFIX if is_dead else RETRY_PREFIX) + group
+            self._expected[topic] += 1
+            self._waiting.add(topic)
+        return self._seen(answer)
+
+    async def view(self, serial: str, shift: int) -> Seen:
+        """33, of a message that was seen before, or of one so many bytes behind it."""
+        record = self._records.get(serial)
+        if record is None:
+            return {"record": None}
+        answer = await (await self.client()).call(
+            RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(record.commit_offset + shift)}
+        )
+        remark = (answer.remark or "").replace(str(record.commit_offset + shift), "<offset>")
+        answer.remark = remark or None
+        return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
+
+    async def query(self, topic: str, key: str, number: int, *, is_unique: bool, before_ms: int) -> Seen:
+        """12, in the hour that ends so many milliseconds before now, or after."""
+        now_ms = wall_us() // US_PER_MS
+        ext = {
+            "topic": topic,
+            "key": key,
+            "maxNum": str(number),
+            "beginTimestamp": str(now_ms - before_ms - 3_600_000),
+            "endTimestamp": str(now_ms - before_ms),
+            "_UNIQUE_KEY_QUERY": str(is_unique).lower(),
+        }
+        answer = await (await self.client()).call(RequestCode.QUERY_MESSAGE, ext)
+        records = records_seen(decode_records(answer.body), self.names)
+        seen = self._seen(answer, None)
+        for name in ("indexLastUpdateTimestamp", "indexLastUpdatePhyoffset"):
+            if name in seen["ext"]:
+                seen["ext"][name] = "<number>"
+        return {**seen, "records": records}
+
+    # ── whatever else ──
+
+    async def ask(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
+        """Any request with a body of JSON in its answer."""
+        return self._seen(await (await self.client(client)).call(code, ext, body.encode()))
+
+    async def change(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
+        """The same, when it changes something."""
+        return await self.ask(code, ext, client, body)
+
+    async def table(self, code: int, ext: Mapping[str, str], name: str, client: str = "one") -> Seen:
+        """The same, of which only what is about this run is looked at."""
+        seen = await self.ask(code, ext, client)
+        if isinstance(seen["body"], dict):
+            seen["body"] = {name: _own(seen["body"].get(name))}
+        return seen
+
+    async def _plain(self, code: int, ext: Mapping[str, str], client: str = "one") -> Seen:
+        return self._seen(await (await self.client(client)).call(code, ext))
+
+    def _seen(self, answer: Command, body: Any = ...) -> Seen:
+        return {
+            "code": answer.code,
+            "remark": None if answer.remark is None else self.names.of(answer.remark),
+            "ext": {name: self.names.of(value) for name, value in answer.ext.items()},
+            "body": json_seen(answer.body, self.names) if body is ... else body,
+        }
+
+
+@asynccontextmanager
+async def side(ends: Ends, run: str) -> AsyncIterator[Side]:
+    """One broker, on which a sequence is played."""
+    async with AsyncExitStack() as stack:
+        yield Side(ends, run, stack)
+
+
+def _content(body: str) -> bytes:
+    """The text; ``7:300`` stands for 300 bytes that begin so."""
+    serial, _, size = body.partition(":")
+    return f"{serial}:".ljust(int(size), "x").encode() if size else body.encode()
+
+
+def _serial(record: Record) -> str:
+    return record.body[:12].partition(b":")[0].decode("utf-8", "replace")
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: each for key, each in value.items() if "~" in key}
+    return [each for each in value or () if "~" in str(each)]

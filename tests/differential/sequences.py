@@ -1,0 +1,553 @@
+"""Random sequences of operations, which a seed decides."""
+
+import json
+from collections.abc import Callable, Sequence
+from random import Random
+from typing import Any
+
+from emulator.message import DLQ_PREFIX, RETRY_PREFIX
+from emulator.remoting.codes import RequestCode
+from tests.differential.operations import Op
+from tests.differential.values import (
+    CLIENTS,
+    FILTERS,
+    GROUPS,
+    ODD_SENDS,
+    PROPERTIES,
+    SUBSCRIPTIONS,
+    TAGS,
+    TOPICS,
+)
+from tests.integration.remoting.producing import BORN_MS, joined
+
+
+class _Maker:
+    """Makes one sequence."""
+
+    def __init__(self, seed: int, number: int) -> None:
+        self.random = Random(f"{seed} {number}")
+        self.ops: list[Op] = []
+        self._serial = 0
+        self._version = 0
+        self._halves: list[tuple[str, str, str]] = []
+        self._sent: list[str] = []
+        self._queues: dict[str, int] = {}
+
+    def add(self, op: str, /, **args: Any) -> None:
+        self.ops.append(Op(op, args))
+
+    def chance(self, share: float) -> bool:
+        return self.random.random() < share
+
+    def topic(self) -> str:
+        return self.random.choice(TOPICS)
+
+    def group(self) -> str:
+        return self.random.choice(GROUPS)
+
+    def queue(self) -> int:
+        return self.random.choice((0, 0, 0, 1, 1, 2, 3, 3, 4, 7, 8, -1, 100))
+
+    def serial(self) -> str:
+        self._serial += 1
+        return str(self._serial)
+
+    def sent(self) -> str:
+        """The number of a message that was probably sent."""
+        return self.random.choice(self._sent) if self._sent and not self.chance(0.03) else "999"
+
+    # ── producing ──
+
+    def properties(self, serial: str, *, delay: float = 0.25) -> str:
+        random = self.random
+        given: dict[str, str] = {"UNIQ_KEY": f"7F0000010001{int(serial):020X}~"}
+        if self.chance(0.6):
+            given["TAGS"] = random.choice(TAGS)
+        if self.chance(0.5):
+            given["KEYS"] = " ".join(
+                random.sample(["k1", "k2", f"k{serial}", "schlüssel", "a#b"], random.randint(1, 3))
+            )
+        if self.chance(delay):
+            given["DELAY"] = random.choice(
+                ("1", "1", "2", "2", "3", "4", "0", "-1", "5", "19", "2147483647", "+1", "01")
+            )
+        if self.chance(0.3):
+            given["WAIT"] = random.choice(("true", "false", "maybe"))
+        if self.chance(0.2):
+            name, value = random.choice(PROPERTIES)
+            given[name] = value
+        if self.chance(0.3):
+            given |= {"a": random.choice(("5", "6", "7.5"))}
+        text = joined(given)
+        return text + random.choice(("", "\x02", "", "\x02\x02"))
+
+    def body(self, serial: str) -> str:
+        return serial if self.chance(0.7) else f"{serial}:{self.random.choice((20, 100, 5_000))}"
+
+    def send_args(self, serial: str, topic: str, **changed: Any) -> dict[str, Any]:
+        random = self.random
+        queues = self._queues.setdefault(topic, random.choice((4, 4, 4, 1, 8, 16)))
+        return {
+            "code": random.choice((10, 310, 310)),
+            "body": self.body(serial),
+            "properties": self.properties(serial),
+            "topic": topic,
+            "producer_group": "makers",
+            "default_topic": "TBW102",
+            "default_topic_queue_nums": queues,
+            "queue_id": random.randrange(min(4, queues)),
+            "sys_flag": random.choice((0, 0, 0, 0, 1, 2, 0x101, 0x301, 8)),
+            "born_timestamp": BORN_MS + int(serial),
+            "flag": random.choice((0, 0, 1, -1, 2**31 - 1)),
+            "reconsume_times": 0,
+            "unit_mode": self.chance(0.05),
+            "max_reconsume_times": random.choice((None, 0, 3)),
+            **changed,
+        }
+
+    def send(self, **changed: Any) -> None:
+        serial, topic = self.serial(), self.topic()
+        self._sent.append(serial)
+        self.add("send", **self.send_args(serial, topic, **changed))
+
+    def send_batch(self) -> None:
+        topic = self.topic()
+        serials = [self.serial() for _ in range(self.random.randint(1, 5))]
+        self._sent += serials
+        args = self.send_args(
+            serials[0], topic, properties=joined({"common": "c"}) if self.chance(0.3) else ""
+        )
+        del args["code"], args["body"]
+        args |= {"sys_flag": 0, "batch": True}
+        self.add(
+            "send_batch",
+            messages=[(self.body(serial), self.properties(serial, delay=0)) for serial in serials],
+            **args,
+        )
+
+    def send_oddly(self) -> None:
+        """What may be refused, and leaves nothing if it is."""
+        random, serial = self.random, self.serial()
+        self._sent.append(serial)
+        change = random.choice(ODD_SENDS)
+        self.add("send", **self.send_args(serial, self.topic()) | change)
+
+    def send_to_any_queue(self) -> None:
+        """Of a topic that has only one."""
+        serial = self.serial()
+        self._sent.append(serial)
+        self.add("send", **self.send_args(serial, "T3~", queue_id=-1, default_topic_queue_nums=1))
+
+    def send_retry(self) -> None:
+        """As clients do that could not send back."""
+        serial = self.serial()
+        self._sent.append(serial)
+        self.add(
+            "send",
+            **self.send_args(
+                serial,
+                RETRY_PREFIX + self.group(),
+                queue_id=0,
+                reconsume_times=self.random.choice((0, 1, 2, 3, 15, 16, 17)),
+                max_reconsume_times=self.random.choice((None, 0, 3, 16)),
+            ),
+            version=self.random.choice((409, 120, 121)),
+        )
+
+    def half(self) -> None:
+        serial, topic, group = self.serial(), self.topic(), self.group()
+        self._sent.append(serial)
+        properties = self.properties(serial, delay=0) + "\x02" + joined({"TRAN_MSG": "true", "PGROUP": group})
+        self._halves.append((serial, topic, group))
+        self.add("send", **self.send_args(serial, topic, properties=properties, sys_flag=4))
+
+    def end(self) -> None:
+        if not self._halves:
+            return
+        half = serial, topic, group = self.random.choice(self._halves)
+        odd = self.random.choice(("", "", "", "", "group", "tranStateTableOffset", "commitLogOffset"))
+        how = self.random.choice((8, 8, 8, 12, 0, 4))
+        if not odd and how in (8, 12):
+            self._halves.remove(half)
+            if how == 8:
+                self.add("expect", topic=topic, count=1)
+        wrong = odd if odd.endswith("Offset") else ""
+        self.add("end", serial=serial, how=how, group="G9" if odd == "group" else group, wrong=wrong)
+
+    # ── consuming ──
+
+    def pull(self) -> None:
+        random = self.random
+        at, offset = random.choice(
+            (
+                *(("min", n) for n in (-1, 0, 0, 0, 1, 2)),
+                *(("max", n) for n in (-2, -1, 0, 1, 7)),
+                ("absolute", 0),
+            )
+        )
+        expression = random.choice(
+            ("*", "", "A", "A || B", "Aa", "A||", "||", "  B ", "x||y", "tag with space", "ü")
+        )
+        flags = random.choice((4, 4, 4, 5, 0))
+        fields: dict[str, Any] = {
+            "consumerGroup": self.group(),
+            "maxMsgNums": random.choice((32, 32, 1, 2, 5)),
+        }
+        if flags & 4:
+            fields["subscription"] = expression
+            fields["expressionType"] = random.choice((None, "TAG", "TAG"))
+        else:
+            fields["subVersion"] = random.choice((0, 0, self._version, self._version + 1))
+        if flags & 1:
+            fields["commitOffset"] = 0
+        if flags & 4 and self.chance(0.2):
+            fields |= {"subscription": random.choice(FILTERS), "expressionType": "SQL92"}
+        if self.chance(0.05):
+            fields |= random.choice(
+                (
+                    {"consumerGroup": ""},
+                    {"consumerGroup": "a b"},
+                    {"maxMsgNums": 0},
+                    {"maxMsgNums": -1},
+                    {"subVersion": None},
+                    {"topic": "nowhere~"},
+                    {"topic": "a b"},
+                    {"expressionType": "OTHER", "subscription": "a"},
+                )
+            )
+        topic = fields.pop("topic", None) or self.some_topic()
+        self.add("pull", topic=topic, queue_id=self.queue(), at=at, offset=offset, flags=flags, **fields)
+
+    def filters(self) -> None:
+        """Messages with properties, and pulls that filter by them, or that say what the heartbeat said."""
+        random, topic, group = self.random, self.topic(), self.group()
+        for _ in range(random.randint(1, 4)):
+            serial = self.serial()
+            self._sent.append(serial)
+            properties = self.properties(serial, delay=0.1)
+            self.add("send", **self.send_args(serial, topic, queue_id=0, properties=properties))
+        self.add("collect", topic=topic)
+        for expression in random.sample(FILTERS, 4):
+            self.add(
+                "pull",
+                topic=topic,
+                queue_id=0,
+                at="min",
+                offset=0,
+                flags=4,
+                consumerGroup=group,
+                subscription=expression,
+                expressionType="SQL92",
+            )
+        self._version += 1
+        subscription = {
+            "expression": random.choice(FILTERS),
+            "expressionType": "SQL92",
+            "version": self._version,
+        }
+        groups = {group: {"topics": {topic: subscription}}}
+        self.add("heartbeat", client="one", client_id="id-one", groups=groups, producers=[])
+        for version in (1, self._version + 1):
+            place = {"topic": topic, "queue_id": 0, "at": "min", "offset": 0}
+            self.add("pull", **place, flags=0, consumerGroup=group, subVersion=version)
+
+    def large(self) -> None:
+        """More than upstream gives at once."""
+        for _ in range(2):
+            serial = self.serial()
+            args = self.send_args(serial, "T4~", queue_id=0, body=f"{serial}:200000")
+            self.add("send", **args | {"properties": self.properties(serial, delay=0)})
+        self.add(
+            "pull",
+            topic="T4~",
+            queue_id=0,
+            at="min",
+            offset=0,
+            flags=4,
+            consumerGroup="G0~",
+            subscription="*",
+        )
+
+    def some_topic(self) -> str:
+        return self.random.choice((*TOPICS, *TOPICS, RETRY_PREFIX + self.group()))
+
+    def held(self) -> None:
+        serial, topic = self.serial(), self.topic()
+        self._sent.append(serial)
+        send = self.send_args(serial, topic, properties=self.properties(serial, delay=0))
+        self.add("send", **{**send, "body": "0"})  # or there is no topic yet
+        self.add("collect", topic=topic)  # a delayed message would wake it as well
+        self.add(
+            "held",
+            topic=topic,
+            queue_id=send["queue_id"],
+            send=send,
+            subscription=self.random.choice(("*", "*", "A")),
+        )
+
+    def offsets(self) -> None:
+        random = self.random
+        topic, group, queue = self.some_topic(), self.group(), self.queue()
+        which = random.randrange(6)
+        if which == 0:
+            self.add("committed", group=group, topic=topic, queue_id=queue)
+        elif which == 1:
+            beyond = random.choice((0, 0, 0, -1, -1, -2, 1))
+            self.add("collect", topic=topic)
+            self.add("commit", group=group, topic=topic, queue_id=queue, beyond=beyond)
+            self.add("committed", group=group, topic=topic, queue_id=queue, beyond=beyond)
+        elif which in (2, 3):
+            code = RequestCode.GET_MAX_OFFSET if which == 2 else RequestCode.GET_MIN_OFFSET
+            self.add("offset", code=int(code), topic=topic, queue_id=queue)
+        elif which == 4:
+            self.add("earliest", topic=topic, queue_id=queue)
+        else:
+            self.add("collect", topic=topic)
+            self.add("search", serial=self.sent(), shift_ms=random.choice((0, 0, -100_000, 100_000)))
+
+    # ── membership ──
+
+    def heartbeat(self) -> None:
+        random = self.random
+        self._version += 1
+        client = random.choice(CLIENTS)
+        groups = {}
+        for group in random.sample(GROUPS, random.randint(0, 2)):
+            topics = {
+                topic: {**random.choice(SUBSCRIPTIONS), "version": self._version}
+                for topic in random.sample(TOPICS, random.randint(1, 2))
+            }
+            groups[group] = {"topics": topics}
+        producers = random.sample(["makers~", *GROUPS], random.randint(0, 2))
+        self.add("heartbeat", client=client, client_id=f"id-{client}", groups=groups, producers=producers)
+        self.add("pushes")
+
+    def unregister(self) -> None:
+        client = self.random.choice(CLIENTS)
+        if self.chance(0.3):
+            self.add("leave", client=client)
+        else:
+            ext = {self.random.choice(("consumerGroup", "producerGroup")): self.group()}
+            self.add("unregister", client=client, clientID=f"id-{client}", **ext)
+        self.add("pushes")
+
+    def members(self) -> None:
+        self.add("ask", code=38, ext={"consumerGroup": self.random.choice((*GROUPS, "nobody~"))})
+
+    def lock(self) -> None:
+        random = self.random
+        queues = [(self.topic(), random.randrange(4)) for _ in range(random.randint(0, 3))]
+        self.add(
+            "lock",
+            code=random.choice((41, 41, 42)),
+            client_id=random.choice(("id-one", "id-two")),
+            group=self.group(),
+            queues=queues,
+        )
+
+    def check(self) -> None:
+        expression, kind = self.random.choice(
+            (
+                ("*", "TAG"),
+                ("A || B", "TAG"),
+                ("a > 5", "SQL92"),
+                ("a >", "SQL92"),
+                ("a", "OTHER"),
+                ("", "TAG"),
+            )
+        )
+        self.add(
+            "check",
+            group=self.group(),
+            client_id="id-one",
+            topic="T0~",
+            expression=expression,
+            expressionType=kind,
+        )
+
+    # ── retries, looking up, admin ──
+
+    def back(self) -> None:
+        serial, topic = self.sent(), self.some_topic()
+        self.add("collect", topic=topic)
+        self.add(
+            "back",
+            serial=serial,
+            group=self.random.choice((*GROUPS, *GROUPS, "new~")),
+            level=self.random.choice((0, 0, 1, 2, 3, 4, 9, -1)),
+            most=self.random.choice((None, None, 16, 0, 1)),
+            version=self.random.choice((409, 409, 120)),
+        )
+
+    def look_up(self) -> None:
+        random = self.random
+        topic = self.some_topic()
+        if self.chance(0.5):
+            self.add("collect", topic=topic)
+            self.add("view", serial=self.sent(), shift=0 if self.chance(0.8) else 1 << 40)
+            return
+        is_unique = self.chance(0.5)
+        serial = random.choice(self._sent) if self._sent else "1"
+        key = f"7F0000010001{int(serial):020X}~" if is_unique else random.choice(("k1", "k2", "none", "a#b"))
+        self.add("collect", topic=topic)
+        self.add(
+            "query",
+            topic=topic,
+            key=key,
+            number=random.choice((32, 1, 2, 100)),
+            is_unique=is_unique,
+            before_ms=random.choice((-3_600_000, -3_600_000, 3_600_000)),
+        )
+
+    def route(self) -> None:
+        name = self.random.choice(
+            (*TOPICS, *TOPICS, "nowhere~", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "a b", RETRY_PREFIX + "none~")
+        )
+        self.add("ask", code=105, ext={"topic": name}, client="ns")
+
+    def admin(self) -> None:
+        which = self.random.randrange(13)
+        topic, group = self.some_topic(), self.group()
+        if which == 0:
+            self.add("collect", topic=topic)
+            self.add("ask", code=202, ext={"topic": self.random.choice((topic, topic, "nowhere~"))})
+        elif which == 1:
+            self.add("ask", code=203, ext={"consumerGroup": group})
+        elif which == 2:
+            self.add("ask", code=204, ext={"producerGroup": self.random.choice((group, "makers~"))})
+        elif which == 3:
+            self.add("collect", topic=topic)
+            self.add(
+                "ask",
+                code=208,
+                ext={"consumerGroup": group, **({"topic": topic} if self.chance(0.5) else {})},
+            )
+        elif which == 4:
+            self.add("table", code=21, ext={}, name="topicConfigTable")
+        elif which == 5:
+            self.add("table", code=201, ext={}, name="subscriptionGroupTable")
+        elif which == 6:
+            self.add("table", code=206, ext={}, name="topicList", client="ns")
+        elif which == 7:
+            self.add("ask", code=106, ext={}, client="ns")
+        elif which == 8:
+            self.add(
+                "ask", code=224, ext={"cluster": self.random.choice(("nowhere", "another"))}, client="ns"
+            )
+        elif which == 9:
+            self.add("ask", code=303, ext={"topic": topic, "group": group})
+        elif which == 10:
+            self.add("ask", code=304, ext={}, client="ns")
+        elif which == 11:
+            self.add("ask", code=305, ext={})
+        else:
+            self.add("ask", code=300, ext={"topic": topic})
+
+    def put_topic(self) -> None:
+        random = self.random
+        ext = {
+            "topic": random.choice(
+                (*TOPICS, *TOPICS, "new~", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "t" * 128)
+            ),
+            "defaultTopic": "TBW102",
+            "readQueueNums": random.choice(("1", "4", "8", "8")),
+            "writeQueueNums": random.choice(("1", "4", "8", "8")),
+            "perm": random.choice(("6", "6", "6", "4", "2", "0", "7")),
+            "topicFilterType": random.choice(("SINGLE_TAG", "SINGLE_TAG", "MULTI_TAG")),
+            "topicSysFlag": random.choice(("0", "0", "1")),
+            "order": random.choice(("false", "true")),
+        }
+        self.add("change", code=17, ext=ext)
+        self.add("ask", code=105, ext={"topic": ext["topic"]}, client="ns")
+
+    def put_group(self) -> None:
+        random, group = self.random, self.group()
+        config: dict[str, Any] = {
+            "groupName": group,
+            "consumeEnable": self.chance(0.8),
+            "consumeBroadcastEnable": self.chance(0.8),
+            "retryQueueNums": 1,
+            "retryMaxTimes": random.choice((16, 3, 0)),
+            "notifyConsumerIdsChangedEnable": self.chance(0.8),
+        }
+        for name in random.sample(sorted(config), random.randint(0, 3)):
+            if name != "groupName":
+                del config[name]
+        self.add("change", code=200, ext={}, body=json.dumps(config))
+        self.add("table", code=201, ext={}, name="subscriptionGroupTable")
+
+    def delete_group(self) -> None:
+        ext = {"groupName": self.group()}
+        if self.chance(0.5):
+            ext["removeOffset"] = self.random.choice(("true", "false"))
+        self.add("change", code=207, ext=ext)
+        self.add("table", code=201, ext={}, name="subscriptionGroupTable")
+
+    def key_values(self) -> None:
+        random = self.random
+        place = {"namespace": random.choice(("space~", "other~")), "key": random.choice(("a", "b"))}
+        code = random.choice((100, 100, 101, 101, 102, 219))
+        ext = place | {"value": random.choice(("1", "two", "ü"))} if code == 100 else place
+        self.add("change", code=code, ext=ext, client="ns")
+
+    def reset(self) -> None:
+        random, topic, group = self.random, self.topic(), self.group()
+        self.add("collect", topic=topic)
+        ext = {
+            "topic": topic,
+            "group": group,
+            "timestamp": random.choice(("0", "-1", "4102444800000")),
+            "isForce": random.choice(("true", "false")),
+        }
+        self.add("change", code=222, ext=ext)
+        self.add("pushes")
+
+    def unknown(self) -> None:
+        self.add("ask", code=self.random.choice((0, 9_999, -1, 40, 220)), ext={})
+
+
+_KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
+    (_Maker.send, 30),
+    (_Maker.send_batch, 4),
+    (_Maker.send_oddly, 8),
+    (_Maker.send_to_any_queue, 2),
+    (_Maker.send_retry, 3),
+    (_Maker.half, 3),
+    (_Maker.end, 4),
+    (_Maker.pull, 14),
+    (_Maker.filters, 2),
+    (_Maker.large, 0.5),
+    (_Maker.held, 2),
+    (_Maker.offsets, 12),
+    (_Maker.heartbeat, 5),
+    (_Maker.unregister, 2),
+    (_Maker.members, 2),
+    (_Maker.lock, 4),
+    (_Maker.check, 1),
+    (_Maker.back, 5),
+    (_Maker.look_up, 6),
+    (_Maker.route, 4),
+    (_Maker.admin, 8),
+    (_Maker.put_topic, 1.5),
+    (_Maker.put_group, 1.5),
+    (_Maker.delete_group, 0.7),
+    (_Maker.key_values, 3),
+    (_Maker.reset, 1),
+    (_Maker.unknown, 1),
+)
+
+
+def sequence(seed: int, number: int) -> list[Op]:
+    """The sequence of a number, which ends with a look at everything."""
+    maker = _Maker(seed, number)
+    kinds, weights = zip(*_KINDS, strict=True)
+    for kind in maker.random.choices(kinds, weights, k=maker.random.randint(5, 40)):
+        kind(maker)
+    everything = [
+        *TOPICS,
+        "T3~",
+        *(prefix + group for prefix in (RETRY_PREFIX, DLQ_PREFIX) for group in GROUPS),
+    ]
+    for topic in everything:
+        maker.add("collect", topic=topic)
+    return maker.ops

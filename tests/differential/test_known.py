@@ -1,0 +1,49 @@
+"""The page and the rules are about the same differences, and sequences are what their seed says."""
+
+from collections import Counter
+
+from tests.differential.difference import differences
+from tests.differential.known import RULES, Known, ids_on_page, rule_of
+from tests.differential.operations import Op
+from tests.differential.sequences import sequence
+
+
+def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
+    assert Counter(ids_on_page()) == Counter(rule.id for rule in RULES)
+
+
+def test_a_seed_decides_a_sequence() -> None:
+    assert sequence(7, 3) == sequence(7, 3)
+    assert sequence(7, 3) != sequence(7, 4)
+    assert sequence(7, 3) != sequence(8, 3)
+
+
+def test_answers_part_at_the_innermost_places() -> None:
+    op = Op("pull", {})
+    theirs = {"code": 0, "records": [{"queueId": 1, "body": "a"}, {"queueId": 1, "body": "b"}]}
+    ours = {"code": 0, "records": [{"queueId": 1, "body": "a"}, {"queueId": 2, "body": "b"}]}
+    [found] = differences(op, theirs, ours)
+    assert (found.path, found.theirs, found.ours) == (("records", "1", "queueId"), 1, 2)
+    assert found.kind == ("pull", "records", "#", "queueId")
+    [found] = differences(op, theirs, {**ours, "records": []})
+    assert found.path == ("records",)
+
+
+def test_what_no_rule_explains_ends_a_sequence_only_where_something_changes() -> None:
+    known = Known()
+    for name, ends in (("send", True), ("pull", False)):
+        [found] = differences(Op(name, {}), {"code": 0}, {"code": 1})
+        assert rule_of(found) is None
+        assert not known.explains(found)
+        assert known.ends(found) is ends
+
+
+def test_a_rule_explains_what_it_is_about_and_nothing_else() -> None:
+    known = Known()
+    sent = {"code": 0, "ext": {"queueId": "0", "transactionId": None}}
+    [meant] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "0", "transactionId": "A"}})
+    [other] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "1", "transactionId": None}})
+    assert known.explains(meant)
+    assert not known.ends(meant)
+    assert not known.explains(other)
+    assert known.needed == {"newer-fields": 1}

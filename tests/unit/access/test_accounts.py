@@ -1,0 +1,104 @@
+"""What an account may do."""
+
+import pytest
+
+from emulator.access.accounts import Account, Accounts, Permission, group_need, topic_need
+from emulator.access.addresses import parse_addresses
+from emulator.errors import AccessError, UnknownAccessKeyError
+
+PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
+
+
+def account(**more: object) -> Account:
+    return Account(access_key="shopkeeper", secret="very secret", **more)  # type: ignore[arg-type]  # noqa: S106
+
+
+@pytest.mark.parametrize(
+    ("owned", "wanted", "is_allowed"),
+    [
+        (DENY, PUB, False),
+        (DENY, SUB, False),
+        (PUB, PUB, True),
+        (PUB, SUB, False),
+        (SUB, SUB, True),
+        (SUB, PUB, False),
+        (PUB | SUB, PUB, True),
+        (PUB | SUB, SUB, True),
+    ],
+)
+def test_a_permission_is_listed_or_the_default(
+    owned: Permission, wanted: Permission, is_allowed: bool
+) -> None:
+    others = {"another": ~owned}
+    for one in (
+        account(topics={"orders": owned} | others, default_topic=~owned),
+        account(default_topic=owned),
+    ):
+        if is_allowed:
+            one.check([topic_need("orders", wanted)])
+        else:
+            with pytest.raises(AccessError, match=r"^No default permission for topic:orders$"):
+                one.check([topic_need("orders", wanted)])
+
+
+def test_a_group_is_asked_for_by_its_own_permissions_and_a_retry_topic_is_its_group() -> None:
+    one = account(default_topic=PUB | SUB, groups={"GID_billing": SUB, "GID_closed": PUB})
+    one.check(
+        [group_need("GID_billing"), topic_need("%RETRY%GID_billing", PUB), topic_need("GID_closed", SUB)]
+    )
+    for need in (
+        group_need("GID_closed"),
+        topic_need("%RETRY%GID_closed", SUB),
+        topic_need("%RETRY%GID_closed", PUB),
+    ):
+        with pytest.raises(AccessError, match=r"^No default permission for group:GID_closed$"):
+            one.check([need])
+
+
+def test_a_dead_letter_topic_is_a_topic() -> None:
+    with pytest.raises(AccessError, match="topic:%DLQ%GID_billing"):
+        account(default_group=SUB).check([topic_need("%DLQ%GID_billing", SUB)])
+
+
+def test_every_permission_that_a_request_takes_has_to_be_there() -> None:
+    with pytest.raises(AccessError, match="group:GID_billing"):
+        account(default_topic=SUB).check([topic_need("orders", SUB), group_need("GID_billing")])
+
+
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_cn"])
+def test_everybody_may_report_a_trace_but_not_read_it(topic: str) -> None:
+    account().check([topic_need(topic, PUB)])
+    with pytest.raises(AccessError):
+        account().check([topic_need(topic, SUB)])
+
+
+def test_an_administrator_may_do_everything_unless_permissions_are_listed() -> None:
+    needs = [topic_need("orders", PUB), group_need("GID_billing")]
+    account(is_admin=True).check(needs)
+    for listed in ({"topics": {"orders": DENY}}, {"groups": {"another": SUB}}):
+        with pytest.raises(AccessError):
+            account(is_admin=True, **listed).check(needs)
+
+
+def test_who_is_no_administrator() -> None:
+    account(is_admin=True).check_admin("request code=17")
+    with pytest.raises(AccessError) as refused:
+        account().check_admin("request code=17")
+    assert str(refused.value) == "Need admin permission for request code=17, but accessKey=shopkeeper is not"
+
+
+def test_who_is_known_and_who_is_trusted() -> None:
+    accounts = Accounts([account()], [parse_addresses("10.0.0.*"), parse_addresses("::1")])
+    assert accounts.find("shopkeeper") == account()
+    with pytest.raises(UnknownAccessKeyError, match=r"^No accessKey is configured$"):
+        accounts.find(None)
+    with pytest.raises(UnknownAccessKeyError, match=r"^No acl config for k{80}$"):
+        accounts.find("k" * 1_000_000)
+    assert accounts.trusts("10.0.0.9")
+    assert accounts.trusts("::1")
+    assert not accounts.trusts("10.0.1.9")
+
+
+def test_a_secret_is_not_shown() -> None:
+    assert "very secret" not in repr(account())
+    assert "very secret" not in repr(Accounts([account()]).by_key)

@@ -1,0 +1,81 @@
+"""Texts by which popped messages are named, read back as clients read them (ExtraInfoUtil of 5.3.3)."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from emulator.errors import InvalidArgumentError
+from emulator.remoting.pop_handle import (
+    IN_ORDER,
+    ExtraInfo,
+    Place,
+    message_offsets,
+    order_counts,
+    parse,
+    place_of,
+    start_offsets,
+)
+
+LONGS = st.integers(0, (1 << 63) - 1)
+PLACES = st.builds(Place, st.sampled_from(["0", "1", "2"]), st.integers(0, 1_023))
+OFFSETS = st.dictionaries(
+    PLACES, st.lists(LONGS, min_size=1, max_size=32, unique=True).map(sorted), max_size=8
+)
+INFOS = st.builds(ExtraInfo, LONGS, LONGS, LONGS, st.sampled_from([0, IN_ORDER]), PLACES, LONGS)
+
+
+def parsed(text: str) -> dict[str, str]:
+    """As parseMsgOffsetInfo and its kin: what is of no use to them is an error there."""
+    found: dict[str, str] = {}
+    for one in text.split(";") if text else ():
+        kind, queue, value = one.split(" ")
+        assert f"{kind}@{queue}" not in found
+        found[f"{kind}@{queue}"] = value
+    return found
+
+
+@given(INFOS)
+def test_a_handle_is_read_as_it_was_written(info: ExtraInfo) -> None:
+    assert parse(info.text()) == info
+    assert len(info.text().split(" ")) == 8
+
+
+@given(OFFSETS)
+def test_places_of_messages_are_read_as_they_were_written(offsets: dict[Place, list[int]]) -> None:
+    keys = {place: f"{place.kind}@{place.queue_id}" for place in offsets}
+    starts, messages = parsed(start_offsets(offsets)), parsed(message_offsets(offsets))
+    assert starts == {keys[place]: str(some[0]) for place, some in offsets.items()}
+    assert {key: [int(one) for one in text.split(",")] for key, text in messages.items()} == {
+        keys[place]: some for place, some in offsets.items()
+    }
+
+
+@given(st.dictionaries(PLACES, st.dictionaries(LONGS, st.integers(0, 20), min_size=1), max_size=8))
+def test_counts_are_read_as_they_were_written(counts: dict[Place, dict[int, int]]) -> None:
+    rows = [(place, offset, count) for place, some in counts.items() for offset, count in some.items()]
+    found = parsed(order_counts(rows))
+    for (kind, queue_id), offset, count in rows:
+        of_queue = found[f"{kind}@{queue_id}"]
+        assert int(found.get(f"{kind}@qo{queue_id}%{offset}", of_queue)) == count
+        assert int(of_queue) == min(counts[Place(kind, queue_id)].values())
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "",
+        "1",
+        "1 2 3 0 0 broker-a 0",
+        "1 2 3 0 0 broker-a 0 x",
+        "1 2 3 0 0 broker-a 0 4 5",
+        "a b c d e f g h",
+    ],
+)
+def test_what_is_no_handle_is_refused(text: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="extraInfo is"):
+        parse(text)
+
+
+def test_queues_of_retries_are_told_apart() -> None:
+    assert place_of("orders", 3) == ("0", 3)
+    assert place_of("%RETRY%billing", 0) == ("1", 0)

@@ -1,0 +1,77 @@
+"""Signatures, by what unmodified clients sent."""
+
+from dataclasses import replace
+
+import pytest
+
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.command import Command
+from emulator.remoting.frame import FrameReader
+from emulator.remoting.signature import is_signed, sign
+from tests.clients.access import SECRET
+from tests.unit.remoting.recorded import FILES, frames, signed_frames
+
+UNASKED = RequestCode.GET_ROUTEINFO_BY_TOPIC
+"""Takes no key, and ons-client signs it in a way of its own."""
+
+
+def commands(whole: list[bytes]) -> list[Command]:
+    return [command for frame in whole for command in FrameReader().feed(frame)]
+
+
+def test_the_vector_of_the_sheet() -> None:
+    ext = {
+        "a": "GID_a",
+        "b": "T1",
+        "c": "TBW102",
+        "d": "4",
+        "k": "false",
+        "AccessKey": "ak",
+        "OnsChannel": "ALIYUN",
+    }
+    signed = Command(code=310, ext=ext | {"Signature": "DgxICs53obDlzqb9TocnAHWGwLc="}, body=b"hello")
+    assert is_signed(signed, "sk")
+    assert not is_signed(signed, "sk2")
+
+
+@pytest.mark.parametrize("name", ["SecurityToken", "_UNIQUE_KEY_QUERY"])
+def test_what_clients_sign_or_not(name: str) -> None:
+    """Go leaves the token out, and 5.3's Java client signs the mark of a look-up, which 4.9's does not."""
+    ext = {"AccessKey": "ak", "topic": "orders", name: "true"}
+    for text in ("akorders", {"SecurityToken": "aktrueorders", "_UNIQUE_KEY_QUERY": "aktrueorders"}[name]):
+        signature = sign("sk", text.encode()).decode()
+        assert is_signed(Command(code=12, ext=ext | {"Signature": signature}), "sk")
+        assert not is_signed(Command(code=12, ext=ext | {"Signature": signature}, body=b"x"), "sk")
+
+
+def test_both_of_them() -> None:
+    ext = {"AccessKey": "ak", "topic": "orders", "SecurityToken": "t", "_UNIQUE_KEY_QUERY": "true"}
+    for text in ("akttrueorders", "aktrueorders", "aktorders", "akorders"):
+        assert is_signed(Command(code=12, ext=ext | {"Signature": sign("sk", text.encode()).decode()}), "sk")
+
+
+@pytest.mark.parametrize("signature", [None, "", "\ud800", "é", "DgxICs53obDlzqb9TocnAHWGwLc"])
+def test_what_is_no_signature(signature: str | None) -> None:
+    ext = {"AccessKey": "ak", "topic": "\ud800"}
+    command = Command(code=12, ext=ext if signature is None else ext | {"Signature": signature})
+    assert not is_signed(command, "sk")
+
+
+@pytest.mark.parametrize("client", FILES)
+def test_what_clients_signed(client: str) -> None:
+    signed = [command for command in commands(signed_frames(client)) if command.code != UNASKED]
+    assert {command.code for command in signed} >= {RequestCode.HEART_BEAT, RequestCode.PULL_MESSAGE}
+    for command in signed:
+        assert is_signed(command, SECRET), command
+        assert not is_signed(command, "another secret")
+        assert not is_signed(replace(command, body=command.body + b"x"), SECRET)
+        for name in command.ext.keys() - {"Signature", "SecurityToken"}:  # Go does not sign its token
+            assert not is_signed(replace(command, ext={**command.ext, name: command.ext[name] + "x"}), SECRET)
+
+
+@pytest.mark.parametrize(("client", "secret"), [("node", "any"), ("ons-java", "any secret")])
+def test_more_of_what_clients_of_aliyun_signed(client: str, secret: str) -> None:
+    signed = [one for one in commands(frames(client)) if "AccessKey" in one.ext and one.code != UNASKED]
+    assert RequestCode.CONSUMER_SEND_MSG_BACK in {command.code for command in signed}
+    for command in signed:
+        assert is_signed(command, secret), command

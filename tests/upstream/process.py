@@ -1,0 +1,166 @@
+"""A real RocketMQ: name server and broker, each a process with a small heap, on free ports."""
+
+import asyncio
+import socket
+from asyncio.subprocess import DEVNULL, STDOUT, Process
+from collections.abc import AsyncIterator, Mapping, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
+from pathlib import Path
+from typing import NamedTuple
+
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.identity import BROKER, CLUSTER
+from tests.remoting import connected
+from tests.upstream.jars import class_path
+
+START_S = 90.0
+"""Real seconds after which a RocketMQ that is not ready fails what is run."""
+
+HOST = "127.0.0.1"
+HEAPS = {"namesrv": ("-Xms16m", "-Xmx64m"), "broker": ("-Xms128m", "-Xmx256m")}
+"""The smallest with which both start and take messages of 4 MiB."""
+
+_JAVA = (
+    "-XX:+UseSerialGC",
+    "--add-opens=java.base/java.nio=ALL-UNNAMED",  # it unmaps its files by reflection
+    "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+)
+_CLASSES = {
+    "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
+    "broker": "org.apache.rocketmq.broker.BrokerStartup",
+}
+_LOGBACK = """<configuration>
+  <appender name="file" class="ch.qos.logback.core.FileAppender">
+    <file>{log}</file>
+    <encoder><pattern>%d %p %t %c - %m%n</pattern></encoder>
+  </appender>
+  <root level="WARN"><appender-ref ref="file"/></root>
+</configuration>
+"""
+_POLL_S = 0.02
+
+SMALL: Mapping[str, str] = {
+    "mappedFileSizeCommitLog": str(64 << 20),
+    "mappedFileSizeConsumeQueue": str(20 * 10_000),
+    "maxHashSlotNum": "10000",
+    "maxIndexNum": "40000",
+}
+"""Settings under which files take little room."""
+
+
+class Upstream(NamedTuple):
+    """A running RocketMQ."""
+
+    namesrv_port: int
+    broker_port: int
+    pids: tuple[int, int]
+
+
+class UpstreamError(Exception):
+    """It did not start."""
+
+
+@asynccontextmanager
+async def running_upstream(home: Path, **settings: str) -> AsyncIterator[Upstream]:
+    """A RocketMQ that keeps everything in ``home``, with settings of its broker. It is killed at the end.
+
+    Raises JarsMissingError and UpstreamError.
+    """
+    jars = await asyncio.to_thread(class_path)
+    namesrv_port, broker_port = _free_ports()
+    (home / "conf").mkdir(parents=True)
+    store = home / "store"
+    broker = {
+        "brokerName": BROKER,
+        "brokerClusterName": CLUSTER,
+        "brokerIP1": HOST,
+        "brokerIP2": HOST,
+        "listenPort": str(broker_port),
+        "namesrvAddr": f"{HOST}:{namesrv_port}",
+        "storePathRootDir": str(store),
+        "storePathCommitLog": str(store / "commitlog"),
+        **settings,
+    }
+    namesrv = {"listenPort": str(namesrv_port), "kvConfigPath": str(home / "kv.json")}
+    async with AsyncExitStack() as stack:
+        started = [
+            await stack.enter_async_context(_java(name, jars, home, given))
+            for name, given in (("namesrv", namesrv), ("broker", broker))
+        ]
+        try:
+            await ready(namesrv_port, broker_port, started)
+        except (TimeoutError, UpstreamError) as error:
+            error.add_note(_said(home))
+            raise
+        yield Upstream(namesrv_port, broker_port, (started[0].pid, started[1].pid))
+
+
+@asynccontextmanager
+async def _java(name: str, jars: str, home: Path, settings: Mapping[str, str]) -> AsyncIterator[Process]:
+    """The name server or the broker, which may not be ready yet."""
+    (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK.format(log=home / f"{name}.log"))
+    properties = home / f"{name}.properties"
+    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    with (home / f"{name}.out").open("wb") as out:
+        process = await asyncio.create_subprocess_exec(
+            *("java", *HEAPS[name], *_JAVA, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
+            *("-cp", jars, _CLASSES[name], "-c", str(properties)),
+            cwd=home,
+            stdin=DEVNULL,
+            stdout=out,
+            stderr=STDOUT,
+        )
+    try:
+        yield process
+    finally:
+        with suppress(ProcessLookupError):
+            process.kill()  # nothing that it has is needed any more
+        await process.wait()
+
+
+async def ready(namesrv_port: int, broker_port: int, processes: Sequence[Process] = ()) -> None:
+    """Wait until the name server knows where topics can be made, and the broker answers.
+
+    Raises UpstreamError if one of the processes exits before.
+    """
+    async with asyncio.timeout(START_S):
+        while not await _knows_broker(namesrv_port, broker_port):
+            if any(process.returncode is not None for process in processes):
+                raise UpstreamError("RocketMQ exited before it was ready")
+            await asyncio.sleep(_POLL_S)
+
+
+def _said(home: Path) -> str:
+    """What the processes have printed."""
+    return "\n".join(path.read_text() for path in sorted(home.glob("*.out")))
+
+
+async def _knows_broker(namesrv_port: int, broker_port: int) -> bool:
+    try:
+        async with connected(HOST, namesrv_port) as client:
+            route = await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
+        if route.code:
+            return False
+        async with connected(HOST, broker_port) as client:
+            return not (await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).code
+    except OSError:
+        return False
+
+
+def _free_ports() -> tuple[int, int]:
+    """Of the name server, and of a broker, which takes the port two below and the next as well."""
+    while True:
+        with closing(socket.socket()) as namesrv, closing(socket.socket()) as broker:
+            for one in (namesrv, broker):
+                one.bind((HOST, 0))
+            namesrv_port, broker_port = (one.getsockname()[1] for one in (namesrv, broker))
+            near = {broker_port - 2, broker_port + 1}
+            if broker_port < 65_000 and namesrv_port not in near and all(map(_is_free, near)):
+                return namesrv_port, broker_port
+
+
+def _is_free(port: int) -> bool:
+    with closing(socket.socket()) as one, suppress(OSError):
+        one.bind((HOST, port))
+        return True
+    return False
