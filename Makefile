@@ -32,7 +32,7 @@ report: setup-report  ## how late were the broker's deliveries? Opens the page (
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)
 
 test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
-	@$(BIN)/python -m pytest $(ARGS)
+	@$(BIN)/python -m pytest -n 2 $(ARGS)
 
 interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
 	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)

@@ -27,6 +27,7 @@ from emulator.broker.name_server import NameServer
 from emulator.broker.offsets import Offsets
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
+from emulator.broker.popped_halves import PoppedHalves
 from emulator.broker.pops import Pops
 from emulator.broker.progress import Progress
 from emulator.broker.pull import Pull
@@ -226,7 +227,8 @@ async def _build(
         settings.transaction_timeout_us,
     )
     await transactions.load()
-    timer.add(transactions)
+    popped_halves = PoppedHalves(writer, clock, topics, groups, receipts, transactions)
+    timer.add(popped_halves)
     clients = Clients(groups.tells_changes)
     check_backs = CheckBacks(
         writer,
@@ -279,6 +281,7 @@ async def _build(
         polls=polls,
         receipts=receipts,
         transactions=transactions,
+        popped_halves=popped_halves,
         check_backs=check_backs,
         pull=pull,
         pops=Pops(database, writer, topics, groups, polls, clients, receipts),

@@ -225,9 +225,10 @@ class Made(NamedTuple):
 def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Made:
     """Run the job, with a progress bar, and write the report."""
     from spark.job import run  # noqa: PLC0415
-    from spark.report import write  # noqa: PLC0415
+    from spark.report import check_out, write  # noqa: PLC0415
     from spark.session import session  # noqa: PLC0415
 
+    check_out(job.out)
     with _progress() as tell:
         tell("starting Spark", 0, None)
         with session(master=master, chatter=chatter) as spark:

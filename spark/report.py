@@ -25,6 +25,12 @@ def json(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report), indent=1)
 
 
+def check_out(out: str) -> None:
+    """Raise WriteError if a report can surely not be written there, before anybody waits for it."""
+    if "://" not in out and Path(out).exists() and not Path(out).is_dir():
+        raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
+
+
 def write(spark: SparkSession, report: Report, out: str) -> str:
     """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError."""
     forms = {

@@ -2,10 +2,13 @@
 
 import os
 from collections.abc import Generator, Iterator
+from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.remote import Producer
+from xdist.scheduler import LoadScopeScheduling
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -13,6 +16,8 @@ if TYPE_CHECKING:
 # A slow machine is no defect.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
 
 
 @pytest.fixture(scope="session")
@@ -22,6 +27,19 @@ def spark() -> "Iterator[SparkSession]":
 
     with session(master="local[2]") as made:
         yield made
+
+
+class _Together(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
+    """What runs in one process, one after the other: tests of a file, all of Spark's, all of the clients'."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = PurePath(nodeid.split("::", maxsplit=1)[0])
+        return next((name for name in path.parts if name in ("spark", "clients")), str(path))
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Together:
+    """Of ``pytest -n``."""
+    return _Together(config, log)
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:

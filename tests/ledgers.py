@@ -22,7 +22,7 @@ from emulator.clock import US_PER_S
 from emulator.message import SCHEDULE_TOPIC
 from emulator.schedule.levels import LevelTable
 from emulator.store.database import FILE_NAME
-from emulator.store.tables import HEAD_REVISION, metadata
+from emulator.store.tables import make_schema
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 START_US: Final = 1_793_491_200 * US_PER_S
@@ -100,13 +100,12 @@ def write_store(path: Path, rows: int, **shape: Any) -> Shape:
     made = Shape(rows, **shape)
     path.mkdir(parents=True, exist_ok=True)
     engine = create_engine(f"sqlite:///{path / FILE_NAME}")
-    metadata.create_all(engine)
+    with engine.connect() as schema:
+        make_schema(schema)
     engine.dispose()
     connection = sqlite3.connect(path / FILE_NAME)
     connection.execute("PRAGMA journal_mode=WAL")
     connection.execute("PRAGMA synchronous=OFF")
-    connection.execute("CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)")
-    connection.execute("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
     run_columns = (
         "started_wall_us",
         "started_us",

@@ -8,9 +8,13 @@ from asyncio.subprocess import DEVNULL, PIPE, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
+from tests.fork_server import Forked, fork
+
 START_S = 30.0
 STOP_S = 30.0
 """Real seconds after which a process that neither starts nor stops fails the test."""
+
+SERVE = ("serve", "--port", "0", "--data", ":memory:")
 
 _URL = re.compile(r"http://\S+:\d+")
 _REMOTING = re.compile(r"name server at (\S+):(\d+), broker port (\d+)")
@@ -28,7 +32,7 @@ class StartError(Exception):
 class BrokerProcess:
     """A running broker. Made by :func:`broker_process`."""
 
-    def __init__(self, process: Process) -> None:
+    def __init__(self, process: Process | Forked) -> None:
         self.start_line = ""
         self._process = process
         self._stderr: list[bytes] = []
@@ -108,16 +112,28 @@ async def broker_process(
     ``env`` is added to an environment without any setting of the emulator. ``wrapper`` is a command that
     becomes the command given after it. Raises StartError.
     """
-    process = BrokerProcess(
-        await asyncio.create_subprocess_exec(
-            *wrapper,
-            *(sys.executable, "-m", "emulator", "serve", "--port", "0", "--data", ":memory:", *args),
-            env=clean_environment() | dict(env or {}),
-            stdin=DEVNULL,
-            stdout=PIPE,
-            stderr=PIPE,
-        )
+    started = await asyncio.create_subprocess_exec(
+        *wrapper,
+        *(sys.executable, "-m", "emulator", *SERVE, *args),
+        env=clean_environment() | dict(env or {}),
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=PIPE,
     )
+    async with _running(started) as process:
+        yield process
+
+
+@asynccontextmanager
+async def forked_broker(*args: str, env: Mapping[str, str] | None = None) -> AsyncIterator[BrokerProcess]:
+    """As :func:`broker_process`, in a tenth of the time, by a process that has imported everything."""
+    async with _running(await fork([*SERVE, *args], clean_environment() | dict(env or {}))) as process:
+        yield process
+
+
+@asynccontextmanager
+async def _running(started: Process | Forked) -> AsyncIterator[BrokerProcess]:
+    process = BrokerProcess(started)
     try:
         await process.ready()
         yield process

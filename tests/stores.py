@@ -9,7 +9,7 @@ from sqlalchemy import create_engine
 
 from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC
 from emulator.store.database import FILE_NAME
-from emulator.store.tables import HEAD_REVISION, metadata
+from emulator.store.tables import make_schema
 from tests.brokers import S, acknowledge, give_back, receive, running_broker, send
 from tests.timed import send_in
 
@@ -72,10 +72,9 @@ class MadeStore:
         data.mkdir(parents=True, exist_ok=True)
         self.run("PRAGMA journal_mode=WAL")
         engine = create_engine(f"sqlite:///{self.database}")
-        metadata.create_all(engine)
+        with engine.connect() as connection:
+            make_schema(connection)
         engine.dispose()
-        self.run("CREATE TABLE alembic_version (version_num TEXT)")
-        self.run("INSERT INTO alembic_version VALUES (?)", HEAD_REVISION)
         for key in range(1, 19):
             self.put("queues", key=key, topic=SCHEDULE_TOPIC, queue_id=key - 1, min_offset=0, next_offset=0)
         self.put("queues", key=TIMED, topic=TIMER_TOPIC, queue_id=0, min_offset=0, next_offset=0)

@@ -60,7 +60,7 @@ async def consume_half_messages(call: Call) -> Answer:
     Whichever group asks is taken for their producer's.
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
-    taken = await call.broker.transactions.pop(
+    taken = await call.broker.popped_halves.pop(
         call.topic, max_messages=max_messages, wait_s=wait_s, tag_filter=tag_filter
     )
     return _messages(call, taken)
@@ -90,12 +90,12 @@ async def acknowledge(call: Call) -> Answer:
 
 async def commit(call: Call) -> Answer:
     """Make half messages whole. A handle is enough; the group may be missing (H-7)."""
-    return await _settle(call, lambda handles: call.broker.transactions.commit(call.topic, handles))
+    return await _settle(call, lambda handles: call.broker.popped_halves.commit(call.topic, handles))
 
 
 async def rollback(call: Call) -> Answer:
     """Take half messages back. As ``commit``."""
-    return await _settle(call, lambda handles: call.broker.transactions.rollback(call.topic, handles))
+    return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
 
 
 async def _settle(call: Call, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> Answer:

@@ -31,7 +31,7 @@ async def publish(call: Call) -> Answer:
     if immunity_us is None:
         stored = (await call.broker.send(message)).stored
     else:
-        stored, handle, _ = await call.broker.transactions.prepare(message, immunity_us)
+        stored, handle, _ = await call.broker.popped_halves.prepare(message, immunity_us)
     fields = [
         ("MessageId", stored.unique_key),
         ("MessageBodyMD5", md5_of(message.body)),

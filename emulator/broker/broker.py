@@ -15,6 +15,7 @@ from emulator.broker.name_server import NameServer
 from emulator.broker.offsets import Offsets
 from emulator.broker.pending import PendingMessages
 from emulator.broker.polls import Polls
+from emulator.broker.popped_halves import PoppedHalves
 from emulator.broker.pops import Pops
 from emulator.broker.progress import Progress
 from emulator.broker.pull import Pull
@@ -80,6 +81,7 @@ class Broker:
         polls: Polls,
         receipts: Receipts,
         transactions: Transactions,
+        popped_halves: PoppedHalves,
         check_backs: CheckBacks,
         pull: Pull,
         pops: Pops,
@@ -107,6 +109,7 @@ class Broker:
         self.polls = polls
         self.receipts = receipts
         self.transactions = transactions
+        self.popped_halves = popped_halves
         self.check_backs = check_backs
         self.pull = pull
         self.pops = pops

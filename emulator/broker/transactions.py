@@ -3,8 +3,8 @@
 A half message is an ordinary message of a system topic, where a group of the broker's own takes it in the
 transaction that stores it. There are two kinds, by who prepared it; each is decided in its own way only::
 
-    Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle;
-                                            after 24 h without a decision it is rolled back
+    Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle
+                                            (``popped_halves``)
     any other door, with a producer group,  the broker asks a producer of the group when its time is up
     in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); it is decided by its offsets, or its id
 
@@ -18,24 +18,18 @@ next check-back, or the end of the 24 h, settles it as committed.
 """
 
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import islice, takewhile
 from typing import Final, NamedTuple
 
-from emulator.broker.choice import Wish
-from emulator.broker.filters import EVERYTHING, Filter
 from emulator.broker.groups import MAX_RETRIES, Group, Groups, Take
-from emulator.broker.handles import check_handle, find_take, handle_of
 from emulator.broker.intake import Intake, Judged
-from emulator.broker.receipts import EXPIRY_BATCH, Receipts, Settled, Taken
+from emulator.broker.receipts import Receipts
 from emulator.broker.topics import Topics
 from emulator.clock import US_PER_MS, US_PER_S, Clock
 from emulator.errors import (
     IllegalMessageError,
     MessageNotFoundError,
-    ReceiptError,
-    ReceiptSpentError,
     UndecidableError,
 )
 from emulator.failpoint import pass_point
@@ -59,20 +53,14 @@ from emulator.message import (
     decode_properties,
     draft_of,
     encode_properties,
-    half_topic,
 )
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.scheme import TimedScheme
-from emulator.schedule.timer import Fired
 from emulator.store.database import Database
 from emulator.store.messages import messages_at
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
-CHECK_INTERVAL_US = 10 * US_PER_S
-"""For how long a half message that was popped is not popped again."""
-LIFETIME_US = 24 * 3600 * US_PER_S
-"""After so long without a decision a half message of Aliyun's door is rolled back."""
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 
 _NOT_FOUND: Final = "Find prepared transaction message failed"
@@ -83,14 +71,6 @@ WHERE group_name IN (?, ?) AND settled_us IS NULL AND instr(properties, ?)"""
 _OPEN = """
 SELECT commit_offset FROM takes JOIN messages USING (commit_offset)
 WHERE group_name IN (?, ?) AND settled_us IS NULL AND unique_key = ? ORDER BY commit_offset"""
-
-
-class Prepared(NamedTuple):
-    """A stored half message, and the handle that decides about it until ``visible_us``."""
-
-    stored: StoredMessage
-    handle: str
-    visible_us: int
 
 
 class Half(NamedTuple):
@@ -104,7 +84,7 @@ class Half(NamedTuple):
 
 
 class Transactions:
-    """Stores half messages and what is decided about them. A due source: some are never decided."""
+    """Stores half messages and what is decided about them."""
 
     def __init__(
         self,
@@ -152,42 +132,35 @@ class Transactions:
 
     # Prepare
 
-    async def prepare(self, message: Message, immunity_us: int) -> Prepared:
-        """Store a half message, which can be popped from ``immunity_us`` on.
-
-        Durable when this returns. Raises as :meth:`Intake.judge`; then nothing was stored.
-        """
-        judged = await self._judge(message)
-        stored, take = await self._prepare(
-            judged, half_topic(judged.queue.topic), HALF_GROUP, immunity_us, {}
-        )
-        return Prepared(stored, handle_of(take.place.group, take), take.visible_us)
-
     async def prepare_checked(self, message: Message, producer_group: str) -> Half:
-        """Store a half message about which producers of the group are asked. As ``prepare``.
+        """Store a half message about which producers of the group are asked; durable when this returns.
+
+        Raises as :meth:`Intake.judge`; then nothing was stored.
 
         They are first asked after the setting ``transaction_timeout``, or after as many seconds as the
         message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Its properties get what upstream's have (sheet 9).
         """
         immunity_us = self._immunity_us(message)
         message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
-        judged = await self._judge(message)
+        judged = await self.judge(message)
         where = {REAL_TOPIC: judged.queue.topic, REAL_QID: str(judged.queue.queue_id)}
         marks = {} if judged.level else where  # with a level they are there
-        stored, take = await self._prepare(judged, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks)
+        stored, take = await self.prepare(judged, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks)
         return self._half(take, stored)
 
-    async def _judge(self, message: Message) -> Judged:
+    async def judge(self, message: Message) -> Judged:
+        """Decide where and when a half message goes, once it is committed. Raises as :meth:`Intake.judge`."""
         if HALF_DUE_US in message.properties:
             raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
         message.sys_flag &= ~TRANSACTION_FLAGS
         return await self._intake.judge(message)
 
-    async def _prepare(
+    async def prepare(
         self, judged: Judged, topic_name: str, group_name: str, immunity_us: int, marks: dict[str, str]
     ) -> tuple[StoredMessage, Take]:
+        """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
-        group = await self._group(group_name)
+        group = await self.group(group_name)
         if judged.due_us is not None:
             marks = {**marks, HALF_DUE_US: str(judged.due_us)}
         draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
@@ -211,7 +184,8 @@ class Transactions:
             )
         return self._timeout_us if text == "-1" else int(text) * US_PER_S
 
-    async def _group(self, name: str) -> Group:
+    async def group(self, name: str) -> Group:
+        """The group of the broker's own that takes half messages."""
         return self._groups.find(name) or await self._groups.put(name, MAX_RETRIES, 1, replace=False)
 
     # Decide by offsets, or by id
@@ -264,7 +238,7 @@ class Transactions:
         if not commit:
             await self._writer.commit(roll_back)
             self.rolled_back += 1
-        elif not await self._commit([take]):
+        elif not await self.commit([take]):
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
 
@@ -347,8 +321,8 @@ class Transactions:
         self._kept.difference_update(take.commit_offset for take in takes)
         self.committed += len(takes)
 
-    async def _commit(self, takes: Sequence[Take]) -> list[Take]:
-        """Make the messages visible, each with its delay. Left out is what is gone."""
+    async def commit(self, takes: Sequence[Take]) -> list[Take]:
+        """Make the messages visible, each with its delay, and answer which; the others are gone."""
         for take in takes:
             take.is_settling = True  # decided: its time does not run out any more
             take.place.group.withhold(take)
@@ -390,117 +364,3 @@ class Transactions:
         )
         level = self._levels.table.level_of(decode_properties(stored.properties))
         return Judged(half.queue, level, half.due_us, draft_of(stored))
-
-    # Aliyun's: popped, decided by handle
-
-    async def pop(
-        self,
-        topic_name: str,
-        *,
-        max_messages: int,
-        invisible_us: int = CHECK_INTERVAL_US,
-        wait_s: float = 0.0,
-        tag_filter: Filter = EVERYTHING,
-    ) -> list[Taken]:
-        """Half messages of the topic that wait for a decision, oldest first; waits as ``receive``.
-
-        Raises as :meth:`Topics.for_send`.
-        """
-        topic = await self._topics.for_send(topic_name)
-        half = await self._topics.ensure(half_topic(topic.name), 1)
-        wish = Wish(await self._group(HALF_GROUP), half, max_messages, tag_filter)
-        return await self._receipts.take(wish, invisible_us, wait_s)
-
-    async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
-        """Make the messages visible, each with its delay; a delay level counts from now.
-
-        Handles that are not valid for the topic fail; the others are committed.
-        """
-        group = await self._group(HALF_GROUP)
-        settled = Settled([], [])
-        takes: dict[str, Take] = {}
-        for handle, take in _valid(group, topic_name, handles, self._clock.now_us(), settled):
-            take.is_settling = True  # given twice, it fails the second time
-            takes[handle] = take
-        done = await self._commit(list(takes.values()))
-        for handle, take in takes.items():
-            if take in done:
-                settled.done.append(handle)
-            else:
-                settled.failed.append((handle, ReceiptSpentError(f"the message of {handle!r} was reset")))
-        pass_point("receive.settled")
-        return settled
-
-    async def rollback(self, topic_name: str, handles: Sequence[str]) -> Settled:
-        """Never make the messages visible. Handles that are not valid for the topic fail."""
-        group = await self._group(HALF_GROUP)
-
-        def work(batch: Batch) -> Settled:
-            settled = Settled([], [])
-            for handle, take in _valid(group, topic_name, handles, batch.now_us, settled):
-                if self.is_kept(take):
-                    error = ReceiptSpentError(f"the message of {handle!r} is being committed")
-                    settled.failed.append((handle, error))
-                    continue
-                self._receipts.settle(batch, group, take, "rolled back")
-                settled.done.append(handle)
-            return settled
-
-        settled: Settled = await self._writer.commit(work)
-        pass_point("receive.settled")
-        self.rolled_back += len(settled.done)
-        return settled
-
-    # Aliyun's: what nobody decides
-
-    def next_due_us(self) -> int | None:
-        """When the next half message is rolled back. One that is held by then is not, until it is free."""
-        now_us = self._clock.now_us()
-        overs = ((_over_us(take), take.is_available) for take in self._undecided())
-        return next((over_us for over_us, is_free in overs if is_free or over_us > now_us), None)
-
-    async def fire(self, until_us: int) -> Fired:
-        """Roll back what nobody has decided for :data:`LIFETIME_US`."""
-        over = takewhile(lambda take: _over_us(take) <= until_us, self._undecided())
-        takes = list(islice((take for take in over if take.is_available), EXPIRY_BATCH))
-        if not takes:
-            return Fired(0, until_us)
-
-        def work(batch: Batch) -> int:
-            free = [take for take in takes if take.is_available]  # else it was popped in the meantime
-            rolled_back = 0
-            for take in free:
-                batch.reach(_over_us(take))
-                if self.is_kept(take):
-                    self.settle_kept(batch, take)
-                    continue
-                self._receipts.settle(batch, take.place.group, take, "rolled back")
-                rolled_back += 1
-            return rolled_back
-
-        count: int = await self._writer.commit(work)
-        self.abandoned += count
-        return Fired(0, _over_us(takes[-1]))
-
-    def _undecided(self) -> Iterable[Take]:
-        """All, in the order in which they were prepared."""
-        group = self._groups.find(HALF_GROUP)
-        return group.takes.values() if group else ()
-
-
-def _valid(
-    group: Group, topic_name: str, handles: Sequence[str], now_us: int, settled: Settled
-) -> Iterator[tuple[str, Take]]:
-    """The takes of the handles that are valid when their turn comes; the others are noted as failed."""
-    for handle in handles:
-        try:
-            check_handle(handle, group.name, topic_name)
-            take = find_take(group, handle, now_us)
-        except ReceiptError as error:
-            settled.failed.append((handle, error))
-        else:
-            yield handle, take
-
-
-def _over_us(take: Take) -> int:
-    return take.first_taken_us + LIFETIME_US

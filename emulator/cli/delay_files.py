@@ -74,13 +74,9 @@ def show_list(
         )
         for each in shown
     )
-    parts = [table(columns, rows) if found else "nothing is pending"]
-    if more is not None:
-        parts.append(f"there may be more: --after {more}")
-    if troubles:
-        parts.append(f"{_count(len(troubles), 'file')} passed over: see mocketmq delayed verify")
+    notes = [f"{_count(len(troubles), 'file')} passed over: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
-    screen.show(answer, *parts)
+    screen.show_page(answer, columns, rows, "nothing is pending", *notes)
 
 
 @click.command()

@@ -124,9 +124,7 @@ async def _list_pending(
         )
         for each in page["messages"]
     )
-    more = page["next_after"]
-    parts = [table(columns, rows)] if page["messages"] else ["nothing is pending"]
-    screen.show(page, *parts, *([] if more is None else [f"there may be more: --after {more}"]))
+    screen.show_page(page, columns, rows, "nothing is pending")
 
 
 @delayed.command("cancel")

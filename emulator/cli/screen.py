@@ -27,6 +27,20 @@ class Screen:
         self._as_json = as_json
         self._console = console()
 
+    def show_page(
+        self,
+        page: Answer,
+        columns: Sequence[str],
+        rows: Iterable[Sequence[object]],
+        nothing: str,
+        *notes: str,
+    ) -> None:
+        """Print one page of messages, how to go on, and notes; ``nothing`` is said of an empty one."""
+        parts = [table(columns, rows) if page["messages"] else nothing]
+        if page["next_after"] is not None:
+            parts.append(f"there may be more: --after {page['next_after']}")
+        self.show(page, *parts, *notes)
+
     def show(self, answer: Answer, *parts: Table | str) -> None:
         """Print the answer, or the parts that tell people the same."""
         if self._as_json:

@@ -3,7 +3,7 @@
 import click
 
 from emulator.cli.connection import with_broker
-from emulator.cli.screen import Screen, instant, table
+from emulator.cli.screen import Screen, instant
 from emulator.client import Client
 
 
@@ -43,9 +43,7 @@ async def ls(broker: Client, screen: Screen, topic: str | None, max_messages: in
         )
         for each in page["messages"]
     )
-    more = page["next_after"]
-    parts = [table(columns, rows)] if page["messages"] else ["nothing waits for a decision"]
-    screen.show(page, *parts, *([] if more is None else [f"there may be more: --after {more}"]))
+    screen.show_page(page, columns, rows, "nothing waits for a decision")
 
 
 @transactions.command("commit")

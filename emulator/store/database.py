@@ -21,7 +21,7 @@ from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableEr
 from emulator.failpoint import pass_point
 from emulator.store.checkpoints import Checkpoints
 from emulator.store.log_header import check_log
-from emulator.store.tables import HEAD_REVISION
+from emulator.store.tables import HEAD_REVISION, make_schema
 
 FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
@@ -189,6 +189,9 @@ async def _bring_up_to_date(connection: AsyncConnection, path: str) -> None:
         )
     # Only now is it certain that the file is ours to change.
     await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    if not tables:
+        await connection.run_sync(make_schema)
+        return
     # Alembic takes as long to import as the rest of the store, and is needed only here.
     import migrations  # noqa: PLC0415
 

@@ -4,10 +4,26 @@ Instants are integer microseconds since the epoch (``_us``) of the emulator's cl
 says ``wall``. What stands on the hot path is indexed only in the order in which it arrives.
 """
 
-from sqlalchemy import BigInteger, Column, Index, Integer, LargeBinary, MetaData, Table, Text, text
+from typing import Final
+
+from sqlalchemy import (
+    BigInteger,
+    Column,
+    Connection,
+    Index,
+    Integer,
+    LargeBinary,
+    MetaData,
+    Table,
+    Text,
+    text,
+)
+
+from emulator.failpoint import pass_point
 
 HEAD_REVISION = "0005"
 """The Alembic revision that these tables are; asked by plain SQL at start, before Alembic is imported."""
+_VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 metadata = MetaData()
 
@@ -211,3 +227,14 @@ counters = Table(
     Column("value", BigInteger, nullable=False),
     sqlite_with_rowid=False,
 )
+
+
+def make_schema(connection: Connection) -> None:
+    """Make all of it in an empty database, in one transaction: as Alembic, but a third of a start sooner."""
+    connection.rollback()
+    connection.exec_driver_sql("BEGIN IMMEDIATE")  # Python's sqlite3 opens none for DDL by itself
+    metadata.create_all(connection, checkfirst=False)
+    connection.exec_driver_sql(_VERSION)
+    connection.exec_driver_sql("INSERT INTO alembic_version VALUES (?)", (HEAD_REVISION,))
+    pass_point("migrate.upgraded")
+    connection.commit()

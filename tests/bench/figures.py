@@ -70,6 +70,10 @@ class Figure:
         """Whether it is where the project wants it; None if nothing is wanted."""
         return None if self.aim is None else self.aim.is_met(self.median, self.floor)
 
+    def __str__(self) -> str:
+        floor = "" if self.floor is None else f" (floor: {_short(self.floor)})"
+        return f"{self.name}: {_short(self.median)} {self.unit}{floor}"
+
     def as_json(self) -> dict[str, Any]:
         """Everything about it, for scripts that compare runs."""
         return {

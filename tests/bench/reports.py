@@ -56,10 +56,10 @@ async def measure(quick: bool) -> list[Figure]:
         start_s = min(started)
         write_store(root / "small", small)
         waits = [(await _report(root, root / "small")).seconds for _ in rounds(f"{small:,} rows", count)]
-        figures = [
+        figures = _said(
             Figure(f"{small:,} rows, SQLite: command to report", "s", waits, aim=at_most(15)),
             Figure("of that: start of Spark and its JVM", "s", started),
-        ]
+        )
         for size in sizes:
             for kind, write in (("Parquet", write_parquet), ("SQLite", write_store)):
                 data = root / f"{kind}-{size}"
@@ -70,7 +70,7 @@ async def measure(quick: bool) -> list[Figure]:
                 ran = await _report(root, data)
                 seconds = max(ran.seconds - start_s, 0.001)
                 is_judged = kind == "Parquet" and size == 50 * MILLION
-                figures += [
+                figures += _said(
                     Figure(f"{name}: report", "s", [seconds], aim=at_most(60) if is_judged else None),
                     Figure(f"{name}: report", "rows/s", [size / seconds]),
                     Figure(
@@ -79,11 +79,18 @@ async def measure(quick: bool) -> list[Figure]:
                         [ran.memory_mb],
                         aim=at_most(4_000) if is_judged else None,
                     ),
-                ]
+                )
                 if kind == "SQLite":
                     (data / "mocketmq.db").unlink()
         figures += _percentiles(root, sizes, 1 if quick else 3)
     return figures
+
+
+def _said(*figures: Figure) -> list[Figure]:
+    """The same, said at once: all of them take the better part of an hour."""
+    for figure in figures:
+        say(str(figure))
+    return list(figures)
 
 
 async def _report(root: Path, data: Path) -> Ran:
@@ -131,7 +138,7 @@ def _percentiles(root: Path, sizes: list[int], count: int) -> list[Figure]:
                 floors.append(_seconds(_duckdb, data))
             name = f"{size:,} rows, Parquet: percentile tables (floor: DuckDB)"
             aim = Aim(1.5, is_most=True, is_of_floor=True) if size == 50 * MILLION else None
-            figures.append(Figure(name, "s", ours, floors, aim))
+            figures += _said(Figure(name, "s", ours, floors, aim))
     return figures
 
 

@@ -16,7 +16,7 @@ from tests.clients.compatibility import Results
 from tests.clients.node_sdk import NodeSdk, open_node_sdk
 from tests.clients.python_sdk import open_python_sdk
 from tests.clients.sdk import Account, Sdk
-from tests.process import broker_process
+from tests.process import forked_broker
 
 POLLS_S = 10.0
 """Real seconds in which a poll arrives at the broker."""
@@ -58,7 +58,7 @@ class Broker(NamedTuple):
 @asynccontextmanager
 async def running_broker(*options: str, clock: str = "manual") -> AsyncIterator[Broker]:
     """A broker of a test's own, with settings of its own."""
-    async with broker_process("--clock", clock, *options) as process, Client(process.url) as control:
+    async with forked_broker("--clock", clock, *options) as process, Client(process.url) as control:
         yield Broker(process.url, control)
 
 

@@ -12,7 +12,7 @@ from emulator.client import Answer, BrokerError, Client
 from emulator.store.database import FILE_NAME
 from emulator.store.lock import LOCK_FILE
 from tests.crash.disks import Disk
-from tests.process import BrokerProcess, StartError, broker_process
+from tests.process import BrokerProcess, StartError, broker_process, forked_broker
 
 TOPIC = "orders"
 GROUP = "shop"
@@ -33,10 +33,9 @@ async def broker(
     data: Path, *args: str, wrapper: tuple[str, ...] = ()
 ) -> AsyncIterator[tuple[BrokerProcess, Client]]:
     """A broker in a process of its own, and a client of it."""
-    async with (
-        broker_process("--data", str(data), "--topic-queues", "1", *args, wrapper=wrapper) as process,
-        Client(process.url) as client,
-    ):
+    options = ("--data", str(data), "--topic-queues", "1", *args)
+    running = broker_process(*options, wrapper=wrapper) if wrapper else forked_broker(*options)
+    async with running as process, Client(process.url) as client:
         yield process, client
 
 

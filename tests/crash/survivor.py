@@ -16,7 +16,7 @@ from emulator.failpoint import ENVIRONMENT
 from emulator.store.database import FILE_NAME
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
-from tests.process import BrokerProcess, StartError, broker_process
+from tests.process import BrokerProcess, StartError, forked_broker
 
 LIMIT_S = 60.0
 """Real seconds after which a load that did not reach its point, or a drain that does not end, fails."""
@@ -95,7 +95,7 @@ class Survivor:
         """A broker on the store, which may be killed. Raises StartError."""
         settings = ["--config", str(self._config), "--data", str(self.data), *self._variant.arguments]
         async with (
-            broker_process(*settings, env={ENVIRONMENT: failpoint}) as process,
+            forked_broker(*settings, env={ENVIRONMENT: failpoint}) as process,
             Client(process.url) as client,
         ):
             yield process, client

@@ -53,7 +53,7 @@ NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
 
 KILLS = 6
 LONGEST_LOAD_S = 0.4
-START_S = (0.2, 0.8)
+START_S = (0.0, 0.2)
 """About as long as a start takes."""
 
 Survivors = Callable[[str], AbstractContextManager[Survivor]]

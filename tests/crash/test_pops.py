@@ -10,7 +10,7 @@ from emulator.client import Client
 from emulator.failpoint import ENVIRONMENT
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.popping import INVISIBLE_MS, ack, change, pop
-from tests.process import BrokerProcess, StartError, broker_process
+from tests.process import BrokerProcess, StartError, forked_broker
 from tests.remoting import ClosedError, RemotingClient, connected
 
 
@@ -20,7 +20,7 @@ async def broker(
 ) -> AsyncIterator[tuple[BrokerProcess, RemotingClient, Client]]:
     """A broker on the store that may die at a point, and two ways to it."""
     settings = ("--data", str(data), "--clock", "manual")
-    async with broker_process(*settings, env={ENVIRONMENT: failpoint}) as process:
+    async with forked_broker(*settings, env={ENVIRONMENT: failpoint}) as process:
         host, _ = process.name_server
         async with connected(host, process.broker_port) as client, Client(process.url) as control:
             yield process, client, control

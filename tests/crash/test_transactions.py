@@ -13,7 +13,7 @@ import pytest
 from emulator.client import Answer, BrokerError, Client, UnreachableError
 from emulator.failpoint import ENVIRONMENT
 from emulator.message import UNDECIDED_TOPIC
-from tests.process import StartError, broker_process
+from tests.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
@@ -151,7 +151,7 @@ async def run_until_killed(data: Path, producers: Producers, failpoint: str) -> 
     """Let them go on until the broker dies there, which may be while it starts."""
     environment = {ENVIRONMENT: failpoint}
     try:
-        async with broker_process("--data", str(data), *SETTINGS, env=environment) as process:
+        async with forked_broker("--data", str(data), *SETTINGS, env=environment) as process:
             async with Client(process.url) as client, asyncio.timeout(LIMIT_S):
                 await producers.run(client)
             assert await process.wait() == -signal.SIGKILL, process.stderr
@@ -167,7 +167,7 @@ async def test_kill_at_a_point(tmp_path: Path, failpoint: str) -> None:
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
     producers = Producers(Random(f"{SEED} {failpoint}"))
     await run_until_killed(tmp_path, producers, failpoint)
-    async with broker_process("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
+    async with forked_broker("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
         await judge(client, producers)
 
 
@@ -178,5 +178,5 @@ async def test_kill_at_every_point_one_after_the_other(tmp_path: Path) -> None:
     for failpoint in random.sample(CASES, len(CASES) // 2):
         print(f"killed at {failpoint}")  # noqa: T201 - as above
         await run_until_killed(tmp_path, producers, failpoint)
-    async with broker_process("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
+    async with forked_broker("--data", str(tmp_path), *SETTINGS) as process, Client(process.url) as client:
         await judge(client, producers)

@@ -18,7 +18,7 @@ from emulator.clock import US_PER_S
 from emulator.errors import ListenError
 from emulator.settings import Settings
 from tests.aliyun import Aliyun, running_aliyun
-from tests.process import broker_process
+from tests.process import forked_broker
 from tests.waiting import Waiting
 
 PATIENCE_S = 10.0
@@ -388,7 +388,7 @@ async def test_a_port_that_is_taken_leaves_the_other_one_free(aliyun: Aliyun) ->
 
 
 async def test_the_start_line_names_the_port_and_no_secret() -> None:
-    async with broker_process(
+    async with forked_broker(
         "--aliyun-port", "0", "--access-keys", "ak:s3cret", "--log-level", "debug"
     ) as process:
         assert re.search(

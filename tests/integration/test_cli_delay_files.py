@@ -18,7 +18,7 @@ from click.testing import CliRunner
 from emulator.cli import commands
 from emulator.store.lock import DirectoryLock
 from tests.delayed_files import DUE_MS, Made, made
-from tests.process import broker_process, clean_environment
+from tests.process import clean_environment, forked_broker
 
 NOWHERE = "http://127.0.0.1:9"
 DUE = "2023-11-14T22:13:20.250Z"
@@ -562,7 +562,7 @@ def command(url: str, *args: str) -> Any:
 
 async def test_messages_go_from_one_broker_to_another_and_are_delivered_once(tmp_path: Path) -> None:
     old, new = tmp_path / "old", tmp_path / "new"
-    async with broker_process("--data", str(old), "--clock", "manual") as broker:
+    async with forked_broker("--data", str(old), "--clock", "manual") as broker:
         sent = [
             await asyncio.to_thread(
                 command, broker.url, "send", "orders", f"body {days}", "--delay", f"{days}d"
@@ -578,7 +578,7 @@ async def test_messages_go_from_one_broker_to_another_and_are_delivered_once(tmp
         assert (refused.code, f"pid {broker.pid}" in refused.stderr) == (5, True)
 
     assert answer("import", "--data", new, old)["imported"] == 2
-    async with broker_process("--data", str(new), "--clock", "manual") as broker:
+    async with forked_broker("--data", str(new), "--clock", "manual") as broker:
         pending = await asyncio.to_thread(command, broker.url, "delayed", "ls")
         assert {each["message_id"] for each in pending["messages"]} == {each["message_id"] for each in sent}
         assert (await asyncio.to_thread(command, broker.url, "clock", "advance", "3d"))["fired"] == 2
@@ -588,7 +588,7 @@ async def test_messages_go_from_one_broker_to_another_and_are_delivered_once(tmp
         assert [each["body"] for each in received["messages"]] == ["body 1", "body 2"]
 
     assert answer("import", "--data", new, old)["imported"] == 2, "its files are gone"
-    async with broker_process("--data", str(new), "--clock", "manual") as broker:
+    async with forked_broker("--data", str(new), "--clock", "manual") as broker:
         again = await asyncio.to_thread(command, broker.url, "clock", "advance", "3d")
         assert (again["fired"], again["pending"]) == (0, 0)
     assert answer("verify", "--dir", new)["files"] == 0

@@ -6,12 +6,12 @@ import pytest
 
 from emulator.client import BrokerError, Client, UnreachableError, body_of, outgoing
 from emulator.errors import InvalidArgumentError
-from tests.process import BrokerProcess, broker_process
+from tests.process import BrokerProcess, forked_broker
 
 
 @pytest.fixture
 async def process() -> AsyncIterator[BrokerProcess]:
-    async with broker_process("--clock", "manual") as process:
+    async with forked_broker("--clock", "manual") as process:
         yield process
 
 
@@ -120,7 +120,7 @@ async def test_a_bad_duration_is_refused_before_it_is_sent(broker: Client) -> No
 
 
 async def test_a_token_is_sent() -> None:
-    async with broker_process("--token", "secret") as process:
+    async with forked_broker("--token", "secret") as process:
         async with Client(process.url, "secret") as broker:
             await broker.send("orders", "x")
         async with Client(process.url, "wrong") as broker:

@@ -125,10 +125,10 @@ async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
 async def test_d3_half_messages_wait_for_their_commit_as_they_do_not_there() -> None:
     async with running_dongwo() as broker:
         message = Message(TOPIC, b"half", {START_DELIVER_TIME: str(WALL_MS + 1_000)}, 2)
-        half = await broker.transactions.prepare(message, 3_600 * S)
+        half = await broker.popped_halves.prepare(message, 3_600 * S)
         await broker.advance_clock(60 * S)
         assert (broker.pending.count, await delivered(broker)) == (0, [])
-        await broker.transactions.commit(TOPIC, [half.handle])
+        await broker.popped_halves.commit(TOPIC, [half.handle])
         await broker.advance_clock(2 * S)
         assert await delivered(broker) == ["half"]
 

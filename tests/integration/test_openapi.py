@@ -14,7 +14,7 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from emulator.http_api.server import families
 from emulator.settings import Settings
 from tests.api import Api, running_api
-from tests.process import broker_process
+from tests.process import forked_broker
 
 TOKEN = "s3cret"  # noqa: S105 - guards nothing
 EXAMPLES = 25
@@ -102,7 +102,7 @@ async def test_schemathesis_finds_nothing(
 ) -> None:
     # A schema cannot say which start_deliver_ms is too far ahead, which aliyun5 does not refuse.
     settings = ("--max-wait", "50ms", "--start-deliver-time", "aliyun5")
-    async with broker_process("--clock", "manual", *settings, *serve) as broker:
+    async with forked_broker("--clock", "manual", *settings, *serve) as broker:
         process = await asyncio.create_subprocess_exec(
             *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{broker.url}/openapi.json"),
             *("--checks", "all", "--seed", str(seed), "--max-examples", str(EXAMPLES)),

@@ -1039,10 +1039,10 @@ async def test_a_file_that_is_right_by_its_checksum_but_cannot_be_delivered_is_p
 
 async def test_a_committed_half_message_is_listed_and_cancelled_by_the_id_of_the_half() -> None:
     async with running_broker() as broker:
-        half = await broker.transactions.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S)
+        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S)
         await send(broker, "level", level=18)
         await send_in(broker, 60_000, "later")
-        await broker.transactions.commit(TOPIC, [half.handle])
+        await broker.popped_halves.commit(TOPIC, [half.handle])
         pages, after = list[str](), -1
         while page := await broker.pending.list(after=after, limit=1):
             pages += bodies(one.message for one in page)
@@ -1069,10 +1069,10 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_keeps_it_once
         write(directory, entry, content)
 
     async with running_broker(tmp_path) as broker:
-        half = await broker.transactions.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S)
+        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S)
         await broker.advance_clock(10 * MS)  # it is overdue, so each commit keeps it for another instant
         monkeypatch.setattr(DelayDirectory, "write", write_slowly)
-        gone = asyncio.create_task(broker.transactions.commit(TOPIC, [half.handle]))
+        gone = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
         assert await asyncio.to_thread(begun.wait, 30)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
@@ -1083,7 +1083,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_keeps_it_once
             return await keep(*args)
 
         monkeypatch.setattr(broker.timed, "keep", seen)
-        again = asyncio.create_task(broker.transactions.commit(TOPIC, [half.handle]))
+        again = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
         await keeping.wait()
         hold.set()
         assert (await again).done == [half.handle]

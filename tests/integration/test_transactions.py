@@ -9,8 +9,8 @@ import pytest
 
 from emulator.broker.broker import Broker
 from emulator.broker.choice import Choice
+from emulator.broker.popped_halves import LIFETIME_US, Prepared
 from emulator.broker.receipts import Settled, Taken
-from emulator.broker.transactions import LIFETIME_US, Prepared
 from emulator.clock import US_PER_MS, wall_us
 from emulator.errors import (
     EmulatorError,
@@ -63,19 +63,19 @@ async def prepare(broker: Broker, body: str = "half", **how: Any) -> Prepared:
     """Prepare one message for the topic; what is not a field of Message is a property."""
     fields = {name: how.pop(name) for name in ("topic", "queue_id", "born_us") if name in how}
     message = Message(**{"topic": TOPIC, **fields}, body=body.encode(), properties=how)
-    return await broker.transactions.prepare(message, IMMUNITY_US)
+    return await broker.popped_halves.prepare(message, IMMUNITY_US)
 
 
 async def pop(broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: float = 0.0) -> list[Taken]:
-    return await broker.transactions.pop(topic, max_messages=limit, wait_s=wait_s)
+    return await broker.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
 
 
 async def commit(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
-    return await broker.transactions.commit(TOPIC, [half.handle for half in halves])
+    return await broker.popped_halves.commit(TOPIC, [half.handle for half in halves])
 
 
 async def rollback(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
-    return await broker.transactions.rollback(TOPIC, [half.handle for half in halves])
+    return await broker.popped_halves.rollback(TOPIC, [half.handle for half in halves])
 
 
 # Decisions
@@ -141,7 +141,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
 
 async def test_a_handle_is_worth_nothing_where_there_never_was_a_half_message() -> None:
     async with running_broker() as broker:
-        settled = await broker.transactions.commit("nowhere", ["1-0-2-3"])
+        settled = await broker.popped_halves.commit("nowhere", ["1-0-2-3"])
         assert [handle for handle, _ in settled.failed] == ["1-0-2-3"]
 
 
@@ -253,7 +253,7 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
         [popped] = await pop(broker)
         assert popped.message == lazy.stored
         await broker.advance_clock(1)
-        assert (broker.transactions.abandoned, broker.transactions.next_due_us()) == (
+        assert (broker.transactions.abandoned, broker.popped_halves.next_due_us()) == (
             0,
             started_us + 2 * LIFETIME_US - 1,
         )
@@ -261,7 +261,7 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
         assert (broker.transactions.abandoned, broker.transactions.rolled_back) == (1, 0)
         assert (await commit(broker, [popped])).failed
         await broker.advance_clock(LIFETIME_US)
-        assert (broker.transactions.abandoned, broker.transactions.next_due_us()) == (2, None)
+        assert (broker.transactions.abandoned, broker.popped_halves.next_due_us()) == (2, None)
         assert (await pop(broker), await visible(broker)) == ([], [])
         for half, settled_us in (
             (lazy, started_us + LIFETIME_US + 10 * S - 1),
@@ -284,7 +284,7 @@ async def test_a_handle_that_is_still_valid_decides_even_after_a_day() -> None:
 async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("emulator.broker.transactions.EXPIRY_BATCH", 3)
+    monkeypatch.setattr("emulator.broker.popped_halves.EXPIRY_BATCH", 3)
     async with running_broker() as broker:
         for _ in range(13):
             await prepare(broker)
@@ -435,7 +435,7 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
         await rollback(broker, [gone])
     async with running_broker(tmp_path) as broker:
         assert (await pop(broker), await visible(broker)) == ([], [])
-        assert broker.transactions.next_due_us() == kept.stored.store_us + LIFETIME_US
+        assert broker.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
         assert (await commit(broker, [kept])).done
         await prepare(broker, "new")
         assert (await rollback(broker, [gone])).failed
@@ -741,7 +741,7 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
 async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, topic=topic)
-        assert (await broker.transactions.commit(topic, [half.handle])).done
+        assert (await broker.popped_halves.commit(topic, [half.handle])).done
         assert bodies(await visible(broker, topic)) == ["half"]
 
 

@@ -612,18 +612,18 @@ async def test_w19_half_messages_wait_for_their_commit_and_batches_for_each_of_t
     async with running_broker(tmp_path) as broker:
         delayed = {TIMER_DELAY_MS: "5000"}
         halves = [
-            await broker.transactions.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
+            await broker.popped_halves.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
             for body in (b"committed early", b"committed late", b"rolled back", b"never decided")
         ]
         assert message_files(tmp_path) == []
-        await broker.transactions.commit(TOPIC, [halves[0].handle])
-        await broker.transactions.rollback(TOPIC, [halves[2].handle])
+        await broker.popped_halves.commit(TOPIC, [halves[0].handle])
+        await broker.popped_halves.rollback(TOPIC, [halves[2].handle])
         assert bodies(one.message for one in await broker.pending.list()) == ["committed early"]
         assert (await broker.advance_clock(5 * S - 1)).fired == 0
         assert (await broker.advance_clock(1)).fired == 1
         await broker.advance_clock(60 * S)
         assert bodies(await visible(broker)) == ["committed early"]
-        await broker.transactions.commit(TOPIC, [halves[1].handle])
+        await broker.popped_halves.commit(TOPIC, [halves[1].handle])
         await broker.advance_clock(0)
         assert bodies(await visible(broker)) == ["committed early", "committed late"]
 

@@ -14,7 +14,7 @@ import pytest_asyncio
 from emulator.client import Client
 from tests.clients import node_sdk
 from tests.clients.remoting.driver import NODE, PYTHON, WAIT_S, Driver, running_driver
-from tests.process import broker_process
+from tests.process import forked_broker
 
 
 class RemotingBroker(NamedTuple):
@@ -42,7 +42,7 @@ class RemotingBroker(NamedTuple):
 @asynccontextmanager
 async def running_remoting_broker(*options: str) -> AsyncIterator[RemotingBroker]:
     """A broker of a test's own, with settings of its own."""
-    async with broker_process("--clock", "manual", *options) as process, Client(process.url) as control:
+    async with forked_broker("--clock", "manual", *options) as process, Client(process.url) as control:
         host, port = process.name_server
         yield RemotingBroker(process.url, f"{host}:{port}", control, host, process.broker_port)
 

@@ -15,7 +15,7 @@ from emulator.remoting.families import REQUESTS
 from emulator.remoting.guard import ADMIN, KEY, OPEN, RULES
 from emulator.remoting.signature import sign
 from tests.integration.remoting.producing import BATCH, V1, V2, header
-from tests.process import broker_process
+from tests.process import forked_broker
 from tests.remoting import Remoting, RemotingClient, connected, running_remoting
 
 SECRET = "quite a secret"  # noqa: S105
@@ -369,7 +369,7 @@ async def test_a_broken_file_stops_the_start(file: Path, text: str | bytes | Non
 
 async def test_secrets_are_in_no_log_and_no_answer(file: Path) -> None:
     async with (
-        broker_process("--acl", str(file), "--log-level", "debug") as process,
+        forked_broker("--acl", str(file), "--log-level", "debug") as process,
         connected("127.0.0.1", process.broker_port) as client,
     ):
         answers = [

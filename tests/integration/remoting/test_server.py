@@ -23,7 +23,7 @@ from emulator.remoting.handler import Call, Reply
 from emulator.remoting.routes import RouteInfo
 from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
-from tests.process import broker_process
+from tests.process import broker_process, forked_broker
 from tests.remoting import READERS, ClosedError, Remoting, connected, running_remoting
 
 ROUTE = {"topic": "TBW102"}
@@ -70,7 +70,7 @@ async def until(condition: Any) -> None:
 
 
 async def test_every_listener_serves_every_request() -> None:
-    async with broker_process() as process:
+    async with forked_broker() as process:
         host, port = process.name_server
         for each in (port, process.broker_port, process.broker_port - 2):
             async with connected(host, each) as client:
@@ -122,7 +122,7 @@ async def test_a_port_that_is_taken_is_named_and_leaves_the_others_free(setting:
 async def test_it_can_be_switched_off() -> None:
     async with running_emulator(Settings(data=":memory:", remoting=False, **FREE_PORTS)) as emulator:
         assert emulator.remoting is None
-    async with broker_process("--no-remoting", "--token", "s3cret") as process:
+    async with forked_broker("--no-remoting", "--token", "s3cret") as process:
         assert "name server" not in process.start_line
     assert "not asked for the token" not in process.stderr
 
@@ -137,7 +137,7 @@ async def test_a_broker_asks_for_as_many_files_as_it_needs_for_its_connections()
 async def test_a_token_that_remoting_clients_are_not_asked_for_is_warned_about() -> None:
     warning = "are not asked for the token: set --acl or --access-keys, or --no-remoting to keep them out"
     for more, is_warned in ([], True), (["--access-keys", "ak:s3cret"], False):
-        async with broker_process("--token", "s3cret", *more) as process:
+        async with forked_broker("--token", "s3cret", *more) as process:
             pass
         assert (warning in process.stderr) is is_warned
         assert "s3cret" not in process.stderr

@@ -223,7 +223,7 @@ async def test_a_decision_about_something_else_is_refused(
 async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_decided_by_offsets() -> None:
     async with running_remoting() as remoting:
         half = await prepare(remoting.client)
-        popped = await remoting.broker.transactions.prepare(Message(TOPIC, b"popped"), 20 * S)
+        popped = await remoting.broker.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
         offsets = {
             "commitLogOffset": popped.stored.commit_offset,
             "tranStateTableOffset": popped.stored.queue_offset,

@@ -4,21 +4,22 @@ import json
 import shutil
 import subprocess
 import sys
+from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
+from pyspark.sql import SparkSession
 
+from spark import command
 from tests.process import clean_environment
 
 LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
-MAIN = ("-m", "emulator", "report")
 
 
-def report(
-    *arguments: object, main: tuple[str, ...] = MAIN, **environment: str
-) -> subprocess.CompletedProcess[str]:
+def report(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, *main, *map(str, arguments)],
+        [sys.executable, "-m", "emulator", "report", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -26,7 +27,10 @@ def report(
     )
 
 
-def test_a_report_and_one_that_is_compared_with_it(tmp_path: Path) -> None:
+def test_a_report_and_one_that_is_compared_with_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one by a Spark that is warm."""
     first, second, rollup = tmp_path / "first", tmp_path / "second", tmp_path / "rollup"
     done = report(LEDGER, "--out", first, "--threshold", "level=1 p50 <= 50ms", "--rollup", rollup)
     assert (done.returncode, done.stderr) == (0, "")
@@ -40,8 +44,9 @@ def test_a_report_and_one_that_is_compared_with_it(tmp_path: Path) -> None:
     ]
     rules = ("--fail-if", "p99 < 0.9x", "--fail-if", "lost < +1")
     options = ("--out", second, "--compare", first / "report.json", "--json", "--percentiles", "bins")
-    again = report(rollup, *options, *rules, main=("-m", "spark"))
-    assert (again.returncode, again.stderr) == (1, "")
+    monkeypatch.setattr("spark.session.session", lambda **_: nullcontext(spark))
+    again = CliRunner().invoke(command.report, [*map(str, (rollup, *options, *rules))])
+    assert (again.exit_code, again.stderr) == (1, "")
     made = json.loads(again.stdout)
     assert made == json.loads((second / "report.json").read_text())
     assert [each["passed"] for each in made["comparison"]["judgements"]] == [True, False]
@@ -94,8 +99,8 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     assert "pyspark is not installed: pip install 'mocketmq[report]'" in done.stderr
 
 
-def test_a_page_that_cannot_be_written(tmp_path: Path) -> None:
+def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(tmp_path: Path) -> None:
     shutil.copy(LEDGER, tmp_path / "in-the-way")
     done = report(LEDGER, "--out", tmp_path / "in-the-way")
     assert done.returncode == 3
-    assert "in-the-way cannot be written: File exists" in done.stderr
+    assert "in-the-way cannot be written: it is a file; give a directory" in done.stderr

@@ -15,7 +15,7 @@ from emulator.cli.exits import Exit
 from emulator.client import Client, MessageOptions
 from emulator.clock import wall_us
 from tests.brokers import S
-from tests.process import broker_process
+from tests.process import forked_broker
 from tests.stores import STORE, MadeStore
 
 SENT = 200
@@ -78,7 +78,7 @@ async def test_beside_a_broker_that_goes_on_every_message_is_there_once(tmp_path
     data = tmp_path / "data"
     sent: list[str] = []
     async with (
-        broker_process("--data", str(data), "--levels", "0s 1h") as process,
+        forked_broker("--data", str(data), "--levels", "0s 1h") as process,
         Client(process.url) as broker,
     ):
 

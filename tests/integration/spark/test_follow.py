@@ -20,7 +20,7 @@ from emulator.client import Client
 from emulator.errors import StoreUnavailableError
 from spark import follow as module
 from spark.follow import follow
-from tests.process import broker_process
+from tests.process import forked_broker
 from tests.stores import MadeStore
 
 WAIT_S = 60.0
@@ -87,7 +87,7 @@ def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 async def started(data: Path) -> AsyncIterator[Client]:
     """A broker with a manual clock."""
     async with (
-        broker_process("--data", str(data), "--clock", "manual") as process,
+        forked_broker("--data", str(data), "--clock", "manual") as process,
         Client(process.url) as client,
     ):
         yield client

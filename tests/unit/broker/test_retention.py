@@ -99,15 +99,15 @@ async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
 
 async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        transactions = broker.transactions
+        halves = broker.popped_halves
         settled, kept = [
-            await transactions.prepare(Message(TOPIC, body), IMMUNITY_US) for body in (b"settled", b"kept")
+            await halves.prepare(Message(TOPIC, body), IMMUNITY_US) for body in (b"settled", b"kept")
         ]
-        await transactions.rollback(TOPIC, [settled.handle])
+        await halves.rollback(TOPIC, [settled.handle])
         assert await sweep(broker, max_bytes=1) == 1
     async with running_broker(tmp_path) as broker:
         assert await sweep(broker, max_bytes=1) == 0
-        assert (await broker.transactions.commit(TOPIC, [kept.handle])).done
+        assert (await broker.popped_halves.commit(TOPIC, [kept.handle])).done
         assert bodies(await visible(broker)) == ["kept"]
         assert await sweep(broker, max_bytes=1) == 2
 

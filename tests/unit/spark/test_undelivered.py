@@ -352,10 +352,10 @@ async def test_a_killed_rocketmq4_neither_waits_for_nor_loses_what_it_delivered(
 async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         level, timed, _ = [
-            await broker.transactions.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
+            await broker.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
             for delay in ((DELAY, "5"), (TIMER_DELAY_MS, "60000"), (DELAY, "5"))
         ]
-        settled = await broker.transactions.commit(TOPIC, [level.handle, timed.handle])
+        settled = await broker.popped_halves.commit(TOPIC, [level.handle, timed.handle])
         assert len(settled.done) == 2
     assert states(tmp_path) == {each.stored.unique_key: "pending" for each in (level, timed)}
 
