@@ -186,7 +186,7 @@ class SettingError(EmulatorError):
     """``field`` had ``value``; ``allowed`` says in words what it may be."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"setting {field} is {shorten(value, 1_000)}; allowed: {allowed}")
+        super().__init__(f"setting {field} is {shorten(value)}; allowed: {allowed}")
         self.field = field
         self.allowed = allowed
 

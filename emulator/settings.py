@@ -356,7 +356,8 @@ def _load_toml(path: Path) -> dict[str, Any]:
     try:
         return tomllib.loads(path.read_text("utf-8"))
     except (OSError, ValueError) as error:
-        raise SettingError("config", str(path), f"a readable TOML file ({error})") from None
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingError("config", str(path), f"a readable TOML file ({path}: {reason})") from None
 
 
 def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:

@@ -16,13 +16,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+from adbc_driver_sqlite import dbapi as adbc
 from sqlalchemy import create_engine
 
 from emulator.clock import US_PER_S
 from emulator.message import SCHEDULE_TOPIC
 from emulator.schedule.levels import LevelTable
 from emulator.store.database import FILE_NAME
-from emulator.store.tables import make_schema
+from emulator.store.tables import deliveries, make_schema
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 START_US: Final = 1_793_491_200 * US_PER_S
@@ -124,26 +125,27 @@ def write_store(path: Path, rows: int, **shape: Any) -> Shape:
         "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (1, ?, ?, ?)",
         [(row["wall_us"], row["from_us"], row["to_us"]) for row in _moves(made).to_pylist()],
     )
-    waiting: list[dict[str, Any]] = []
-    for table, part in _tables(made):
-        states = table["state"].to_numpy()
-        waiting += table.filter(pa.array(states == "pending")).to_pylist()
-        _insert_deliveries(connection, table.filter(pa.array(states == "delivered")), part.run + 1)
-    _insert_waiting(connection, waiting)
+    connection.commit()
+    _insert_waiting(connection, _insert_deliveries(path, made))
     connection.commit()
     connection.execute("PRAGMA wal_checkpoint(TRUNCATE)")
     connection.close()
     return made
 
 
-def _insert_deliveries(connection: sqlite3.Connection, table: pa.Table, run: int) -> None:
-    columns = {name: table[name].to_pylist() for name in table.column_names if name != "state"}
-    columns["unique_key"] = columns.pop("message_id")
-    columns["run"] = [run] * table.num_rows
-    connection.executemany(
-        f"INSERT INTO deliveries ({', '.join(columns)}) VALUES (?{', ?' * (len(columns) - 1)})",
-        zip(*columns.values(), strict=True),
-    )
+def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
+    """By ADBC, more than twice as fast as row by row. Returns what is pending."""
+    names = [column.name for column in deliveries.columns]
+    waiting: list[dict[str, Any]] = []
+    with adbc.connect(str(path / FILE_NAME)) as connection, connection.cursor() as cursor:
+        for table, part in _tables(made):
+            states = table["state"].to_numpy()
+            waiting += table.filter(pa.array(states == "pending")).to_pylist()
+            done = table.filter(pa.array(states == "delivered")).rename_columns({"message_id": "unique_key"})
+            done = done.append_column("run", pa.array([part.run + 1] * done.num_rows, pa.int64()))
+            cursor.adbc_ingest(deliveries.name, done.select(names), mode="append")
+        connection.commit()
+    return waiting
 
 
 def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) -> None:

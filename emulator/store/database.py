@@ -8,8 +8,10 @@ has one connection for both, shows nobody what is not committed yet.
 import asyncio
 import sqlite3
 from collections.abc import Mapping, Sequence
+from functools import cache
+from itertools import chain
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import aiosqlite
 from sqlalchemy import event
@@ -30,6 +32,9 @@ TRANSACTION = "-- transaction"
 WAL_PAGES = 10_000
 """Pages in the write-ahead log before a commit copies what :class:`Checkpoints` has left."""
 
+_AT_ONCE: Final = (32, 8)
+"""Rows of one insert; SQLite before 3.32 takes 999 values."""
+
 Rows = Sequence[Sequence[Any]]
 
 
@@ -45,7 +50,7 @@ class _Connection(sqlite3.Connection):
             return super().executemany(sql, parameters)
         try:
             for statement, rows in parameters:
-                super().executemany(statement, rows)
+                self._run(statement, rows)
                 pass_point("writer.writing")
             pass_point("writer.written")
             self.commit()
@@ -53,6 +58,25 @@ class _Connection(sqlite3.Connection):
             self.rollback()
             raise
         return self.cursor()
+
+    def _run(self, statement: str, rows: Rows) -> None:
+        """Insert several rows at once: each call into SQLite gives the interpreter away, and waits for it."""
+        done = 0
+        for count in _AT_ONCE:
+            together = _insert_of(statement, count)
+            while together is not None and len(rows) - done >= count:
+                self.execute(together, [*chain.from_iterable(rows[done : done + count])])
+                done += count
+        super().executemany(statement, rows[done:])
+
+
+@cache
+def _insert_of(statement: str, count: int) -> str | None:
+    """The same insert for so many rows; None for what is more than an insert."""
+    head, _, values = statement.partition(" VALUES ")
+    if not values or set(values) - set("(?, )"):
+        return None
+    return f"{head} VALUES {','.join([values] * count)}"
 
 
 class Database:

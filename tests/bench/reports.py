@@ -49,7 +49,7 @@ class Ran(NamedTuple):
 async def measure(quick: bool) -> list[Figure]:
     """Small ones from the command to the report, then rows a second, memory and percentiles by size."""
     sizes = [1_000] if quick else [MILLION, 10 * MILLION, 50 * MILLION]
-    small, count = (1_000, 1) if quick else (100_000, 5)
+    small, count = (1_000, 1) if quick else (100_000, 3)
     with TemporaryDirectory(prefix="mocketmq-bench-") as directory:
         root = Path(directory)
         started = [(await _run("-c", _NOTHING)).seconds for _ in rounds("start of Spark", count)]

@@ -42,12 +42,11 @@ def test_every_error_has_codes_and_a_sentence(kind: type[EmulatorError]) -> None
     assert kind.__dict__["__doc__"].endswith(".")
 
 
-@pytest.mark.parametrize(("kind", "limit"), [(InvalidArgumentError, 150), (SettingError, 1_050)])
-def test_a_long_value_is_shortened(kind: type[InvalidArgumentError] | type[SettingError], limit: int) -> None:
-    """Of a setting, which may be a path, less than of what clients send."""
+@pytest.mark.parametrize("kind", [InvalidArgumentError, SettingError])
+def test_a_long_value_is_shortened(kind: type[InvalidArgumentError] | type[SettingError]) -> None:
     error = kind("body", "x" * 10_000_000, "at most 4M")
     assert str(error).endswith("xxx…; allowed: at most 4M")
-    assert len(str(error)) < limit
+    assert len(str(error)) < 150
     assert (error.field, error.allowed) == ("body", "at most 4M")
 
 

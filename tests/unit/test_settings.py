@@ -246,7 +246,7 @@ def test_secrets_are_not_in_the_repr() -> None:
 def test_a_bad_file_is_refused_with_its_path(content: bytes | None, config: Path) -> None:
     if content is not None:
         config.write_bytes(content)
-    with pytest.raises(SettingError, match=r"mocketmq\.toml'; allowed: a readable TOML file"):
+    with pytest.raises(SettingError, match=r"allowed: a readable TOML file \(.*/mocketmq\.toml: "):
         load_settings({}, {}, config)
 
 

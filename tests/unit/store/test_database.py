@@ -93,6 +93,26 @@ async def test_a_transaction_is_kept_as_a_whole_or_not_at_all(tmp_path: Path, is
     await database.close()
 
 
+@pytest.mark.parametrize("count", [1, 7, 8, 9, 31, 32, 33, 41, 77, 200])
+async def test_rows_are_inserted_in_their_order_however_many_go_at_once(count: int) -> None:
+    """Without a rowid column of its own, the table says in which order they came."""
+    database = await Database.open(MEMORY, "full")
+    rows = [(count - n, "topic", n, n, n) for n in range(count)]
+    await database.transact(
+        {
+            "CREATE TABLE arrivals (place, topic, a, b, c)": [()],
+            "INSERT INTO arrivals (place, topic, a, b, c) VALUES (?, ?, ?,?, ?)": rows,
+            "INSERT INTO arrivals VALUES (?, 'other', 0, 0, 0)": [(n,) for n in range(count)],
+        }
+    )
+    stored = await database.rows("SELECT * FROM arrivals ORDER BY rowid")
+    assert stored == [*rows, *((n, "other", 0, 0, 0) for n in range(count))]
+    with pytest.raises(StoreUnavailableError, match="UNIQUE"):
+        await database.transact({"INSERT INTO counters VALUES (?, ?)": [(f"{n % 90}", n) for n in range(91)]})
+    assert await database.rows("SELECT * FROM counters") == []
+    await database.close()
+
+
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
