@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+from tests.clients.java.mqadmin import Mqadmin
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 
@@ -56,3 +57,30 @@ async def test_a_consumer_that_fails(broker: RemotingBroker, driver: Driver, top
     done = await broker.control.consume(consumer, sent["message_id"], group=topic)
     assert done["result"] == "CR_LATER"
     assert (await driver.next(topic)).body == "bad"
+
+
+@pytest.mark.mqadmin("consumerStatus", "queryMsgById")
+@pytest.mark.parametrize("orderly", [False, True])
+async def test_a_consumer_looked_into_by_the_command_line(
+    broker: RemotingBroker, mqadmin: Mqadmin, java_4_9: Driver, topic: str, orderly: bool
+) -> None:
+    sent = await java_4_9.call("send", topic=topic, body="again")
+    await java_4_9.call("consume", topic=topic, group=topic, orderly=orderly, failures=0)
+    assert (await java_4_9.next(topic)).message_id == sent["message_id"]
+    consumer = await consumer_of(broker, topic)
+
+    printed = await mqadmin("consumerStatus", "-g", topic, "-i", consumer)
+    shown = {
+        name.strip(): value.strip()
+        for name, _, value in (line.partition(":") for line in printed.splitlines())
+    }
+    assert shown["PROP_CONSUMEORDERLY"] == str(orderly).lower()
+    assert printed.count("#Consumer Subscription#") == 1
+    assert topic in printed
+
+    of_topic = () if mqadmin.version == "mqadmin-4.9" else ("-t", topic)
+    to_whom = ("-g", topic, "-d", consumer)
+    printed = await mqadmin("queryMsgById", *of_topic, "-i", sent["offset_message_id"], *to_whom)
+    assert "consumeResult=CR_SUCCESS" in printed
+    again = await java_4_9.next(topic)
+    assert (again.body, again.queue_offset) == ("again", sent["queue_offset"])
