@@ -89,7 +89,10 @@ def _server() -> socket.socket:
     with its:
         number = its.fileno()
         server = subprocess.Popen(
-            [sys.executable, "-m", __name__, str(number)], pass_fds=[number], stdin=subprocess.DEVNULL
+            [sys.executable, "-m", __name__, str(number)],
+            pass_fds=[number],
+            stdin=subprocess.DEVNULL,
+            cwd=Path(__file__).parents[1],
         )
     atexit.register(server.wait)
     atexit.register(ours.close)  # first, as the last one that was registered

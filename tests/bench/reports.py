@@ -152,6 +152,7 @@ def _percentile_tables(spark: SparkSession, data: Path) -> None:
 def _duckdb(data: Path) -> None:
     shares = ", ".join(str(percentile / 100) for percentile in PERCENTILES)
     with duckdb.connect() as connection:
+        connection.execute("SET enable_progress_bar = false")
         connection.execute(_DUCKDB.format(shares=shares, files=f"{data}/deliveries/*/*/*.parquet")).fetchall()
 
 
