@@ -18,7 +18,7 @@ from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import JSON, ROCKETMQ, Command
 from emulator.remoting.families import REQUESTS
 from emulator.remoting.frame import FrameReader, encode
-from tests.process import BrokerProcess, forked_broker
+from tests.process import BrokerProcess, broker_process
 from tests.remoting import READERS, WAIT_S, RemotingClient, connected
 
 MB = 1 << 20
@@ -79,7 +79,7 @@ class Victim:
 @pytest.fixture
 async def victim() -> AsyncIterator[Victim]:
     async with (
-        forked_broker() as process,
+        broker_process() as process,
         connected(*process.name_server) as bystander,
         ClientSession() as session,
     ):

@@ -23,7 +23,7 @@ from emulator.remoting.certificate import Certificate, _self_signed
 from tests.integration.remoting.consuming import pull_of
 from tests.integration.remoting.producing import V2, header
 from tests.integration.remoting.test_server import until
-from tests.process import forked_broker
+from tests.process import broker_process
 from tests.remoting import WAIT_S, ClosedError, Remoting, RemotingClient, connected, running_remoting
 
 ROUTE = 105
@@ -322,7 +322,7 @@ def resident_bytes(pid: int) -> int:
 
 async def test_large_answers_leave_no_memory_behind() -> None:
     """OpenSSL keeps for each connection what it once took for it: 100 MB here, if that were all at once."""
-    async with forked_broker() as process, AsyncExitStack() as clients:
+    async with broker_process() as process, AsyncExitStack() as clients:
 
         async def ask(context: ssl.SSLContext | None) -> None:
             port = process.broker_port
