@@ -157,7 +157,7 @@ async def test_full_disk_stops_a_move_of_the_clock_where_it_is(tmp_path: Path, t
         await send(client, *message_ids, delay_ms=minute * 60_000)
 
     with write_limit(tmp_path) as disk:
-        await stop_a_move(disk, then, park, 600, room=800_000)
+        await stop_a_move(disk, then, park, 1_200, room=1_200_000)
     assert delayed_files(disk.directory) == []
 
 

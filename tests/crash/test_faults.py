@@ -89,7 +89,7 @@ async def test_full_disk_stops_a_move_of_the_clock_where_it_is(disk: Disk, then:
     async def park(client: Client, minute: int, message_ids: list[str]) -> None:
         await send(client, *message_ids, level=minute, size=100)
 
-    await stop_a_move(disk, then, park, 3_000, "--levels", "1m 2m 3m", room=600_000)
+    await stop_a_move(disk, then, park, 3_000, "--levels", "1m 2m 3m", room=500_000)
 
 
 @pytest.mark.parametrize(("profile", "code"), [("exact", Exit.DONE), ("rocketmq4", Exit.NOT_STARTED)])
