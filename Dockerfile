@@ -21,7 +21,7 @@ COPY --from=build-report /opt/mocketmq /opt/mocketmq
 ENV PATH=/opt/mocketmq/bin:$JAVA_HOME/bin:$PATH PYTHONUNBUFFERED=1
 
 # The emulator's user, to whom the files in its volume belong.
-RUN useradd --system --uid 10001 --no-create-home mocketmq
+RUN useradd --uid 10001 --no-create-home mocketmq
 USER mocketmq
 WORKDIR /tmp
 ENTRYPOINT ["mocketmq", "report"]
@@ -40,13 +40,13 @@ COPY --from=build /opt/mocketmq /opt/mocketmq
 ENV PATH=/opt/mocketmq/bin:$PATH PYTHONUNBUFFERED=1
 
 # A volume takes over the owner of the directory it is mounted on.
-RUN useradd --system --uid 10001 --no-create-home mocketmq && install --directory --owner=mocketmq /data
+RUN useradd --uid 10001 --no-create-home mocketmq && install --directory --owner=mocketmq /data
 USER mocketmq
 WORKDIR /data
 VOLUME /data
 
 # JSON API; name server, broker and its VIP channel.
 EXPOSE 9877 9876 10911 10909
-HEALTHCHECK --interval=5s --timeout=3s --start-period=10s CMD ["mocketmq", "healthcheck"]
+HEALTHCHECK --interval=5s --timeout=10s --start-period=30s CMD ["mocketmq", "healthcheck"]
 ENTRYPOINT ["mocketmq"]
 CMD ["serve", "--host", "0.0.0.0", "--data", "/data"]

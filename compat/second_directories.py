@@ -142,8 +142,6 @@ class SecondDirectories:
     async def has_kept(self, number: int, unique_key: str) -> bool:
         """Whether this message was kept by this number, and waits or is done with."""
         digest = key_hash(unique_key)
-        if any((entry.number, entry.key_hash) == (number, digest) for entry in self.files.saves.in_flight):
-            await self.files.saves.idle()  # its caller was cancelled, and has come back
         if any(entry.key_hash == digest for entry in self.files.index.with_number(number)):
             return True
         return (number, digest) in await self._settled([number])
@@ -371,10 +369,10 @@ class SecondDirectories:
                     _SETTLE,
                     (entry.number, entry.key_hash, entry.due_ms, "cancelled", record.commit_offset),
                 )
+            batch.on_commit(partial(self.files.remove, [entry_of(message) for message in waiting]))
 
         if waiting:
             await self._writer.commit(work)
-            self.files.remove(map(entry_of, waiting))
 
     async def force(self, parked: StoredMessage) -> None:
         """Deliver the message now. Raises NotPendingError."""
@@ -385,9 +383,9 @@ class SecondDirectories:
 
         def work(batch: Batch) -> None:
             self._append(batch, waiting[0], batch.now_us, "forced")
+            batch.on_commit(partial(self.files.remove, [entry]))
 
         await self._writer.commit(work)
-        self.files.remove([entry])
 
     async def discard(self, messages: Sequence[StoredMessage]) -> None:
         """Forget messages of which nobody was told, as if they had never been kept."""

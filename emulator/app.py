@@ -38,6 +38,7 @@ from emulator.broker.reset import Reset
 from emulator.broker.retention import Retention
 from emulator.broker.retries import Retries
 from emulator.broker.statistics import Statistics
+from emulator.broker.takes import Takes
 from emulator.broker.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
 from emulator.broker.transactions import Transactions
 from emulator.clock import Clock, rate_of, start_instant_us, wall_us
@@ -203,10 +204,9 @@ async def _build(
     statistics.count_fired = lambda: timed.delivered
     topics.tell_deleted, groups.tell_deleted = statistics.forget_topic, statistics.forget_group
     retries = Retries(topics, levels)
-    receipts = Receipts(
-        database, writer, clock, topics, groups, polls, ledger, retries, statistics, timer.changed
-    )
-    await receipts.load()
+    takes = Takes(database, topics, groups, timer.changed)
+    await takes.load()
+    receipts = Receipts(database, writer, clock, topics, groups, takes, polls, ledger, retries, statistics)
     await levels.read_ahead()
     levels.others_due_us, timed.others_due_us = timed.next_due_us, levels.next_due_us
     timer.add(levels)
@@ -223,11 +223,11 @@ async def _build(
         levels,
         timed,
         intake,
-        receipts,
+        takes,
         settings.transaction_timeout_us,
     )
     await transactions.load()
-    popped_halves = PoppedHalves(writer, clock, topics, groups, receipts, transactions)
+    popped_halves = PoppedHalves(writer, clock, topics, groups, takes, receipts, transactions)
     timer.add(popped_halves)
     clients = Clients(groups.tells_changes)
     check_backs = CheckBacks(
@@ -236,7 +236,7 @@ async def _build(
         timer,
         topics,
         groups,
-        receipts,
+        takes,
         transactions,
         clients,
         interval_us=settings.transaction_check_interval_us,
@@ -244,7 +244,7 @@ async def _build(
     )
     check_backs.load()
     timer.add(check_backs)
-    pull = Pull(database, writer, topics, groups, polls, ledger, retries, receipts, statistics)
+    pull = Pull(database, writer, topics, groups, takes, polls, ledger, retries, statistics)
     request_modes = RequestModes(writer, topics, groups)
     await request_modes.load(database)
     keys = MessageKeys(database, writer, past.keys_indexed_to)

@@ -21,12 +21,11 @@ from adbc_driver_sqlite import dbapi
 
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
+from emulator.store.lock import is_held
 from emulator.store.log_header import check_log
 from emulator.store.tables import HEAD_REVISION
 
 BATCH_ROWS: Final = 16_384
-_LOCKS: Final = Path("/proc/locks")
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",
@@ -151,10 +150,4 @@ def _cut(database: Path) -> str | None:
 
 def is_running(database: Path) -> bool:
     """Whether a broker is seen to hold the store. Takes no lock: one might be starting just now."""
-    if not Path(f"{database}-wal").exists():
-        return False
-    try:
-        lock = database.with_name(LOCK_FILE).stat().st_ino
-        return any(line.split()[5].endswith(f":{lock}") for line in _LOCKS.read_text().splitlines())
-    except OSError as error:
-        return str(error.filename) == str(_LOCKS)  # a system that does not tell
+    return Path(f"{database}-wal").exists() and is_held(database.parent)

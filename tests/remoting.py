@@ -13,6 +13,7 @@ from emulator.remoting.command import Command
 from emulator.remoting.families import REQUESTS
 from emulator.remoting.frame import FrameReader, encode
 from emulator.remoting.header import HeaderReader
+from emulator.remoting.identity import VERSION
 from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
 
@@ -30,11 +31,13 @@ class RemotingClient:
     """One connection. Made by :func:`connected`.
 
     Answers find their requests by ``opaque``, in any order; what the broker asks is in ``pushes``.
+    ``version`` is what it says it is.
     """
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.pushes: asyncio.Queue[Command] = asyncio.Queue()
         self.address = with_port(*writer.get_extra_info("sockname")[:2])
+        self.version = VERSION
         self._reader = reader
         self._frames = FrameReader()
         self._is_closed = False
@@ -56,6 +59,7 @@ class RemotingClient:
         """Send a request, and go on: the answer comes later, or ClosedError."""
         opaque = next(self._opaques)
         answer = self.expect(opaque)
+        more.setdefault("version", self.version)
         self.send(Command(code=code, opaque=opaque, ext=ext or {}, body=body, **more))
         return answer
 

@@ -29,7 +29,7 @@ from emulator.broker.statistics import Statistics
 from emulator.broker.topics import Topics
 from emulator.broker.transactions import Transactions
 from emulator.clock import Clock
-from emulator.errors import ClockError, IllegalMessageError
+from emulator.errors import ClockError, IllegalMessageError, TopicNotFoundError
 from emulator.message import RETRY_PREFIX, Message, StoredMessage, offset_message_id
 from emulator.schedule.level_queues import LevelQueues
 from emulator.schedule.scheme import Reply, TimedScheme
@@ -140,6 +140,7 @@ class Broker:
             stored: StoredMessage = await self.writer.commit(partial(self.intake.append, judged))
         else:
             stored = await self.timed.keep(judged.draft, judged.queue, judged.due_us)
+            await self._check_kept(judged, stored)
         self.sent += 1
         return self._sent(judged, stored)
 
@@ -182,10 +183,19 @@ class Broker:
         self.sent += len(stored)
         return list(map(self._sent, judged, stored))
 
+    async def _check_kept(self, judged: Judged, stored: StoredMessage) -> None:
+        """As :meth:`Intake.check`: a deletion that began while it was kept may not have seen it."""
+        try:
+            self.intake.check(judged)
+        except TopicNotFoundError:
+            await self._take_back([stored])
+            raise
+
     async def _store_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
         kept = await self._keep_all([one for one in judged if one.due_us is not None])
 
         def work(batch: Batch) -> list[StoredMessage]:
+            self.intake.check(*judged)
             return [
                 next(waiting) if one.due_us is not None else self.intake.append(one, batch) for one in judged
             ]

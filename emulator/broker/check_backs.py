@@ -19,7 +19,7 @@ from typing import Final
 
 from emulator.broker.clients import Channel, Clients
 from emulator.broker.groups import Groups
-from emulator.broker.receipts import Receipts
+from emulator.broker.takes import Takes
 from emulator.broker.topics import Topics
 from emulator.broker.transactions import Half, Transactions
 from emulator.clock import Clock
@@ -53,7 +53,7 @@ class CheckBacks:
         timer: Timer,
         topics: Topics,
         groups: Groups,
-        receipts: Receipts,
+        takes: Takes,
         transactions: Transactions,
         clients: Clients,
         *,
@@ -66,8 +66,8 @@ class CheckBacks:
         self._timer = timer
         self._topics = topics
         self._groups = groups
-        self._due = receipts.checks
-        self._receipts = receipts
+        self._due = takes.checks
+        self._takes = takes
         self._transactions = transactions
         self._clients = clients
         self._interval_us = interval_us
@@ -84,7 +84,7 @@ class CheckBacks:
         for take in group.takes.values() if group else ():
             if take.visible_us <= now_us:
                 take.visible_us = now_us + self._interval_us
-                self._due.expect(take.place.group, take)
+                self._due.expect(take)
 
     def next_due_us(self) -> int | None:
         """When the next half message is to be asked about."""
@@ -95,7 +95,7 @@ class CheckBacks:
         is_moving = self._timer.is_moving
         if is_moving:  # one instant after the other, as answers may change what happens in between
             until_us = self._due.next_us() or until_us
-        takes = [take for _, take in self._due.pop(until_us, BATCH)]
+        takes = self._due.pop(until_us, BATCH)
         if not takes:
             return Fired(0, until_us)
         last_us = takes[-1].visible_us
@@ -104,7 +104,7 @@ class CheckBacks:
             checked = await self._check(halves, last_us)
         except BaseException:
             for take in takes:
-                self._due.expect(take.place.group, take)
+                self._due.expect(take)
             raise
         pass_point("transactions.checked")
         self._clock.reach(last_us)
@@ -123,8 +123,7 @@ class CheckBacks:
             checked, given_up = [], 0
             for half in halves:
                 take = half.take
-                is_open = take.place.group.takes.get(take.commit_offset) is take and not take.is_settling
-                if not is_open or take.visible_us > last_us:
+                if not take.is_open or take.visible_us > last_us:
                     continue
                 batch.reach(take.visible_us)
                 if self._transactions.is_kept(take):
@@ -132,13 +131,13 @@ class CheckBacks:
                     continue
                 if undecided and take.times >= self._most:
                     batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
-                    self._receipts.settle(batch, take.place.group, take, "abandoned")
+                    self._takes.settle(batch, take, "abandoned")
                     given_up += 1
                     continue
                 next_us = take.visible_us + self._interval_us
                 if next_us <= batch.now_us:
                     next_us = batch.now_us + self._interval_us
-                self._receipts.ask_again(batch, take, next_us)
+                self._takes.show_from(batch, take, next_us, take.times + 1, take.pop_ms)
                 checked.append(half)
             return checked, given_up
 

@@ -2,8 +2,9 @@
 
 In order, a queue is given out batch by batch. While one of its messages is taken and not settled, nothing
 more of the queue is chosen. When their time has run out, those that are left are chosen again, oldest first
-and alone; what is new comes when the last of them is settled. One that the receiver's filter does not want
-holds up those behind it. In a retry queue, which the topics of a group share, each topic counts for itself.
+and alone; what is new comes when the last of them is settled. Who pops is given what is new behind them, as
+upstream. One that the receiver's filter does not want holds up those behind it. In a retry queue, which the
+topics of a group share, each topic counts for itself.
 """
 
 from collections.abc import Sequence
@@ -21,10 +22,8 @@ from emulator.message import (
     retry_topic,
 )
 from emulator.store.database import Database
-from emulator.store.messages import SCAN, Span, from_first, messages_at, messages_in
+from emulator.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, messages_in
 from emulator.store.queues import Queue
-
-NO_LIMIT = (1 << 63) - 1
 
 
 class Wish(NamedTuple):
@@ -87,7 +86,7 @@ class Choice:
         ]
         if wish.ordered:
             met = group.queues
-            queues = [queue for queue in queues if queue not in met or not self._open(met[queue])]
+            queues = [queue for queue in queues if queue not in met or not self._left_open(met[queue])]
         return queues
 
     def keep_open(self) -> None:
@@ -107,11 +106,17 @@ class Choice:
     def _is_wanted(self, take: Take) -> bool:
         wish, queue = self._wish, take.place.queue
         if queue.topic == wish.topic.name:
-            return wish.queue in (None, queue)
+            # Upstream's retries are in none of the topic's queues, so they come whichever is popped.
+            return (wish.popped and wish.retries) or wish.queue in (None, queue)
         return wish.retries and take.topic == wish.topic.name
 
     def _open(self, place: GroupQueue) -> list[Take]:
         return [take for take in place.open.values() if self._is_of_topic(take)]
+
+    def _left_open(self, place: GroupQueue) -> bool:
+        """Whether something new would come before what the group was given already."""
+        given = {take for _, take in self.chosen} if self._wish.popped else set()
+        return not given.issuperset(self._open(place))
 
     def _is_held(self, place: GroupQueue) -> bool:
         return not all(take.is_available for take in self._open(place))

@@ -1,7 +1,10 @@
 """Filters: which messages of a topic a consumer wants, by their tags or by an expression of SQL92."""
 
+import asyncio
+import sys
 from dataclasses import dataclass
 from functools import lru_cache
+from importlib import import_module
 from typing import Final
 
 from emulator.broker.sql_expressions import Expression, ExpressionError, IncomparableError
@@ -18,6 +21,7 @@ MAX_SQL_LENGTH: Final = 16_384
 """Characters: to read so many takes a tenth of a second, in which nothing else happens."""
 _PARSED: Final = 100
 """Expressions that are remembered, as upstream."""
+_GRAMMAR: Final = "emulator.broker.sql_grammar"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,6 +86,12 @@ Filter = TagFilter | SqlFilter
 def parse_filter(expression: str | None, kind: str = TAG) -> Filter:
     """Read an expression of one of the KINDS. Raises InvalidArgumentError."""
     return SqlFilter.parse(expression) if kind == SQL92 else TagFilter.parse(expression)
+
+
+async def prepare(kind: str) -> None:
+    """Get ready to read expressions of this kind, while others go on: the first of SQL92 takes its time."""
+    if kind == SQL92 and _GRAMMAR not in sys.modules:
+        await asyncio.to_thread(import_module, _GRAMMAR)
 
 
 @lru_cache(maxsize=_PARSED)

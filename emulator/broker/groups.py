@@ -6,7 +6,7 @@ begins at the first open one; that is the offset a pulling consumer reads, and f
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
 from typing import Any
@@ -14,7 +14,6 @@ from typing import Any
 import msgspec
 
 from emulator.broker.version import Version
-from emulator.clock import LATEST_US
 from emulator.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
 from emulator.message import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from emulator.store.database import Database
@@ -121,6 +120,16 @@ class Take:
         self.is_reserved = False  # chosen for a consumer, which is not durable yet
         self.is_settling = False
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither settled nor forgotten, nor about to be settled."""
+        return self.place.group.takes.get(self.commit_offset) is self and not self.is_settling
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is open, and somebody's: neither free nor about to be given out."""
+        return self.is_open and not (self.is_available or self.is_reserved)
+
 
 class GroupQueue:
     """One group in one queue.
@@ -202,11 +211,6 @@ class Group:
         finally:
             self._watching.discard(event)
 
-    def check_may_consume(self) -> None:
-        """Raise NoPermissionError, in upstream's words, if consuming was switched off for the group."""
-        if not self.config.consume_enable:
-            raise NoPermissionError(f"subscription group no permission, {self.name}")
-
     def check_may_broadcast(self) -> None:
         """Raise NoPermissionError, in upstream's words, if each of its consumers may not get everything."""
         if not self.config.consume_broadcast_enable:
@@ -241,7 +245,6 @@ class Group:
         """Let nobody take the message, until it is stored what becomes of it."""
         self.withhold(take)
         take.is_reserved = True
-        take.visible_us = LATEST_US
 
     def withhold(self, take: Take) -> None:
         """Let nobody take the message until its time runs out again."""
@@ -323,6 +326,13 @@ class Groups:
         if not (self.auto_create or is_system_group(name)):
             return self.get(name)
         return await self.put(name, max_retries, 1, replace=False)
+
+    async def for_consuming(self, name: str) -> Group:
+        """As ``for_use``. NoPermissionError, in upstream's words, also if consuming was switched off."""
+        group = await self.for_use(name)
+        if not group.config.consume_enable:
+            raise NoPermissionError(f"subscription group no permission, {name}")
+        return group
 
     async def put(
         self,
@@ -425,6 +435,17 @@ class Groups:
         for queue in queues:
             batch.execute(_DELETE_PROGRESS_OF_QUEUE, (queue.key,))
         batch.on_commit(apply)
+
+    def with_offsets(self) -> set[str]:
+        """The groups, also those that were deleted and have left their offsets."""
+        return self._groups.keys() | self._left.keys()
+
+    def offsets_of(self, name: str) -> Mapping[Queue, int]:
+        """By queue, the first offset that the group has not finished, or had not when it was deleted."""
+        group = self._groups.get(name)
+        if group is None:
+            return self._left.get(name, {})
+        return {queue: place.committed_offset for queue, place in group.queues.items()}
 
     def forget_left(self) -> None:
         """Everything was emptied, also the offsets that deleted groups had left."""

@@ -5,10 +5,11 @@ message was taken again, or of another group or topic, is told apart without any
 """
 
 import zlib
+from collections.abc import Iterable
 from typing import NamedTuple
 
 from emulator.broker.groups import Group, Take
-from emulator.clock import US_PER_MS
+from emulator.clock import US_PER_MS, wall_us
 from emulator.errors import ReceiptError, ReceiptSpentError, shorten
 from emulator.store.queues import Queue
 
@@ -19,6 +20,11 @@ class PopHandle(NamedTuple):
     queue: Queue
     queue_offset: int
     pop_ms: int
+
+
+def next_pop_ms(takes: Iterable[Take]) -> int:
+    """By which takes are named next: the wall clock, by which clients judge, but later than any of them."""
+    return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
 
 
 def handle_of(group: Group, take: Take) -> str:

@@ -74,10 +74,20 @@ class Intake:
         return Judged(queue, level, due_us, draft(message, self._clock.now_us()))
 
     def append(self, judged: Judged, batch: Batch) -> StoredMessage:
-        """Store a message without an absolute due time: visible at once, or parked in its level queue."""
+        """Store a message without an absolute due time: visible at once, or parked in its level queue.
+
+        Raises TopicNotFoundError if its topic is no longer open. Of several in one transaction, ``check``
+        them all before the first is stored.
+        """
+        self.check(judged)
         if judged.level:
             return self._levels.park(batch, judged.draft, judged.level, judged.queue)
         return batch.append(judged.queue, judged.draft)
+
+    def check(self, *judged: Judged) -> None:
+        """Raise TopicNotFoundError if a topic was deleted since, or just is: nobody would get the message."""
+        for one in judged:
+            self._topics.check_is_open(one.queue.topic)
 
     async def _topic_for(self, message: Message) -> Topic:
         if message.topic.startswith(RETRY_PREFIX):

@@ -1,6 +1,8 @@
 """The whole life of a message: sent, parked, due, delivered, who took it, acknowledged."""
 
-from typing import NamedTuple
+from typing import Literal, NamedTuple
+
+import msgspec
 
 from emulator.broker.topics import Topics
 from emulator.errors import MessageNotFoundError
@@ -13,8 +15,8 @@ from emulator.store.messages import messages_at
 _BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
 
 
-class TakeRecord(NamedTuple):
-    """What one group did with a message. Instants in emulated microseconds."""
+class TakeRecord(msgspec.Struct, frozen=True):
+    """What one group did with one record of the message. Instants in emulated microseconds."""
 
     group: str
     commit_offset: int
@@ -26,8 +28,8 @@ class TakeRecord(NamedTuple):
     outcome: str | None
 
 
-class DeliveryRecord(NamedTuple):
-    """The ledger's row for one delivery of a delayed message; see ``schedule.ledger``."""
+class DeliveryRecord(msgspec.Struct, frozen=True):
+    """The ledger's row for one delivery after a delay. Instants in emulated microseconds."""
 
     delivered_offset: int
     parked_offset: int
@@ -42,11 +44,11 @@ class DeliveryRecord(NamedTuple):
     acked_us: int | None
 
 
-class InterventionRecord(NamedTuple):
-    """Somebody cancelled a parked message, or delivered it by hand."""
+class InterventionRecord(msgspec.Struct, frozen=True):
+    """Somebody cancelled the message or delivered it by hand (`forced`)."""
 
     parked_offset: int
-    kind: str
+    kind: Literal["cancelled", "forced"]
     at_us: int
 
 
@@ -166,7 +168,7 @@ class Lives:
         )
         return Life(
             records,
-            [DeliveryRecord._make(row) for row in deliveries],
-            [InterventionRecord._make(row) for row in interventions],
-            [TakeRecord._make(row) for row in takes],
+            [DeliveryRecord(*row) for row in deliveries],
+            [InterventionRecord(*row) for row in interventions],
+            [TakeRecord(*row) for row in takes],
         )

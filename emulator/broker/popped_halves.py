@@ -3,19 +3,21 @@
 They lie in ``%HALF%T`` of each topic. One that nobody has decided about is rolled back after 24 hours.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
 from emulator.broker.choice import Wish
 from emulator.broker.filters import EVERYTHING, Filter
 from emulator.broker.groups import Group, Groups, Take
-from emulator.broker.handles import check_handle, find_take, handle_of
-from emulator.broker.receipts import EXPIRY_BATCH, Receipts, Settled, Taken
+from emulator.broker.handles import check_handle, handle_of
+from emulator.broker.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
+from emulator.broker.takes import Takes
 from emulator.broker.topics import Topics
 from emulator.broker.transactions import Transactions
 from emulator.clock import US_PER_S, Clock
-from emulator.errors import ReceiptError, ReceiptSpentError
+from emulator.errors import ReceiptSpentError
 from emulator.failpoint import pass_point
 from emulator.message import HALF_GROUP, Message, StoredMessage, half_topic
 from emulator.schedule.timer import Fired
@@ -44,6 +46,7 @@ class PoppedHalves:
         clock: Clock,
         topics: Topics,
         groups: Groups,
+        takes: Takes,
         receipts: Receipts,
         transactions: Transactions,
     ) -> None:
@@ -51,6 +54,7 @@ class PoppedHalves:
         self._clock = clock
         self._topics = topics
         self._groups = groups
+        self._takes = takes
         self._receipts = receipts
         self._transactions = transactions
 
@@ -90,7 +94,7 @@ class PoppedHalves:
         group = await self._group()
         settled = Settled([], [])
         takes: dict[str, Take] = {}
-        for handle, take in _valid(group, topic_name, handles, self._clock.now_us(), settled):
+        for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
             take.is_settling = True  # given twice, it fails the second time
             takes[handle] = take
         done = await self._transactions.commit(list(takes.values()))
@@ -108,12 +112,12 @@ class PoppedHalves:
 
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
-            for handle, take in _valid(group, topic_name, handles, batch.now_us, settled):
+            for handle, take in valid(group, handles, batch.now_us, settled, _of(topic_name)):
                 if self._transactions.is_kept(take):
                     error = ReceiptSpentError(f"the message of {handle!r} is being committed")
                     settled.failed.append((handle, error))
                     continue
-                self._receipts.settle(batch, group, take, "rolled back")
+                self._takes.settle(batch, take, "rolled back")
                 settled.done.append(handle)
             return settled
 
@@ -145,7 +149,7 @@ class PoppedHalves:
                 if self._transactions.is_kept(take):
                     self._transactions.settle_kept(batch, take)
                     continue
-                self._receipts.settle(batch, take.place.group, take, "rolled back")
+                self._takes.settle(batch, take, "rolled back")
                 rolled_back += 1
             return rolled_back
 
@@ -162,18 +166,9 @@ class PoppedHalves:
         return await self._transactions.group(HALF_GROUP)
 
 
-def _valid(
-    group: Group, topic_name: str, handles: Sequence[str], now_us: int, settled: Settled
-) -> Iterator[tuple[str, Take]]:
-    """The takes of the handles that are valid when their turn comes; the others are noted as failed."""
-    for handle in handles:
-        try:
-            check_handle(handle, group.name, topic_name)
-            take = find_take(group, handle, now_us)
-        except ReceiptError as error:
-            settled.failed.append((handle, error))
-        else:
-            yield handle, take
+def _of(topic_name: str) -> Callable[[str], None]:
+    """Raises ReceiptError for a handle that was not given for a half message of the topic."""
+    return partial(check_handle, group_name=HALF_GROUP, topic_name=topic_name)
 
 
 def _over_us(take: Take) -> int:

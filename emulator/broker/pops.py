@@ -20,7 +20,7 @@ from emulator.broker.pull import MAX_PULLED_BYTES
 from emulator.broker.receipts import Receipts, Taken
 from emulator.broker.topics import Topic, Topics
 from emulator.errors import QueueNotFoundError
-from emulator.message import StoredMessage, is_system_topic, retry_topic
+from emulator.message import StoredMessage, retry_topic
 from emulator.store.database import Database
 from emulator.store.messages import Span, messages_at, messages_in
 from emulator.store.queues import Queue
@@ -84,13 +84,10 @@ class Pops:
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
         """
-        if not is_system_topic(topic_name):
-            self._topics.get(topic_name)
-        topic = await self._topics.for_receive(topic_name)
+        topic = await self._topics.for_reading(topic_name)
         if queue_id >= topic.read_queues:
             raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
-        group = await self._groups.for_use(group_name)
-        group.check_may_consume()
+        group = await self._groups.for_consuming(group_name)
         return PopPlace(group, topic, None if queue_id < 0 else topic.queues[queue_id])
 
     async def pop(
@@ -124,11 +121,13 @@ class Pops:
             self._waiting[place.key] -= 1
             if not self._waiting[place.key]:
                 del self._waiting[place.key]
+        given = {self._topics.queue(one.message.queue_key) for one in taken}
+        rest = self._count(choice, place, [*choice.queues(), *given])
         if ordered:
-            for one in taken:
-                place.group.place(self._topics.queue(one.message.queue_key)).attempt = attempt
+            for known in map(place.group.place, given):
+                known.attempt = attempt
+                rest += sum(take.is_available for take in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
-        rest = len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(choice, place))
         return Popped(taken, rest)
 
     def _wish(self, place: PopPlace, *, ordered: bool) -> Wish:
@@ -160,7 +159,7 @@ class Pops:
     async def _begin_again(self, place: PopPlace, attempt: str) -> None:
         takes = self._held_by(place, attempt)
         if takes:
-            await self._receipts.take_back(place.group, takes)
+            await self._receipts.take_back(place.group, [(take.commit_offset, take.times) for take in takes])
 
     def _held_by(self, place: PopPlace, attempt: str) -> list[Take]:
         """What an attempt was given before and is not settled."""
@@ -208,34 +207,42 @@ class Pops:
             while True:
                 arrival.clear()
                 held = self._held_by(place, attempt) if ordered and attempt else ()
-                if held or choice.again() or self._spans(choice, place):
+                if held or choice.again() or self._spans(place, choice.queues()):
                     return True
                 if self._polls.is_closed or not await patience.wait(arrival):
                     return False
 
-    async def peek(self, place: PopPlace, limit: int) -> list[StoredMessage]:
-        """The messages that would be popped, without any trace."""
+    async def peek(self, place: PopPlace, limit: int) -> Popped:
+        """The messages that would be popped, without any trace, and how many there are, these among them."""
         choice = Choice(self._database, self._topics, self._wish(place, ordered=False))
-        again = await messages_at(self._database, [take.commit_offset for take in choice.again()[:limit]])
-        fresh = await messages_in(self._database, self._spans(choice, place), limit)
-        peeked: list[StoredMessage] = []
+        queues = choice.queues()
+        rest = self._count(choice, place, queues)
+        takes = {take.commit_offset: take for take in choice.again()[:limit]}
+        again = await messages_at(self._database, list(takes))
+        fresh = await messages_in(self._database, self._spans(place, queues), limit)
+        peeked: list[Taken] = []
         size = 0
         for message in [*again.values(), *filter(partial(self._is_of, place.topic), fresh)][:limit]:
             size += len(message.body)
             if peeked and size > MAX_PULLED_BYTES:
                 break
-            peeked.append(message)
-        return peeked
+            take = takes.get(message.commit_offset)
+            times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
+            peeked.append(Taken(message, place.topic.name, "", times + 1, first_us, 0, 0))
+        return Popped(peeked, rest)
 
     def _is_of(self, topic: Topic, message: StoredMessage) -> bool:
         """Whether a message is none of the retries of another topic."""
         queue = self._topics.queue(message.queue_key)
         return topic.name in (queue.topic, known_topic(queue, message.properties))
 
-    def _spans(self, choice: Choice, place: PopPlace) -> list[Span]:
+    def _count(self, choice: Choice, place: PopPlace, queues: Sequence[Queue]) -> int:
+        return len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(place, queues))
+
+    def _spans(self, place: PopPlace, queues: Sequence[Queue]) -> list[Span]:
         """What the group has not met yet."""
         spans = []
-        for queue in choice.queues():
+        for queue in dict.fromkeys(queues):
             known = place.group.queues.get(queue)
             start = max(known.next_offset if known else 0, queue.min_offset)
             if start < queue.next_offset:

@@ -81,13 +81,16 @@ class Progress:
         self._statistics = statistics
 
     def topics_of(self, group_name: str) -> list[str]:
-        """The topics of which the group has consumed; none for a group that does not exist."""
-        group = self._groups.find(group_name)
-        return sorted({queue.topic for queue in group.queues}) if group else []
+        """The topics of which the group has consumed, even if it was deleted and has left its offsets."""
+        return sorted({queue.topic for queue in self._groups.offsets_of(group_name)})
 
     def groups_of(self, topic_name: str) -> list[str]:
         """The groups that have consumed of the topic, or have members that subscribe to it."""
-        consumed = {group.name for group in self._groups if any(q.topic == topic_name for q in group.queues)}
+        consumed = {
+            name
+            for name in self._groups.with_offsets()
+            if any(queue.topic == topic_name for queue in self._groups.offsets_of(name))
+        }
         return sorted(consumed | set(self._clients.subscribers(topic_name)))
 
     async def of_topic(self, topic_name: str) -> list[tuple[Queue, int]]:
@@ -117,11 +120,11 @@ class Progress:
         return [await self._in_topic(group_name, group, topic) for topic in topics]
 
     async def _in_topic(self, name: str, group: Group | None, topic: Topic) -> TopicProgress:
-        found = []
+        found, offsets = [], self._groups.offsets_of(name)
         for queue in topic.queues[: topic.read_queues]:
             place = group.queues.get(queue) if group else None
-            committed = place.committed_offset if place else 0
-            given = max(committed, min(place.given_offset, queue.next_offset)) if place else 0
+            committed = offsets.get(queue, 0)
+            given = max(committed, min(place.given_offset, queue.next_offset)) if place else committed
             found.append(QueueProgress(queue, committed, given, 0))
         times = await self._times((one.queue, one.committed_offset - 1) for one in found)
         queues = [
@@ -133,12 +136,11 @@ class Progress:
 
     async def time_spans(self, group_name: str, topic_name: str) -> list[TimeSpan]:
         """The times of the topic's writable queues. Raises TopicNotFoundError."""
-        topic, group = self._topics.get(topic_name), self._groups.find(group_name)
+        topic, offsets = self._topics.get(topic_name), self._groups.offsets_of(group_name)
         now_ms = self._clock.now_us() // US_PER_MS
         spans = []
         for queue in topic.queues[: topic.write_queues]:
-            place = group.queues.get(queue) if group else None
-            committed = place.committed_offset if place else 0
+            committed = offsets.get(queue, 0)
             oldest, newest = queue.min_offset, queue.next_offset - 1
             wanted = (oldest, newest, committed - 1, committed)
             times = await self._times((queue, offset) for offset in wanted)

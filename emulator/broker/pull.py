@@ -10,9 +10,9 @@ from typing import NamedTuple
 from emulator.broker.filters import EVERYTHING, Filter, SqlFilter
 from emulator.broker.groups import Group, GroupQueue, Groups
 from emulator.broker.polls import Patience, Polls
-from emulator.broker.receipts import Receipts
 from emulator.broker.retries import Retries
 from emulator.broker.statistics import Statistics
+from emulator.broker.takes import Takes
 from emulator.broker.topics import Topics
 from emulator.clock import steady_us
 from emulator.errors import (
@@ -23,10 +23,10 @@ from emulator.errors import (
     RefusedError,
     StoreError,
 )
-from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties, is_system_topic
+from emulator.message import RETRY_TOPIC, StoredMessage, decode_properties
 from emulator.schedule.ledger import Ledger
 from emulator.store.database import Database
-from emulator.store.messages import SCAN, Span, from_first, messages_at, run_of_messages
+from emulator.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from emulator.store.queues import Queue
 from emulator.store.writer import Batch, Writer
 
@@ -43,7 +43,6 @@ _PASSED = (
     "UPDATE takes SET settled_us = ?, outcome = 'passed'"
     " WHERE group_name = ? AND commit_offset = ? AND settled_us IS NULL"
 )
-_NO_LIMIT = (1 << 63) - 1
 
 
 class PullStatus(Enum):
@@ -76,20 +75,20 @@ class Pull:
         writer: Writer,
         topics: Topics,
         groups: Groups,
+        takes: Takes,
         polls: Polls,
         ledger: Ledger,
         retries: Retries,
-        receipts: Receipts,
         statistics: Statistics,
     ) -> None:
         self._database = database
         self._writer = writer
         self._topics = topics
         self._groups = groups
+        self._takes = takes
         self._polls = polls
         self._ledger = ledger
         self._retries = retries
-        self._receipts = receipts
         self._statistics = statistics
         self._notes: set[asyncio.Task[None]] = set()
 
@@ -111,7 +110,7 @@ class Pull:
         self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: Filter = EVERYTHING
     ) -> Pulled:
         """Read from ``offset`` on, without any trace."""
-        return await self._read(self.queue(topic_name, queue_id), offset, limit, tag_filter, _NO_LIMIT)
+        return await self._read(self.queue(topic_name, queue_id), offset, limit, tag_filter, NO_LIMIT)
 
     async def _read(
         self,
@@ -156,11 +155,8 @@ class Pull:
         Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
         QueueNotFoundError, in upstream's order.
         """
-        group = await self._groups.for_use(group_name)
-        group.check_may_consume()
-        if not is_system_topic(topic_name):
-            self._topics.get(topic_name)
-        topic = await self._topics.for_receive(topic_name)
+        group = await self._groups.for_consuming(group_name)
+        topic = await self._topics.for_reading(topic_name)
         if not 0 <= queue_id < topic.read_queues:
             raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
         return group, topic.queues[queue_id]
@@ -254,10 +250,15 @@ class Pull:
 
         ``anew``: a group that never consumed the queue begins at the oldest message, if none was removed by
         retention, as upstream in a young queue (sheet 2.4). What does not exist is young, and is not made.
+        A group that was deleted may have left its offset.
         """
         queue, group = self.find_queue(topic_name, queue_id), self._groups.find(group_name)
         place = group.queues.get(queue) if group and queue else None
         if place is None:
+            if group is None and queue is not None:
+                left = self._groups.offsets_of(group_name).get(queue)
+                if left is not None:
+                    return max(left, queue.min_offset)
             if not anew or (queue is not None and not queue.is_young):
                 return None
             if group is None or queue is None:
@@ -390,8 +391,8 @@ class Pull:
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
             take = group.takes.get(commit_offset)
-            if take is not None:
-                self._receipts.settle(batch, group, take, "dead" if retry.is_dead else "retried")
+            if take is not None and take.is_open and not take.is_reserved:  # else somebody is just given it
+                self._takes.settle(batch, take, "dead" if retry.is_dead else "retried")
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)

@@ -39,7 +39,10 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """The modes that were set. Reads are from memory; a change is durable before it is seen."""
+    """The modes that were set, which outlive their topics and groups, as upstream's.
+
+    Reads are from memory; a change is durable before it is seen.
+    """
 
     def __init__(self, writer: Writer, topics: Topics, groups: Groups) -> None:
         self._writer = writer

@@ -98,7 +98,9 @@ class Reset:
             for queue in queues:  # those who wait learn that it is gone
                 batch.on_commit(partial(self._polls.arrived, queue))
 
-        return await self._empty_topic(name, work)
+        with self._topics.closing(name):
+            await self._writer.commit(lambda _batch: None)  # what was stored so far is there to be found
+            return await self._empty_topic(name, work)
 
     async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:
         half = self._topics.find(half_topic(name))

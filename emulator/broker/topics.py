@@ -3,6 +3,7 @@
 import asyncio
 import random
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
 
@@ -98,6 +99,7 @@ class Topics:
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # those of deleted topics as well
         self._deleted: dict[str, list[Queue]] = {}  # by topic
+        self._closing: set[str] = set()
         self._creating = asyncio.Lock()
         self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
 
@@ -125,6 +127,21 @@ class Topics:
         if topic is None:
             raise TopicNotFoundError(f"topic[{name}] not exist, apply first please!")
         return topic
+
+    @contextmanager
+    def closing(self, name: str) -> Iterator[None]:
+        """Let nothing more be sent to the topic, which is being deleted."""
+        self._closing.add(name)
+        try:
+            yield
+        finally:
+            self._closing.discard(name)
+
+    def check_is_open(self, name: str) -> None:
+        """Raise TopicNotFoundError for a topic that is gone, or on its way."""
+        self.get(name)
+        if name in self._closing:
+            raise TopicNotFoundError(f"topic[{name}] is being deleted")
 
     def queue(self, key: int) -> Queue:
         """The queue with this key, whose topic may have been deleted."""
@@ -199,6 +216,15 @@ class Topics:
         if topic is None or is_hidden or not topic.perm & PERM_READ:
             raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
         return topic
+
+    async def for_reading(self, name: str) -> Topic:
+        """As ``for_receive`` for clients that know the topic's queues, so it is not made on first use.
+
+        But system topics are. Raises TopicNotFoundError, too.
+        """
+        if not is_system_topic(name):
+            self.get(name)
+        return await self.for_receive(name)
 
     async def for_route(self, name: str, *, first_use: bool) -> Topic:
         """The topic whose route a client asks for. Raises TopicNotFoundError.

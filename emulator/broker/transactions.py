@@ -17,6 +17,7 @@ commit keeps the message under the same number, which keeps it once. It cannot b
 next check-back, or the end of the 24 h, settles it as committed.
 """
 
+import asyncio
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -24,12 +25,13 @@ from typing import Final, NamedTuple
 
 from emulator.broker.groups import MAX_RETRIES, Group, Groups, Take
 from emulator.broker.intake import Intake, Judged
-from emulator.broker.receipts import Receipts
+from emulator.broker.takes import Takes
 from emulator.broker.topics import Topics
 from emulator.clock import US_PER_MS, US_PER_S, Clock
 from emulator.errors import (
     IllegalMessageError,
     MessageNotFoundError,
+    TopicNotFoundError,
     UndecidableError,
 )
 from emulator.failpoint import pass_point
@@ -96,7 +98,7 @@ class Transactions:
         levels: LevelQueues,
         timed: TimedScheme,
         intake: Intake,
-        receipts: Receipts,
+        takes: Takes,
         timeout_us: int,
     ) -> None:
         self.prepared = 0  # these four since the start
@@ -113,7 +115,7 @@ class Transactions:
         self._levels = levels
         self._timed = timed
         self._intake = intake
-        self._receipts = receipts
+        self._takes = takes
         self._timeout_us = timeout_us
         self._kept: set[int] = set()  # commit offsets of those open that the timed scheme keeps already
 
@@ -125,7 +127,7 @@ class Transactions:
         def work(batch: Batch) -> None:
             for take in self.open():
                 if take.commit_offset in kept:
-                    self._receipts.settle(batch, take.place.group, take, "committed")
+                    self._takes.settle(batch, take, "committed")
 
         if kept:
             await self._writer.commit(work)
@@ -166,8 +168,9 @@ class Transactions:
         draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
 
         def work(batch: Batch) -> tuple[StoredMessage, Take]:
+            self._intake.check(judged)
             stored = batch.append(queue, draft, real_queue_key=judged.queue.key)
-            return stored, self._receipts.hold(batch, group, queue, stored, immunity_us)
+            return stored, self._takes.hold(batch, group, queue, stored, immunity_us)
 
         stored, take = await self._writer.commit(work)
         pass_point("transactions.prepared")
@@ -219,10 +222,10 @@ class Transactions:
         return half
 
     async def _decide(self, half: Half, *, commit: bool) -> None:
-        take, group = half.take, half.take.place.group
+        take = half.take
 
         def check() -> None:
-            if group.takes.get(take.commit_offset) is not take or take.is_settling:
+            if not take.is_open:
                 raise UndecidableError(_NOT_FOUND)
             if take.is_reserved:  # else what is stored of the two could be the pop
                 raise UndecidableError("a producer is just popping the half message")
@@ -231,7 +234,7 @@ class Transactions:
 
         def roll_back(batch: Batch) -> None:
             check()
-            self._receipts.settle(batch, group, take, "rolled back")
+            self._takes.settle(batch, take, "rolled back")
 
         check()
 
@@ -314,18 +317,25 @@ class Transactions:
 
     def settle_kept(self, batch: Batch, take: Take) -> None:
         """Do the rest of that commit in this transaction."""
-        self._receipts.settle(batch, take.place.group, take, "committed")
-        batch.on_commit(partial(self._has_committed, [take]))
+        self._takes.settle(batch, take, "committed")
+        batch.on_commit(partial(self._has_committed, [take], 1))
 
-    def _has_committed(self, takes: Sequence[Take]) -> None:
+    def _has_committed(self, takes: Sequence[Take], count: int) -> None:
+        """So many of them; the others are gone."""
         self._kept.difference_update(take.commit_offset for take in takes)
-        self.committed += len(takes)
+        self.committed += count
 
     async def commit(self, takes: Sequence[Take]) -> list[Take]:
-        """Make the messages visible, each with its delay, and answer which; the others are gone."""
+        """Make the messages visible, each with its delay, and answer which; the others are gone.
+
+        Goes to its end even if the caller goes away: what the timed scheme keeps cannot be rolled back.
+        """
         for take in takes:
             take.is_settling = True  # decided: its time does not run out any more
             take.place.group.withhold(take)
+        return await asyncio.shield(self._commit(takes))
+
+    async def _commit(self, takes: Sequence[Take]) -> list[Take]:
         kept: dict[Take, StoredMessage] = {}
         try:
             judged = {half.take: self._judge_again(half) for half in await self.halves(takes)}
@@ -337,24 +347,24 @@ class Transactions:
                     self._kept.add(take.commit_offset)
 
             def work(batch: Batch) -> list[Take]:
-                done = []
-                for take, one in judged.items():
-                    group = take.place.group
-                    if group.takes.get(take.commit_offset) is not take:
-                        continue
-                    if one.due_us is None:
-                        self._intake.append(one, batch)
-                    self._receipts.settle(batch, group, take, "committed")
-                    done.append(take)
+                done = [take for take in judged if take.place.group.takes.get(take.commit_offset) is take]
+                self._intake.check(*(judged[take] for take in done))
+                for take in done:
+                    if judged[take].due_us is None:
+                        self._intake.append(judged[take], batch)
+                    self._takes.settle(batch, take, "committed")
                 return done
 
             done: list[Take] = await self._writer.commit(work)
-        except BaseException:
+        except BaseException as error:
             for take in takes:
-                self._receipts.reopen(take.place.group, take)
+                self._takes.reopen(take)
+            if isinstance(error, TopicNotFoundError):  # its deletion may not have seen what was kept
+                await self._timed.discard(list(kept.values()))
+                self._has_committed(takes, 0)
             raise
         await self._timed.discard([parked for take, parked in kept.items() if take not in done])
-        self._has_committed(done)
+        self._has_committed(takes, len(done))
         return done
 
     def _judge_again(self, half: Half) -> Judged:

@@ -110,13 +110,19 @@ async def consume(call: Call, path: ClientPath, wanted: ConsumeIn) -> ConsumedOu
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
     if isinstance(result, int) and 0 <= result < len(_RESULTS):
         result = _RESULTS[result]
-    return ConsumedOut(str(result), str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
+    if not isinstance(result, str):
+        raise _unreadable(told)
+    return ConsumedOut(result, str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
 
 
 def _content(told: Told) -> Mapping[str, Any]:
     if not isinstance(told.content, Mapping):
-        raise ClientFailedError(f"the client has answered what cannot be read, {len(told.text)} bytes")
+        raise _unreadable(told)
     return told.content
+
+
+def _unreadable(told: Told) -> ClientFailedError:
+    return ClientFailedError(f"the client has answered what cannot be read, {len(told.text)} bytes")
 
 
 def _client_out(broker: Broker, member: Member) -> ClientOut:

@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from emulator.broker.filters import parse_filter
+from emulator.broker.filters import parse_filter, prepare
 from emulator.broker.receipts import MAX_MESSAGES, Settled, Taken
 from emulator.clock import US_PER_MS, US_PER_S
 from emulator.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
@@ -99,6 +99,7 @@ class SettledOut(msgspec.Struct, frozen=True):
 async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
     """A client that goes away before its answer is written has taken nothing."""
     receipts = call.broker.receipts
+    await prepare(what.filter_type)
     taken = await receipts.receive(
         path.group,
         what.topic,

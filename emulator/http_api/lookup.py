@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from emulator.broker.filters import parse_filter
-from emulator.broker.lives import Life
+from emulator.broker.filters import parse_filter, prepare
+from emulator.broker.lives import DeliveryRecord, InterventionRecord, Life, TakeRecord
 from emulator.broker.pull import PullStatus
 from emulator.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from emulator.http_api.fields import (
@@ -43,52 +43,15 @@ class Browsed(msgspec.Struct, frozen=True):
     messages: list[MessageOut]
 
 
-class Delivery(msgspec.Struct, frozen=True):
-    """The ledger's row for one delivery after a delay. Instants in emulated microseconds."""
-
-    delivered_offset: int
-    parked_offset: int
-    scheme: str
-    stored_us: int
-    due_us: int
-    picked_us: int
-    delivered_us: int
-    forced: int
-    pulled_us: int | None
-    pulled_by: str | None
-    acked_us: int | None
-
-
-class Intervention(msgspec.Struct, frozen=True):
-    """Somebody cancelled the message or delivered it by hand (`forced`)."""
-
-    parked_offset: int
-    kind: Literal["cancelled", "forced"]
-    at_us: int
-
-
-class TakeOut(msgspec.Struct, frozen=True):
-    """What one group did with one record of the message."""
-
-    group: str
-    commit_offset: int
-    times: int
-    first_taken_us: int | None
-    last_taken_us: int | None
-    visible_us: int
-    settled_us: int | None
-    outcome: str | None
-
-
 class LifeOut(msgspec.Struct, frozen=True):
     """Everything that is known of a message. `state` is that of its newest record."""
 
     message_id: str
     state: Literal["pending", "delivered", "cancelled", "stored"]
     records: list[MessageOut]
-    deliveries: list[Delivery]
-    interventions: list[Intervention]
-    takes: list[TakeOut]
+    deliveries: list[DeliveryRecord]
+    interventions: list[InterventionRecord]
+    takes: list[TakeRecord]
 
 
 class ByKey(Input, frozen=True):
@@ -107,6 +70,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 async def browse(call: Call, where: Browse) -> Browsed:
     """Leaves no trace."""
+    await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
     status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
         where.topic, where.queue_id, where.offset, where.max, tag_filter
@@ -123,9 +87,9 @@ async def life(call: Call, path: MessagePath) -> LifeOut:
         found.records[0].unique_key,
         _state(call, found),
         [message_out(call.broker, record) for record in found.records],
-        [Delivery(**row._asdict()) for row in found.deliveries],
-        [Intervention(row.parked_offset, _kind(row.kind), row.at_us) for row in found.interventions],
-        [TakeOut(**row._asdict()) for row in found.takes],
+        found.deliveries,
+        found.interventions,
+        found.takes,
     )
 
 
@@ -143,10 +107,6 @@ def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelle
         return "pending"
     kinds = {row.kind for row in found.interventions if row.parked_offset == newest.commit_offset}
     return "cancelled" if "cancelled" in kinds else "delivered"
-
-
-def _kind(kind: str) -> Literal["cancelled", "forced"]:
-    return "cancelled" if kind == "cancelled" else "forced"
 
 
 LOOKUP = Family(

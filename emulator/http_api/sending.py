@@ -59,6 +59,9 @@ Key = Annotated[
         "text without spaces and control characters",
     ),
 ]
+REFUSALS: Final = (NoPermissionError, TopicNotFoundError, WrongQueueError)
+"""Why a message may be refused of which every field is good."""
+
 PropertyText = Annotated[
     str, matching(r"^[^\x01\x02]+$", "text that is not empty and has neither U+0001 nor U+0002")
 ]
@@ -185,6 +188,11 @@ async def send_batch(call: Call, path: TopicPath, batch: BatchIn) -> SentBatch:
     return SentBatch([_sent(one) for one in sent])
 
 
+def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
+    """Links to handlers that can be given the id of the message that was stored."""
+    return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
+
+
 def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
     """The message that a client sends. Raises IllegalMessageError, InvalidArgumentError."""
     if (given_in.body is UNSET) == (given_in.body_base64 is UNSET):
@@ -275,11 +283,8 @@ SENDING = Family(
             TopicPath,
             MessageIn,
             status=201,
-            links={
-                name: {"parameters": {"message_id": "$response.body#/message_id"}}
-                for name in ("life", "cancel", "deliver")
-            },
-            errors=[NoPermissionError, TopicNotFoundError, WrongQueueError],
+            links=links_by_id("life", "cancel", "deliver"),
+            errors=REFUSALS,
         ),
         Route(
             "POST",
@@ -290,7 +295,7 @@ SENDING = Family(
             TopicPath,
             BatchIn,
             status=201,
-            errors=[NoPermissionError, TopicNotFoundError, WrongQueueError],
+            errors=REFUSALS,
         ),
     ],
 )

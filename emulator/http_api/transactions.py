@@ -7,17 +7,11 @@ from msgspec import UNSET, Meta, UnsetType
 
 from emulator.broker.transactions import LONGEST_IMMUNITY_S, Half
 from emulator.clock import US_PER_MS
-from emulator.errors import (
-    MessageNotFoundError,
-    NoPermissionError,
-    TopicNotFoundError,
-    UndecidableError,
-    WrongQueueError,
-)
+from emulator.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
 from emulator.http_api.fields import LARGEST, GroupName, Input, MessagePath, TopicName, TopicPath
 from emulator.http_api.record import MessageOut, fields_of, to_ms
 from emulator.http_api.route import Call, Family, Route, given
-from emulator.http_api.sending import MessageIn, message_of
+from emulator.http_api.sending import REFUSALS, MessageIn, links_by_id, message_of
 from emulator.message import CHECK_IMMUNITY
 
 
@@ -109,11 +103,8 @@ TRANSACTIONS = Family(
             TopicPath,
             HalfIn,
             status=201,
-            links={
-                name: {"parameters": {"message_id": "$response.body#/message_id"}}
-                for name in ("life", "commit", "rollback")
-            },
-            errors=[NoPermissionError, TopicNotFoundError, WrongQueueError],
+            links=links_by_id("life", "commit", "rollback"),
+            errors=REFUSALS,
         ),
         Route(
             "GET",

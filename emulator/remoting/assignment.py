@@ -4,8 +4,9 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 from emulator.broker.broker import Broker
-from emulator.broker.clients import BROADCASTING
+from emulator.broker.clients import BROADCASTING, CLUSTERING
 from emulator.broker.request_modes import PULL, STRATEGIES, RequestMode, assigned
+from emulator.errors import InvalidArgumentError
 from emulator.remoting.body import object_of, text_in, whole_in
 from emulator.remoting.codes import RequestCode
 from emulator.remoting.fastjson import dumps
@@ -13,14 +14,20 @@ from emulator.remoting.handler import Call, Family, Reply, Request
 from emulator.remoting.header import NoHeader
 from emulator.remoting.identity import BROKER
 
+_MODELS: Final = (BROADCASTING, CLUSTERING)
+
 
 async def query_assignment(call: Call[NoHeader]) -> Reply:
     """400: a client's queues of a topic. Nothing at all where it shall go on with those that it has."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
     mode = call.broker.request_modes.of(topic, group)
-    is_broadcast = body.get("messageModel") == BROADCASTING
-    queues = _queues(call.broker, mode, client, str(body.get("strategyName")), is_broadcast=is_broadcast)
+    model = str(body.get("messageModel"))
+    if model not in _MODELS:
+        raise InvalidArgumentError("messageModel", model, " or ".join(_MODELS))
+    queues = _queues(
+        call.broker, mode, client, str(body.get("strategyName")), is_broadcast=model == BROADCASTING
+    )
     if queues is None:
         return Reply(body=dumps({}))
     assignments = [

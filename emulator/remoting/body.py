@@ -10,6 +10,8 @@ Object = Mapping[str, Any]
 
 MAX_TEXT: Final = 1_024
 """Characters of a name or an id: others are told of it, in frames that have to hold it."""
+_LIMIT: Final = 1 << 63
+"""What Java has no number for, SQLite refuses, with all that others write in the same transaction."""
 
 
 def object_of(content: bytes) -> Object:
@@ -43,6 +45,9 @@ def whole_in(body: Object, name: str) -> int:
     """A whole number, 0 if it is missing. C++ clients write long ones as text."""
     value = body.get(name) or 0
     try:
-        return int(value)
+        number = int(value)
+        if not -_LIMIT <= number < _LIMIT:
+            raise ValueError(value)
     except (TypeError, ValueError):
-        raise InvalidArgumentError(name, value, "a whole number") from None
+        raise InvalidArgumentError(name, value, "a whole number of 64 bits") from None
+    return number

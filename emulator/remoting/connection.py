@@ -2,7 +2,7 @@
 
 import asyncio
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from emulator.remoting.advertised_address import Advertised, with_port
@@ -27,22 +27,18 @@ MAX_RUNNING_BYTES: Final = 32 << 20
 """Requests of one connection in work; at either, no more are read until some are answered."""
 MAX_WAITING_BYTES: Final = 4 << 20
 MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
-"""Pulls that wait, of one connection and of all. More are refused: heartbeats must still be read."""
+"""Pulls and pops that wait, of one connection and of all. More do not: heartbeats must still be read."""
 UNREAD_BYTES: Final = 64 << 10
 """Answers that a client has not read, from which on no more of its requests are read."""
 MAX_UNREAD_BYTES: Final = 128 << 20
 """The same for all connections. Above it, a client is cut off that has more than its share of them."""
 _REQUEST_BYTES: Final = 1 << 10
 """What a request takes beside its text and body, roughly."""
+_FIELD_BYTES, _USUAL_FIELDS = 160, 32
+"""What each ext field takes beside its text, and how many of them are in that; clients send no more."""
 
-_MAY_WAIT: Final = frozenset(
-    (
-        RequestCode.PULL_MESSAGE,
-        RequestCode.LITE_PULL_MESSAGE,
-        RequestCode.POP_MESSAGE,
-        RequestCode.NOTIFICATION,
-    )
-)
+_PULLS: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
+_MAY_WAIT: Final = _PULLS | {RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION}
 _BUSY: Final = Reply(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
@@ -93,6 +89,7 @@ class Connection(asyncio.BufferedProtocol):
         self._is_new = True  # nothing has come in
         self._is_paused = False
         self._is_stopping = False
+        self._is_broken = False
         self._ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -154,12 +151,12 @@ class Connection(asyncio.BufferedProtocol):
     def received(self, data: bytes) -> None:
         """Start the requests that came in whole."""
         self.quiet = 0
+        commands: Sequence[Command]
         try:
             commands = self._reader.feed(data)
         except FrameError as error:
             log.warning("closing the connection of %s: %s", self.peer, error)
-            self._transport.close()
-            return
+            commands, self._is_broken = error.before, True
         self.frames += len(commands)
         for command in commands:
             if command.is_response:
@@ -169,23 +166,24 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _start(self, command: Command) -> None:
-        size = _REQUEST_BYTES + len(command.body) + sum(map(len, command.ext.values()))
-        if command.code not in _MAY_WAIT:
-            task = self._loop.create_task(self._serve(command))
-            self._running[task] = size
-            self._running_bytes += size
-            task.add_done_callback(self._has_run)
-        elif self._may_wait(size):
-            task = self._loop.create_task(self._serve(command))
+        size = _size_of(command)
+        if command.code in _MAY_WAIT and self._may_wait(size):
+            task = self._loop.create_task(self._serve(command, may_wait=True))
             self._waiting[task] = size
             self._waiting_bytes += size
             self._hall.waiting_bytes += size
             task.add_done_callback(self._has_waited)
-        else:
+        elif command.code in _PULLS:
             self._answer(command, self._hall.dispatcher.counted(command, _BUSY))
+        else:
+            task = self._loop.create_task(self._serve(command, may_wait=False))
+            self._running[task] = size
+            self._running_bytes += size
+            task.add_done_callback(self._has_run)
 
-    async def _serve(self, command: Command) -> None:
-        self._answer(command, await self._hall.dispatcher.answer(self._channel, command))
+    async def _serve(self, command: Command, *, may_wait: bool) -> None:
+        answer = await self._hall.dispatcher.answer(self._channel, command, may_wait=may_wait)
+        self._answer(command, answer)
 
     def _answer(self, command: Command, answer: Command) -> None:
         if command.is_oneway:
@@ -239,8 +237,11 @@ class Connection(asyncio.BufferedProtocol):
         self.regulate()
 
     def _account(self) -> None:
-        """Reckon what is held, and read on or not."""
+        """Reckon what is held, and read on or not; after a broken frame, end when all before is answered."""
         self._hall.budget.change(self, self._reader.buffered + self._running_bytes)
+        if self._is_broken and not self._running:
+            self._flush()
+            self._transport.close()
         self.regulate()
 
     def regulate(self) -> None:
@@ -251,6 +252,7 @@ class Connection(asyncio.BufferedProtocol):
             not self._hall.budget.may_read(self)
             or self in self._hall.unread
             or self._is_stopping
+            or self._is_broken
             or len(self._running) >= MAX_RUNNING
             or self._running_bytes >= MAX_RUNNING_BYTES
         )
@@ -308,3 +310,11 @@ class Connection(asyncio.BufferedProtocol):
         for task in (*self._running, *self._waiting):
             task.cancel()
         self._transport.abort()
+
+
+def _size_of(command: Command) -> int:
+    """Bytes that a request takes while it is in work or waits."""
+    ext = command.ext
+    text = sum(map(len, ext)) + sum(map(len, ext.values()))
+    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
+    return _REQUEST_BYTES + more + len(command.body) + text

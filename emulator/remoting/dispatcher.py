@@ -39,10 +39,10 @@ class Dispatcher:
         }
         self._labels = {code: str(code) for code in self._handlers}
 
-    async def answer(self, channel: Channel, command: Command) -> Command:
+    async def answer(self, channel: Channel, command: Command, *, may_wait: bool) -> Command:
         """The answer to a request, also where nobody waits for one."""
         try:
-            reply = await self._reply(channel, command)
+            reply = await self._reply(channel, command, may_wait)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told, and goes on
             refusal = known(error)
             # What is quoted in it may be no Unicode that can be written.
@@ -50,7 +50,7 @@ class Dispatcher:
             reply = Reply(code=code_of(refusal), remark=remark)
         return self.counted(command, reply)
 
-    async def _reply(self, channel: Channel, command: Command) -> Reply:
+    async def _reply(self, channel: Channel, command: Command, may_wait: bool) -> Reply:
         found = self._handlers.get(command.code)
         if found is None:
             raise RemotingError(
@@ -59,7 +59,8 @@ class Dispatcher:
         is_known = self._guard is None or self._guard.check(channel, command)
         read, handler = found
         header = read(command.ext)
-        return await handler(Call(self._broker, self._settings, channel, command, header, is_known))
+        call = Call(self._broker, self._settings, channel, command, header, is_known, may_wait)
+        return await handler(call)
 
     def counted(self, command: Command, reply: Reply) -> Command:
         """The answer, counted."""

@@ -1,9 +1,11 @@
 """What only this protocol can refuse, and what clients are told of any error."""
 
 import logging
+from collections.abc import Sequence
 
 from emulator.errors import EmulatorError, InternalError, RefusedError, wire_codes
 from emulator.remoting.codes import ResponseCode
+from emulator.remoting.command import Command
 
 log = logging.getLogger(__name__)
 
@@ -17,7 +19,12 @@ class RemotingError(RefusedError):
 
 
 class FrameError(RemotingError):
-    """Bytes that are no frame, or one that is too large: the connection cannot go on (sheet 1.1)."""
+    """Bytes that are no frame, or one that is too large: the connection cannot go on (sheet 1.1).
+
+    ``before`` are the commands that came in whole before them.
+    """
+
+    before: Sequence[Command] = ()
 
     def __init__(self, remark: str) -> None:
         super().__init__(ResponseCode.SYSTEM_ERROR, remark)

@@ -84,8 +84,7 @@ class FrameReader:
     def feed(self, data: bytes) -> list[Command]:
         """The commands that are complete with ``data``.
 
-        Raises FrameError for bytes that are no frame, as soon as that shows. The reader is of no use then,
-        and commands that came with the same data are lost: nobody was told that they were done.
+        Raises FrameError for bytes that are no frame, as soon as that shows. The reader is of no use then.
         """
         if self._partial:
             self._partial += data
@@ -93,7 +92,16 @@ class FrameReader:
                 return []
             data = bytes(self._partial)
             self._partial = bytearray()
-        commands = []
+        commands: list[Command] = []
+        try:
+            self._read(data, commands)
+        except FrameError as error:
+            error.before = commands
+            raise
+        return commands
+
+    def _read(self, data: bytes, commands: list[Command]) -> None:
+        """Add the commands that are complete, and keep the rest."""
         start = 0
         end = _PREFIX.size
         while end <= len(data):
@@ -111,7 +119,6 @@ class FrameReader:
             end += _PREFIX.size
         if start < len(data):
             self._keep(data[start:], end - start)
-        return commands
 
     def _keep(self, rest: bytes, wanted: int) -> None:
         """Wait for the rest of a frame, unless its length is enough to refuse it."""

@@ -59,16 +59,22 @@ def consumes(topic: str | None = None, group: str | None = None) -> Rule:
 
 
 def consumed(topic: str | None, group: str | None) -> Iterator[Need]:
-    """To consume the topic as the group; the group's own retry topic takes no more than the group.
-
-    One of what it popped (sheet 6.5) takes the topic of which that is: it may be another group's own.
-    """
+    """To consume the topic as the group; the group's own retry topic takes no more than the group."""
     if group:
         yield group_need(group)
     if topic and not (group and topic == retry_topic(group)):
-        for separator in "_+" if group else "":
-            topic = topic.removeprefix(pop_retry_topic(group or "", "", separator))
         yield topic_need(topic, Permission.SUB)
+
+
+def settled(topic: str | None, group: str | None) -> Iterator[Need]:
+    """To settle what the group popped; one of its retries (sheet 6.5) takes the topic of which that is.
+
+    Nothing is read under that name: it may be another group's own.
+    """
+    if topic and group:
+        for separator in "_+":
+            topic = topic.removeprefix(pop_retry_topic(group, "", separator))
+    return consumed(topic, group)
 
 
 def _replies(name: str) -> Rule:
@@ -101,9 +107,13 @@ def _assignment(command: Command) -> Iterator[Need]:
     return consumed(text_in(body, "topic"), text_in(body, "consumerGroup"))
 
 
+def _settles(command: Command) -> Iterator[Need]:
+    return settled(command.ext.get("topic"), command.ext.get("consumerGroup"))
+
+
 def _acknowledgements(command: Command) -> Iterator[Need]:
     for one in objects_in(object_of(command.body), "acks"):
-        yield from consumed(text_in(one, "t"), text_in(one, "c"))
+        yield from settled(text_in(one, "t"), text_in(one, "c"))
 
 
 OPEN: Final = Rule(_nothing, is_open=True)
@@ -143,8 +153,6 @@ RULES: Final[Mapping[int, Rule]] = {
             RequestCode.GET_ALL_CONSUMER_OFFSET,
             RequestCode.GET_ALL_DELAY_OFFSET,
             RequestCode.CHECK_CLIENT_CONFIG,
-            RequestCode.GET_TIMER_CHECK_POINT,
-            RequestCode.GET_TIMER_METRICS,
             RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG,
             RequestCode.GET_TOPIC_STATS_INFO,
             RequestCode.GET_CONSUMER_CONNECTION_LIST,
@@ -183,7 +191,6 @@ RULES: Final[Mapping[int, Rule]] = {
             RequestCode.DELETE_SUBSCRIPTIONGROUP,
             RequestCode.DELETE_TOPIC_IN_BROKER,
             RequestCode.DELETE_TOPIC_IN_NAMESRV,
-            RequestCode.REGISTER_TOPIC_IN_NAMESRV,
             RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
             RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE,
             RequestCode.CLONE_GROUP_OFFSET,
@@ -207,8 +214,8 @@ RULES: Final[Mapping[int, Rule]] = {
     RequestCode.POP_MESSAGE: _PULLS,
     RequestCode.PEEK_MESSAGE: _PULLS,
     RequestCode.NOTIFICATION: _PULLS,
-    RequestCode.ACK_MESSAGE: _PULLS,
-    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: _PULLS,
+    RequestCode.ACK_MESSAGE: Rule(_settles),
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Rule(_settles),
     RequestCode.CONSUME_MESSAGE_DIRECTLY: _PULLS,
     RequestCode.BATCH_ACK_MESSAGE: Rule(_acknowledgements),
     RequestCode.QUERY_ASSIGNMENT: Rule(_assignment),

@@ -14,7 +14,10 @@ Header = TypeVar("Header")
 
 
 class Call(NamedTuple, Generic[Header]):
-    """One request on its way through a handler; who is not ``is_known`` may look, and change nothing."""
+    """One request on its way through a handler; who is not ``is_known`` may look, and change nothing.
+
+    Without ``may_wait`` it is answered at once, as too many wait already.
+    """
 
     broker: Broker
     settings: Settings
@@ -22,6 +25,7 @@ class Call(NamedTuple, Generic[Header]):
     command: Command
     header: Header
     is_known: bool = True
+    may_wait: bool = True
 
 
 class Reply(NamedTuple):

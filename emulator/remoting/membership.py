@@ -4,11 +4,21 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 
 from emulator.broker.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
-from emulator.broker.filters import EVERYTHING, KINDS, SQL92, TAG, Filter, parse_filter
+from emulator.broker.filters import (
+    EVERYTHING,
+    KINDS,
+    MAX_SQL_LENGTH,
+    SQL92,
+    TAG,
+    Filter,
+    parse_filter,
+    prepare,
+)
 from emulator.errors import InvalidArgumentError, RefusedError
 from emulator.message import retry_topic
 from emulator.remoting.body import Object, object_of, objects_in, text_in, whole_in
 from emulator.remoting.codes import RequestCode, ResponseCode
+from emulator.remoting.command import Command
 from emulator.remoting.errors import RemotingError
 from emulator.remoting.fastjson import dumps
 from emulator.remoting.handler import Call, Family, Reply, Request
@@ -24,6 +34,10 @@ _STARTS: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
+
+
+MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
+"""Characters of SQL92 in one heartbeat."""
 
 
 class UnregisterClient(NamedTuple):
@@ -45,17 +59,7 @@ class ConsumerList(NamedTuple):
 
 async def heartbeat(call: Call[NoHeader]) -> Reply:
     """A client is there, before anything is waited for: the next request of its connection may rely on it."""
-    command = call.command
-    body = object_of(command.body)
-    beat = Heartbeat(
-        text_in(body, "clientID"),
-        command.language,
-        command.version,
-        [text_in(one, "groupName") for one in objects_in(body, "producerDataSet")],
-        list(map(_consuming, objects_in(body, "consumerDataSet"))),
-        is_brief=body.get("withoutSub") is True,
-    )
-    broker = call.broker
+    beat, broker = _beat(call.command), call.broker
     broker.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
         try:
@@ -87,6 +91,7 @@ async def check_client_config(call: Call[NoHeader]) -> Reply:
     """Whether the broker can filter as a client asks it to; of tags nothing is checked."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
+        await prepare(_kind(wanted))  # Java asks before its first heartbeat, which cannot wait
         filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
     return Reply()
 
@@ -106,6 +111,35 @@ def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
         return parse_filter(expression, kind)
     except InvalidArgumentError as error:
         raise RemotingError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"{prefix}{error}") from None
+
+
+def _beat(command: Command) -> Heartbeat:
+    """What a client says of itself. All else that the body may hold is not kept while groups are made."""
+    body = object_of(command.body)
+    _check_sql(body)
+    return Heartbeat(
+        text_in(body, "clientID"),
+        command.language,
+        command.version,
+        [text_in(one, "groupName") for one in objects_in(body, "producerDataSet")],
+        list(map(_consuming, objects_in(body, "consumerDataSet"))),
+        is_brief=body.get("withoutSub") is True,
+    )
+
+
+def _check_sql(body: Object) -> None:
+    """Refuse what takes too long to read, as all of a heartbeat is read before anybody else goes on."""
+    wanted = (
+        each
+        for one in objects_in(body, "consumerDataSet")
+        for each in objects_in(one, "subscriptionDataSet")
+        if _kind(each) == SQL92
+    )
+    size = sum(len(str(each.get("subString") or "")) for each in wanted)
+    if size > MAX_SQL_TOGETHER:
+        allowed = f"{MAX_SQL_TOGETHER:,} together"
+        reason = f"the SQL92 filters of a heartbeat have {size:,} characters; allowed: {allowed}"
+        raise InvalidArgumentError("subString", None, allowed, reason)
 
 
 def _consuming(body: Object) -> Consuming:

@@ -22,10 +22,10 @@ class CloneOffsets(NamedTuple):
 async def consumed(call: Call[NoHeader]) -> Reply:
     """43: how far every group has come, as ConsumerOffsetManager has it."""
     offsets: dict[str, list[tuple[int, int]]] = {}
-    for group in call.broker.groups:
-        for place in group.queues.values():
-            name = f"{place.queue.topic}@{group.name}"
-            offsets.setdefault(name, []).append((place.queue.queue_id, place.committed_offset))
+    groups = call.broker.groups
+    for group in sorted(groups.with_offsets()):
+        for queue, offset in groups.offsets_of(group).items():
+            offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
 
 

@@ -18,8 +18,15 @@ from emulator.errors import (
     ReceiptError,
     RefusedError,
 )
-from emulator.message import FIRST_POP_TIME, POP_CK, encode_properties
-from emulator.remoting.body import Object, object_of, objects_in, text_in, whole_in
+from emulator.message import (
+    FIRST_POP_TIME,
+    MAX_PROPERTIES_BYTES,
+    POP_CK,
+    StoredMessage,
+    decode_properties,
+    encode_properties,
+)
+from emulator.remoting.body import MAX_TEXT, Object, object_of, objects_in, text_in, whole_in
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
 from emulator.remoting.handler import Call, Family, Reply, Request
@@ -113,6 +120,8 @@ _MAX_INVISIBLE_MS: Final = 31_536_000_000
 _TOO_LATE_MS: Final = 500
 """A request is older than it wants to wait by more than that: nobody waits for its answer any more."""
 _FROM_START: Final = 0
+_KINDS: Final = ("0", "1", "2")
+"""Of queues in handles: a topic's own, and two of its retries."""
 
 
 async def pop(call: Call[PopMessage]) -> Reply:
@@ -120,7 +129,8 @@ async def pop(call: Call[PopMessage]) -> Reply:
     header = call.header
     now_ms = wall_us() // US_PER_MS
     if now_ms - (header.born_time or now_ms) - header.poll_time > _TOO_LATE_MS:
-        return _found_nothing(header, f"the broker[{_address(call)}] pop message is timeout too much")
+        remark = f"the broker[{_address(call)}] pop message is timeout too much"
+        return Reply(_NO_TIMES, code=ResponseCode.POLLING_TIMEOUT, remark=remark)
     if not 0 < header.max_msg_nums <= MAX_POPPED:
         raise RemotingError(
             ResponseCode.INVALID_PARAMETER,
@@ -128,19 +138,26 @@ async def pop(call: Call[PopMessage]) -> Reply:
             if header.max_msg_nums > 0
             else f"maxMsgNums is {header.max_msg_nums}; allowed: 1 to {MAX_POPPED}",
         )
+    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps that of the last pop in order
+        raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = _invisible_us(header.invisible_time)
     place = await _place(call)
+    wait_s = _wait_s(header.born_time, header.poll_time)
     popped = await call.broker.pops.pop(
         place,
         header.max_msg_nums,
         invisible_us,
-        wait_s=_wait_s(header.born_time, header.poll_time),
+        wait_s=wait_s if call.may_wait else 0.0,
         tag_filter=_wanted(header),
         ordered=header.order,
         attempt=header.attempt_id,
         from_end=header.init_mode != _FROM_START,
     )
-    return _answer(call, popped) if popped.messages else _found_nothing(header, "NO_MESSAGE_IN_QUEUE")
+    if popped.messages:
+        return _answer(call, popped)
+    is_full = wait_s > 0 and not call.may_wait
+    code = ResponseCode.POLLING_FULL if is_full else ResponseCode.POLLING_TIMEOUT
+    return _found_nothing(header, code)
 
 
 async def _place(call: Call[Any]) -> PopPlace:
@@ -186,24 +203,36 @@ def _answer(call: Call[PopMessage], popped: Popped) -> Reply:
 def _record(call: Call[PopMessage], one: Taken, queue: Queue, start_offset: int) -> bytes:
     """A retry bears the topic that was popped, and the handle that clients could not make for it."""
     header, message = call.header, one.message
-    more = {}
-    if one.times > 1:
-        more[FIRST_POP_TIME] = str((one.first_taken_us - call.broker.clock.from_wall(0)) // US_PER_MS)
+    if not header.order:  # else said in orderCountInfo
+        message = _retried(call, one)
     if queue.topic != header.topic:
         place = place_of(queue.topic, queue.queue_id)
-        more[POP_CK] = ExtraInfo(
+        handle = ExtraInfo(
             start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, place, message.queue_offset
-        ).text()
-    if not header.order:  # else said in orderCountInfo
-        message = message._replace(reconsume_times=message.reconsume_times + one.times - 1)
-    if more:
-        message = message._replace(properties=message.properties + encode_properties(more))
+        )
+        message = _with(message, {POP_CK: handle.text()})
     return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
 
 
-def _found_nothing(header: PopMessage, remark: str) -> Reply:
+def _retried(call: Call[Any], one: Taken) -> StoredMessage:
+    """As upstream stores what was popped before: with the number of retries, and when it was popped first."""
+    message = one.message
+    if one.times == 1:
+        return message
+    first_ms = (one.first_taken_us - call.broker.clock.from_wall(0)) // US_PER_MS
+    message = message._replace(reconsume_times=message.reconsume_times + one.times - 1)
+    return _with(message, {FIRST_POP_TIME: str(first_ms)})
+
+
+def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
+    """In place of those that its sender gave it."""
+    given = decode_properties(message.properties) | properties
+    return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
+
+
+def _found_nothing(header: PopMessage, code: ResponseCode) -> Reply:
     ext = _times(wall_us() // US_PER_MS, header.invisible_time, 0, header.order)
-    return Reply(ext, code=ResponseCode.POLLING_TIMEOUT, remark=remark)
+    return Reply(ext, code=code, remark="NO_MESSAGE_IN_QUEUE")
 
 
 def _times(pop_ms: int, invisible_ms: int, rest: int, is_in_order: bool) -> dict[str, str]:
@@ -213,6 +242,9 @@ def _times(pop_ms: int, invisible_ms: int, rest: int, is_in_order: bool) -> dict
         "reviveQid": str(IN_ORDER if is_in_order else NOT_IN_ORDER),
         "restNum": str(rest),
     }
+
+
+_NO_TIMES: Final = _times(0, 0, 0, is_in_order=False)
 
 
 def _wait_s(born_ms: int, poll_ms: int) -> float:
@@ -262,7 +294,10 @@ async def acknowledge_batch(call: Call[NoHeader]) -> Reply:
 def _handles(call: Call[NoHeader], ack: Object) -> Iterator[PopHandle]:
     """The messages of one queue whose bits are set, counted from its start offset."""
     group, topic = text_in(ack, "c"), text_in(ack, "t")
-    if str(ack.get("r", "0")) != "0":
+    kind = str(ack.get("r", "0"))
+    if kind not in _KINDS:
+        raise InvalidArgumentError("r", kind, " or ".join(_KINDS))
+    if kind != "0":
         topic = pop_retry_topic(group, topic)
     start, queue_id, pop_ms = whole_in(ack, "so"), whole_in(ack, "q"), whole_in(ack, "pt")
     try:
@@ -326,23 +361,33 @@ def _spent(error: ReceiptError) -> RemotingError:
 async def notify(call: Call[Notification]) -> Reply:
     """200054: whether there is something to pop, as soon as there is."""
     header = call.header
+    wait_s = _wait_s(header.born_time, header.poll_time)
     has_message = await call.broker.pops.is_any(
         await _place(call),
-        wait_s=_wait_s(header.born_time, header.poll_time),
+        wait_s=wait_s if call.may_wait else 0.0,
         ordered=header.order,
         attempt=header.attempt_id,
     )
-    return Reply({"hasMsg": str(has_message).lower(), "pollingFull": "false"})
+    is_full = wait_s > 0 and not call.may_wait and not has_message
+    return Reply({"hasMsg": str(has_message).lower(), "pollingFull": str(is_full).lower()})
 
 
 async def peek(call: Call[PeekMessage]) -> Reply:
     """200052: messages that could be popped, which anybody can pop after it."""
     header = call.header
     place = await _place(call)
-    messages = await call.broker.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
-    queue, host = call.broker.topics.queue, call.channel.store_host
-    records = [encode_record(one, header.topic, queue(one.queue_key).queue_id, host) for one in messages]
-    ext = _times(0, 0, 0, is_in_order=False)
+    peeked = await call.broker.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    records = [
+        encode_record(
+            _retried(call, one),
+            header.topic,
+            call.broker.topics.queue(one.message.queue_key).queue_id,
+            call.channel.store_host,
+            call.command.version,
+        )
+        for one in peeked.messages
+    ]
+    ext = _NO_TIMES | {"restNum": str(peeked.rest)}
     if not records:
         return Reply(ext, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE_IN_QUEUE")
     return Reply(ext, b"".join(records), remark="FOUND")

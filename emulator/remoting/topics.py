@@ -8,7 +8,7 @@ from emulator.broker.attributes import changed_attributes, parse_changes
 from emulator.broker.topics import PERM_READ, PERM_WRITE, Particulars, Topic
 from emulator.broker.version import Version
 from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
-from emulator.message import SYSTEM_TOPICS
+from emulator.message import SYSTEM_TOPICS, check_topic_name
 from emulator.remoting.body import object_of, objects_in, text_in
 from emulator.remoting.codes import RequestCode, ResponseCode
 from emulator.remoting.errors import RemotingError
@@ -56,6 +56,7 @@ async def create_all(call: Call[NoHeader]) -> Reply:
 
 async def delete(call: Call[OneTopic]) -> Reply:
     """215: delete a topic with all that it holds; one that does not exist is gone already, as upstream."""
+    check_topic_name(call.header.topic)
     try:
         cancelled = await call.broker.reset.delete_topic(call.header.topic)
     except TopicNotFoundError:

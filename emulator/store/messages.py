@@ -9,6 +9,10 @@ from emulator.store.queues import Queue
 
 MAX_AT_ONCE = 500
 """Parameters in one IN list."""
+MAX_SPANS = 200
+"""Spans in one query: SQLite takes 500 selects, and 32,766 parameters, of which each tag is one."""
+NO_LIMIT = (1 << 63) - 1
+"""For ``max_bytes``."""
 SCAN = 10_000
 """Offsets of one queue looked through at once for messages that pass a filter."""
 _LOOK = 200
@@ -61,15 +65,17 @@ async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict
 
 async def messages_in(database: Database, spans: Collection[Span], limit: int) -> list[StoredMessage]:
     """Up to ``limit`` messages of each span, all in the order in which they were stored."""
-    selects, parameters = [], []
-    for span in spans:
-        marks = f" AND tag_hash IN ({','.join('?' * len(span.hashes))})" if span.hashes else ""
-        selects.append(f"SELECT * FROM ({_SLICE}{marks} ORDER BY queue_offset LIMIT ?)")
-        parameters += [span.queue.key, span.start, span.end, *span.hashes, limit]
-    if not selects:
-        return []
-    rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
-    return [StoredMessage._make(row) for row in rows]
+    found: list[StoredMessage] = []
+    waiting = list(spans)
+    for first in range(0, len(waiting), MAX_SPANS):
+        selects, parameters = [], []
+        for span in waiting[first : first + MAX_SPANS]:
+            marks = f" AND tag_hash IN ({','.join('?' * len(span.hashes))})" if span.hashes else ""
+            selects.append(f"SELECT * FROM ({_SLICE}{marks} ORDER BY queue_offset LIMIT ?)")
+            parameters += [span.queue.key, span.start, span.end, *span.hashes, limit]
+        rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
+        found += map(StoredMessage._make, rows)
+    return found if len(waiting) <= MAX_SPANS else sorted(found)
 
 
 async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:

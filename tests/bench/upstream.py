@@ -24,7 +24,7 @@ from tests.bench.progress import rounds, say
 from tests.bench.remoting_client import check, connect, pull_frame, send_frame, sends_per_second
 from tests.process import broker_process
 from tests.remoting import connected
-from tests.upstream.jars import JarsMissingError, class_path, version
+from tests.upstream.jars import V4, JarsMissingError, class_path
 from tests.upstream.process import HEAPS, HOST, ready, running_upstream
 
 LOADS: Final = ((1, 1), (8, 64), (8, 256))
@@ -72,7 +72,7 @@ async def _theirs(levels: str = "1s", *, is_synced: bool = True) -> AsyncIterato
             "flushDiskType": "SYNC_FLUSH" if is_synced else "ASYNC_FLUSH",
             "brokerFastFailureEnable": "false",
         }
-        async with running_upstream(Path(home) / "rocketmq", **settings) as running:
+        async with running_upstream(Path(home) / "rocketmq", V4, **settings) as running:
             yield _Broker(running.broker_port, running.pids)
 
 
@@ -82,12 +82,12 @@ _BOTH: Final = (_ours, _theirs)
 async def measure(quick: bool) -> list[Figure]:
     """Everything that the two are compared by; nothing without Java and Maven."""
     try:
-        await asyncio.to_thread(class_path)
+        await asyncio.to_thread(class_path, V4)
     except JarsMissingError as error:
         say(f"no RocketMQ: {error}")
         return []
     heaps = ", ".join(f"{name} {' '.join(flags)}" for name, flags in HEAPS.items())
-    say(f"RocketMQ {version()}, with the serial collector; {heaps}")
+    say(f"RocketMQ {V4}, with the serial collector; {heaps}")
     return [
         *await _starts(1 if quick else 3),
         *await _sends(*((0.3, 1) if quick else (3.0, 3))),

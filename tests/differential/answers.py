@@ -12,6 +12,7 @@ from emulator.remoting.record import Record
 Json = Any
 
 _LONG = 200
+_RATES = ("consumeTps",)
 _TIME_MS = re.compile(r"\b1[789]\d{11}\b")
 
 
@@ -34,7 +35,11 @@ class Names:
 
     def note(self, offset: int) -> str:
         """A commit offset that both brokers tell of, called by the order in which it was first told."""
-        return self._offsets.setdefault(offset, f"<message {len(self._offsets)}>")
+        return self._offsets.setdefault(offset, f"<message {len(set(self._offsets.values()))}>")
+
+    def same(self, offset: int, as_offset: int) -> None:
+        """From now on a commit offset is called as another."""
+        self._offsets[offset] = self.offset(as_offset)
 
     def offset(self, offset: int) -> str:
         """A commit offset by that name, if it has one."""
@@ -89,7 +94,10 @@ def json_seen(body: bytes, names: Names) -> Json:
 
 def _value(value: Json, names: Names) -> Json:
     if isinstance(value, dict):
-        return {_key(key, names): _value(each, names) for key, each in value.items()}
+        return {
+            _key(key, names): "<rate>" if key in _RATES else _value(each, names)
+            for key, each in value.items()
+        }
     if isinstance(value, list):
         return sorted(
             (_value(each, names) for each in value), key=lambda each: json.dumps(each, sort_keys=True)

@@ -1,6 +1,7 @@
 """The two brokers, and how much is played on them."""
 
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Sequence
+from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -8,14 +9,16 @@ import pytest
 import pytest_asyncio
 
 from tests.differential.duel import Duel
-from tests.differential.known import RULES, Known
-from tests.differential.operations import Ends
+from tests.differential.known import RULES, Known, Rule
+from tests.differential.operations import Ends, Side
+from tests.differential.pop_known import POP_RULES
+from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
 from tests.process import broker_process
-from tests.upstream.jars import JarsMissingError, class_path
+from tests.upstream.jars import V4, V5, JarsMissingError, class_path
 from tests.upstream.process import HOST, SMALL, running_upstream
 
-_DUEL = pytest.StashKey[Duel]()
+_DUELS = pytest.StashKey[list[Duel]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
@@ -28,45 +31,79 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.fixture(scope="session")
 def jars() -> None:
-    """Fetch RocketMQ, unless that has been done."""
+    """Fetch both RocketMQs, unless that has been done."""
     try:
-        class_path()
+        class_path(V4)
+        class_path(V5)
     except JarsMissingError as error:
         pytest.skip(str(error))
 
 
-@pytest_asyncio.fixture(scope="session", loop_scope="session")
-async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """RocketMQ and mocketmq, with the same delays of levels, each in its own processes."""
+@asynccontextmanager
+async def _running_duel(
+    config: pytest.Config,
+    version: str,
+    rules: Sequence[Rule],
+    side: type[Side],
+    ours: Sequence[str] = (),
+    **theirs: str,
+) -> AsyncIterator[Duel]:
+    """A RocketMQ with these settings, and mocketmq with these arguments."""
     with TemporaryDirectory(prefix="mocketmq-differential-") as folder:
         async with (
             running_upstream(
                 Path(folder) / "upstream",
+                version,
                 **SMALL,
                 messageDelayLevel=LEVELS,
                 enablePropertyFilter="true",
                 brokerFastFailureEnable="false",  # a slow machine is no difference
-                transactionTimeOut="3600000",
-            ) as theirs,
+                **theirs,
+            ) as upstream,
             broker_process(
-                *("--levels", LEVELS, "--transaction-timeout", "1h"),
-                *("--data", f"{folder}/ours", "--log-level", "error"),
-            ) as ours,
+                *("--levels", LEVELS, *ours, "--data", f"{folder}/ours", "--log-level", "error")
+            ) as broker,
         ):
-            duel = request.config.stash[_DUEL] = Duel(
-                Ends(HOST, theirs.namesrv_port, theirs.broker_port),
-                Ends(HOST, ours.name_server[1], ours.broker_port),
-                Known(),
+            duel = Duel(
+                Ends(HOST, upstream.namesrv_port, upstream.broker_port),
+                Ends(HOST, broker.name_server[1], broker.broker_port),
+                Known(rules),
+                side,
             )
+            config.stash.setdefault(_DUELS, []).append(duel)
             yield duel
-            assert not ours.stderr, ours.stderr
+            assert not broker.stderr, broker.stderr
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
+    """RocketMQ 4 and mocketmq, with the same delays of levels, each in its own processes."""
+    theirs = {"transactionCheckInterval": "1000", "transactionCheckMax": "2"}
+    checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
+    async with _running_duel(
+        request.config, V4, RULES, Side, ("--transaction-timeout", "500ms", *checks), **theirs
+    ) as duel:
+        yield duel
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
+    """RocketMQ 5 and mocketmq. It gives retries before other messages, and as soon as it can."""
+    theirs = {
+        "recallMessageEnable": "true",
+        "popFromRetryProbability": "100",
+        "reviveQueueNum": "1",
+        "reviveInterval": "100",
+        "reviveMaxSlow": "1",
+        "timerPrecisionMs": "100",
+    }
+    async with _running_duel(request.config, V5, POP_RULES, PopSide, **theirs) as duel:
+        yield duel
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
     """Say which differences were met, and which were not: they may be gone."""
-    if _DUEL not in config.stash:
-        return
-    needed = config.stash[_DUEL].known.needed
-    terminalreporter.section("differences that docs/differences.md lists")
-    for rule in RULES:
-        terminalreporter.write_line(f"{needed[rule.id] or 'never met':>9} {rule.id}")
+    for duel in config.stash.get(_DUELS, []):
+        terminalreporter.section("differences that docs/differences.md lists")
+        for rule in duel.known.rules:
+            terminalreporter.write_line(f"{duel.known.needed[rule.id] or 'never met':>9} {rule.id}")

@@ -29,12 +29,13 @@ class Duel(NamedTuple):
     theirs: Ends
     ours: Ends
     known: Known
+    side: type[Side] = Side
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
         """What they differ in that is not meant."""
         run = f"{os.getpid():x}-{next(_runs):x}"
         found: list[Difference] = []
-        async with side(self.theirs, run) as theirs, side(self.ours, run) as ours:
+        async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
             for op in ops:
                 parted = await self._step(theirs, ours, op)
                 found += [each for each in parted if not self.known.explains(each)]
@@ -79,6 +80,9 @@ async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
     """Wait until a topic of each broker has all that it is to have."""
     until = monotonic() + DELIVERY_S
     while monotonic() < until:
-        if all(await asyncio.gather(theirs.has_all(topic), ours.has_all(topic))):
-            return
+        try:
+            if all(await asyncio.gather(theirs.has_all(topic), ours.has_all(topic))):
+                return
+        except ClosedError:
+            return  # whose connection it was is seen next
         await asyncio.sleep(AGAIN_S)

@@ -2,7 +2,7 @@
 
 import re
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -24,27 +24,28 @@ class Rule(NamedTuple):
 
 
 class Known:
-    """All rules, and how often each was needed."""
+    """Rules, and how often each was needed."""
 
-    def __init__(self) -> None:
+    def __init__(self, rules: Sequence[Rule]) -> None:
+        self.rules = rules
         self.needed: Counter[str] = Counter()
 
     def explains(self, difference: Difference) -> bool:
         """Whether a difference is meant."""
-        rule = rule_of(difference)
+        rule = rule_of(difference, self.rules)
         if rule:
             self.needed[rule.id] += 1
         return rule is not None
 
     def ends(self, difference: Difference) -> bool:
         """Whether nothing can be compared after it."""
-        rule = rule_of(difference)
+        rule = rule_of(difference, self.rules)
         return difference.op.name in CHANGING if rule is None else rule.ends
 
 
-def rule_of(difference: Difference) -> Rule | None:
+def rule_of(difference: Difference, rules: Sequence[Rule]) -> Rule | None:
     """The rule that a difference is meant by."""
-    return next((rule for rule in RULES if rule.explains(difference)), None)
+    return next((rule for rule in rules if rule.explains(difference)), None)
 
 
 def ids_on_page() -> list[str]:
@@ -116,7 +117,8 @@ def _region(difference: Difference) -> bool:
 
 
 def _newer_fields(difference: Difference) -> bool:
-    return difference.path[-1] in _NEWER and difference.theirs is None
+    is_asked = difference.op.name == "asked" and difference.path[-2:] == ("ext", "topic")
+    return (difference.path[-1] in _NEWER or is_asked) and difference.theirs is None
 
 
 def _before_heartbeat(difference: Difference) -> bool:
@@ -236,7 +238,10 @@ def _looked_at(difference: Difference) -> bool:
 
 
 def _mentioned(difference: Difference) -> bool:
-    return "subscriptionGroupTable" in difference.path and difference.ours is None
+    is_listed_once = None in (difference.theirs, difference.ours)
+    return (
+        difference.path[1:2] == ("subscriptionGroupTable",) and len(difference.path) == 3 and is_listed_once
+    )
 
 
 def _ended(difference: Difference) -> bool:
@@ -245,8 +250,40 @@ def _ended(difference: Difference) -> bool:
 
 
 def _remark_of_success(difference: Difference) -> bool:
+    if difference.path[-2:] == ("answer", "remark"):
+        return difference.theirs == "not set any response code" and difference.ours is None
     is_remark = difference.path == ("remark",) and difference.codes == (0, 0)
     return is_remark and difference.op.name in ("end", "change")
+
+
+def _stored_anew(difference: Difference) -> bool:
+    if difference.op.name not in ("asked", "collect"):
+        return False
+    is_lost = difference.path[-1] in ("flag", "reconsumeTimes") and difference.theirs == 0
+    is_about = difference.op.name == "asked" or difference.given("topic") == "T5~"
+    return is_about and (is_lost or difference.path[-1] == "stored")
+
+
+def _decided_once(difference: Difference) -> bool:
+    is_late = difference.op.name == "end" and bool(difference.given("is_late"))
+    return is_late and difference.codes == (0, 1)
+
+
+def _deleted_route(difference: Difference) -> bool:
+    is_asked = difference.op.name == "ask" and difference.given("code") == 105
+    return is_asked and bool(difference.given("is_deleted")) and difference.codes == (0, 17)
+
+
+def _deleted_messages(difference: Difference) -> bool:
+    is_looked_up = difference.op.name == "view" and bool(difference.given("is_deleted"))
+    return is_looked_up and difference.codes == (0, 1)
+
+
+def _made_again(difference: Difference) -> bool:
+    if difference.op.name == "made_again":
+        return bool(difference.theirs == 0)
+    is_about = difference.op.name in ("committed", "ask") and bool(difference.given("is_deleted"))
+    return is_about and difference.path in (("ext", "offset"), ("body", "groupList"))
 
 
 def _reset_offline(difference: Difference) -> bool:
@@ -316,5 +353,10 @@ RULES: Final = (
     Rule("end-of-filter", _end_of_filter),
     Rule("other-filter", _other_filter),
     Rule("pull-sizes", _pull_sizes),
+    Rule("half-stored-anew", _stored_anew),
+    Rule("decided-once", _decided_once, ends=True),
+    Rule("route-of-deleted", _deleted_route),
+    Rule("messages-of-deleted", _deleted_messages),
+    Rule("topics-made-again", _made_again),
     Rule("other-words", _other_words),
 )

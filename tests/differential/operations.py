@@ -11,11 +11,12 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 from emulator.clock import US_PER_MS, wall_us
-from emulator.message import DLQ_PREFIX, RETRY_PREFIX, TRAN_MSG
+from emulator.message import DLQ_PREFIX, REAL_TOPIC, RETRY_PREFIX, TRAN_MSG, UNDECIDED_TOPIC
 from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import Command
 from emulator.remoting.record import Record, decode_properties, decode_records
 from tests.differential.answers import Names, json_seen, records_seen
+from tests.differential.asked import Asked, Check, serial_of
 from tests.integration.remoting import consuming, producing
 from tests.remoting import RemotingClient, connected
 
@@ -26,10 +27,16 @@ UNANSWERED_S = 2.0
 """After which it is believed that the end of a transaction, which clients send oneway, is not answered."""
 
 
+ASKED_S = 12.0
+"""For how long it is waited until a producer was asked about a half message as often as it may be."""
+POLL_S = 0.1
+
 CHANGING = frozenset(
     (
         *("send", "send_batch", "end", "held", "heartbeat", "unregister", "leave", "lock", "back", "commit"),
-        *("expect", "change"),
+        *("expect", "change", "leave_open", "asked"),
+        *("pop", "held_pop", "pop_and_lapse", "lapse", "ack", "acks", "invisible", "recall"),
+        "held_notification",
     )
 )
 """Operations that are played once; others only look."""
@@ -68,6 +75,7 @@ class Side:
     def __init__(self, ends: Ends, run: str, stack: AsyncExitStack) -> None:
         self._expected: Counter[str] = Counter()
         self._waiting: set[str] = set()
+        self._made_again: set[str] = set()
         self.names = Names(f"_{run}")
         self._ends = ends
         self._run = f"_{run}"
@@ -76,6 +84,7 @@ class Side:
         self._records: dict[str, Record] = {}
         self._halves: dict[str, Mapping[str, str]] = {}
         self._pushed: dict[str, list[Seen]] = {}
+        self._producer: Asked | None = None
         self.names.add(f"{ends.host}:{ends.broker_port}", "<broker>")
         self.names.add(f"{ends.host}:{ends.namesrv_port}", "<name server>")
 
@@ -119,7 +128,11 @@ class Side:
             self._waiting.add(fields["topic"])
         if answer.code == 0 and fields["sys_flag"] & 0xC == 0x4:
             self._halves[body.partition(":")[0]] = answer.ext
-        return self._sent(answer, None if is_parked or TRAN_MSG in given else fields["topic"])
+        seen = self._sent(answer, None if is_parked or TRAN_MSG in given else fields["topic"])
+        if fields["topic"] in self._made_again and seen["ext"].get("queueOffset", "<chance>") != "<chance>":
+            start = await self._start(fields["topic"], int(seen["ext"]["queueId"]))
+            seen["ext"]["queueOffset"] = str(int(seen["ext"]["queueOffset"]) - start)
+        return seen
 
     async def send_batch(
         self, messages: list[tuple[str, str]], properties: str, flag: int, **fields: Any
@@ -155,8 +168,15 @@ class Side:
         address = ".".join(str(byte) for byte in bytes.fromhex(host))
         return f"{self.names.of(f'{address}:{port}')} {self.names.note(offset)} {len(text)}"
 
-    async def end(self, serial: str, how: int, group: str, wrong: str = "") -> Seen:
-        """37, of a half message that was sent before."""
+    async def end(
+        self,
+        serial: str,
+        how: int,
+        group: str,
+        wrong: str = "",
+        is_late: bool = False,  # noqa: ARG002
+    ) -> Seen:
+        """37, of a half message that was sent before, and may have been decided about since."""
         half = self._halves.get(serial)
         if half is None:
             return {"half": None}
@@ -173,6 +193,56 @@ class Side:
         client = await self.client()
         async with asyncio.timeout(UNANSWERED_S):
             return self._seen(await client.ask(RequestCode.END_TRANSACTION, ext))
+
+    async def leave_open(self, group: str, plan: list[str], send: Mapping[str, Any]) -> Seen:
+        """A half message, of which that will be said by a producer of the group when it is asked."""
+        if self._producer is None:
+            self._producer = Asked(await self.client("asked"))
+            self._stack.push_async_callback(self._producer.close)
+        await self._producer.produce(group, send["body"].partition(":")[0], plan)
+        return await self.send(**send)
+
+    async def asked(self, serial: str, topic: str, *, is_given_up: bool) -> Seen:
+        """What the producer was asked about that half message, and what the broker gave up in the end."""
+        half, producer = self._halves.get(serial), self._producer
+        if half is None or producer is None:
+            return {"half": None}
+        told = int(half["msgId"][16:], 16), half["queueOffset"]
+        async with asyncio.timeout(ASKED_S):
+            checks = [await self._asked(each, *told) for each in await producer.checks(serial)]
+            given_up = await self._given_up(serial, topic) if is_given_up else None
+        return {"checks": checks, "given up": given_up}
+
+    async def _asked(self, check: Check, commit_offset: int, queue_offset: str) -> Seen:
+        """One question. Offsets under which a half message was stored anew are called as the first one."""
+        question, record, answer = check
+        about = int(question.ext["commitLogOffset"]), question.ext["tranStateTableOffset"]
+        self.names.same(about[0], commit_offset)
+        ext = {name: self.names.of(value) for name, value in question.ext.items()}
+        ext["commitLogOffset"] = self.names.offset(about[0])
+        ext["offsetMsgId"] = self._message_id(ext["offsetMsgId"])
+        ext["tranStateTableOffset"] = "<number>"
+        [asked] = records_seen([record], self.names)
+        asked["queueOffset"] = "<number>" if str(record.queue_offset) == about[1] else "<another>"
+        return {
+            "code": question.code,
+            "ext": ext,
+            "record": asked,
+            "stored": "anew" if about != (commit_offset, queue_offset) else "once",
+            "answer": None if answer is None else self._seen(await answer),
+        }
+
+    async def _given_up(self, serial: str, topic: str) -> Seen:
+        """The record of a half message whose producer was asked too often."""
+        while True:
+            end = await self._offset("maxOffset", UNDECIDED_TOPIC, 0)
+            records, _ = await self._records_in(UNDECIDED_TOPIC, 0, end)
+            for record in records:
+                if serial_of(record) == serial and decode_properties(record.properties)[REAL_TOPIC] == topic:
+                    self.names.note(record.commit_offset)
+                    [seen] = records_seen([record], self.names)
+                    return {**seen, "queueOffset": "<number>"}
+            await asyncio.sleep(POLL_S)
 
     async def expect(self, topic: str, count: int) -> Seen:
         """So many messages more will come into a topic."""
@@ -194,7 +264,13 @@ class Side:
         """11, from so many messages behind the queue's beginning or end."""
         start = offset + (0 if at == "absolute" else await self._offset(f"{at}Offset", topic, queue_id))
         ext = consuming.pull_of(start, flags, topic=topic, queueId=queue_id, **fields)
-        return self._pulled(await (await self.client(client)).call(consuming.PULL, ext))
+        seen = self._pulled(await (await self.client(client)).call(consuming.PULL, ext))
+        behind = await self._start(topic, queue_id)
+        for name in {"minOffset", "maxOffset", "nextBeginOffset"} & seen["ext"].keys():
+            seen["ext"][name] = str(int(seen["ext"][name]) - behind)
+        for record in seen["records"]:
+            record["queueOffset"] -= behind
+        return seen
 
     async def held(self, topic: str, queue_id: int, send: Mapping[str, Any], **fields: Any) -> Seen:
         """11 from the end of a queue, and a send while it is held."""
@@ -215,6 +291,10 @@ class Side:
         answer = await (await self.client()).call(code, consuming.place(queue_id, topic, None))
         return int(answer.ext.get("offset", 0))
 
+    async def _start(self, topic: str, queue_id: int) -> int:
+        """Where a queue begins if its topic was deleted once, which is not the same for both brokers."""
+        return await self._offset("minOffset", topic, queue_id) if topic in self._made_again else 0
+
     async def has_all(self, topic: str) -> bool:
         """Whether a topic has all that was sent to it."""
         name = self.real(topic)
@@ -233,42 +313,60 @@ class Side:
         self._waiting.discard(topic)
         queues: dict[str, int] = {}
         found: list[Record] = []
-        client = await self.client()
         for queue_id in range(MAX_QUEUES):
             end = await self._offset("maxOffset", topic, queue_id)
-            if end:
-                queues[str(queue_id)] = end
-            at = await self._offset("minOffset", topic, queue_id)
-            while at < end:
-                answer = await client.call(
-                    consuming.PULL,
-                    consuming.pull_of(at, topic=topic, queueId=queue_id, consumerGroup="TOOLS_CONSUMER"),
-                )
-                if answer.code not in (0, 20) or int(answer.ext["nextBeginOffset"]) <= at:
-                    return {"queues": queues, "failed": self._seen(answer, None)}
-                found += decode_records(answer.body)
-                at = int(answer.ext["nextBeginOffset"])
-        found.sort(key=lambda one: (_serial(one), one.reconsume_times, one.queue_id, one.queue_offset))
-        self._records.update((_serial(record), record) for record in found)
+            if length := end - await self._start(topic, queue_id):
+                queues[str(queue_id)] = length
+            records, failed = await self._records_in(topic, queue_id, end)
+            if failed is not None:
+                return {"queues": queues, "failed": self._seen(failed, None)}
+            found += records
+        found.sort(key=lambda one: (serial_of(one), one.reconsume_times, one.queue_id, one.queue_offset))
+        self._records.update((serial_of(record), record) for record in found)
         for one in found:
             self.names.note(one.commit_offset)
-        records = records_seen(found, self.names)
-        for record in records:
+        shown = records_seen(found, self.names)
+        for record in shown:
             del record["queueOffset"]
-        return {"queues": queues, "records": records}
+        return {"queues": queues, "records": shown}
+
+    async def _records_in(self, topic: str, queue_id: int, end: int) -> tuple[list[Record], Command | None]:
+        """All before an offset, and the answer to the first pull that failed."""
+        found: list[Record] = []
+        client = await self.client()
+        at = await self._offset("minOffset", topic, queue_id)
+        while at < end:
+            ext = consuming.pull_of(at, topic=topic, queueId=queue_id, consumerGroup="TOOLS_CONSUMER")
+            answer = await client.call(consuming.PULL, ext)
+            if answer.code not in (0, 20) or int(answer.ext["nextBeginOffset"]) <= at:
+                return found, answer
+            found += decode_records(answer.body)
+            at = int(answer.ext["nextBeginOffset"])
+        return found, None
 
     # ── offsets ──
 
-    async def committed(self, group: str, topic: str, queue_id: int, beyond: int = 0) -> Seen:  # noqa: ARG002
-        """14; what was committed before was so far ``beyond`` the end."""
-        return await self._plain(consuming.QUERY_OFFSET, consuming.place(queue_id, topic, group))
+    async def committed(
+        self,
+        group: str,
+        topic: str,
+        queue_id: int,
+        beyond: int = 0,  # noqa: ARG002
+        is_deleted: bool = False,  # noqa: ARG002
+    ) -> Seen:
+        """14; what was committed before was so far ``beyond`` the end, or its topic was deleted since."""
+        seen = await self._plain(consuming.QUERY_OFFSET, consuming.place(queue_id, topic, group))
+        if "offset" in seen["ext"]:
+            seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
+        return seen
 
     async def commit(self, group: str, topic: str, queue_id: int, beyond: int) -> Seen:
         """15, with so many messages more than the queue has; nothing if it has none."""
         end = await self._offset("maxOffset", topic, queue_id)
-        if not end:
+        start = await self._start(topic, queue_id)
+        if end == start:
             return {}
-        offset = max(0, end + beyond)
+        offset = max(start, end + beyond)
         return await self._plain(
             consuming.UPDATE_OFFSET, consuming.place(queue_id, topic, group, commitOffset=offset)
         )
@@ -294,7 +392,9 @@ class Side:
 
     async def offset(self, code: int, topic: str, queue_id: int) -> Seen:
         """30 or 31."""
-        return await self._plain(code, consuming.place(queue_id, topic, None))
+        seen = await self._plain(code, consuming.place(queue_id, topic, None))
+        seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
+        return seen
 
     async def earliest(self, topic: str, queue_id: int) -> Seen:
         """32: whether there is such a time."""
@@ -374,7 +474,7 @@ class Side:
             self._waiting.add(topic)
         return self._seen(answer)
 
-    async def view(self, serial: str, shift: int) -> Seen:
+    async def view(self, serial: str, shift: int, is_deleted: bool = False) -> Seen:  # noqa: ARG002
         """33, of a message that was seen before, or of one so many bytes behind it."""
         record = self._records.get(serial)
         if record is None:
@@ -407,13 +507,27 @@ class Side:
 
     # ── whatever else ──
 
-    async def ask(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
-        """Any request with a body of JSON in its answer."""
+    async def ask(
+        self,
+        code: int,
+        ext: Mapping[str, str],
+        client: str = "one",
+        body: str = "",
+        is_deleted: bool = False,  # noqa: ARG002
+    ) -> Seen:
+        """Any request with a body of JSON in its answer; maybe about a topic that was deleted."""
         return self._seen(await (await self.client(client)).call(code, ext, body.encode()))
 
     async def change(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
         """The same, when it changes something."""
+        if code == RequestCode.DELETE_TOPIC_IN_BROKER:
+            self._made_again.add(ext["topic"])
+            self._expected[ext["topic"]] = 0
         return await self.ask(code, ext, client, body)
+
+    async def made_again(self, topic: str) -> Seen:
+        """A topic was deleted, and is there again: where its queues begin, from which offsets count now."""
+        return {str(queue_id): await self._start(topic, queue_id) for queue_id in range(MAX_QUEUES)}
 
     async def table(self, code: int, ext: Mapping[str, str], name: str, client: str = "one") -> Seen:
         """The same, of which only what is about this run is looked at."""
@@ -435,20 +549,16 @@ class Side:
 
 
 @asynccontextmanager
-async def side(ends: Ends, run: str) -> AsyncIterator[Side]:
+async def side(ends: Ends, run: str, made: type[Side] = Side) -> AsyncIterator[Side]:
     """One broker, on which a sequence is played."""
     async with AsyncExitStack() as stack:
-        yield Side(ends, run, stack)
+        yield made(ends, run, stack)
 
 
 def _content(body: str) -> bytes:
     """The text; ``7:300`` stands for 300 bytes that begin so."""
     serial, _, size = body.partition(":")
     return f"{serial}:".ljust(int(size), "x").encode() if size else body.encode()
-
-
-def _serial(record: Record) -> str:
-    return record.body[:12].partition(b":")[0].decode("utf-8", "replace")
 
 
 def _own(value: Any) -> Any:

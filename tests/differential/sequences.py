@@ -9,10 +9,12 @@ from emulator.message import DLQ_PREFIX, RETRY_PREFIX
 from emulator.remoting.codes import RequestCode
 from tests.differential.operations import Op
 from tests.differential.values import (
+    BORN_LATE_MS,
     CLIENTS,
     FILTERS,
     GROUPS,
     ODD_SENDS,
+    PLANS,
     PROPERTIES,
     SUBSCRIPTIONS,
     TAGS,
@@ -30,6 +32,7 @@ class _Maker:
         self._serial = 0
         self._version = 0
         self._halves: list[tuple[str, str, str]] = []
+        self._left_open: list[tuple[str, str, bool]] = []
         self._sent: list[str] = []
         self._queues: dict[str, int] = {}
 
@@ -100,7 +103,7 @@ class _Maker:
             "born_timestamp": BORN_MS + int(serial),
             "flag": random.choice((0, 0, 1, -1, 2**31 - 1)),
             "reconsume_times": 0,
-            "unit_mode": self.chance(0.05),
+            "unit_mode": self.chance(0.1),
             "max_reconsume_times": random.choice((None, 0, 3)),
             **changed,
         }
@@ -157,9 +160,40 @@ class _Maker:
     def half(self) -> None:
         serial, topic, group = self.serial(), self.topic(), self.group()
         self._sent.append(serial)
-        properties = self.properties(serial, delay=0) + "\x02" + joined({"TRAN_MSG": "true", "PGROUP": group})
+        properties = self.half_properties(serial, group, CHECK_IMMUNITY_TIME_IN_SECONDS="3600")
         self._halves.append((serial, topic, group))
         self.add("send", **self.send_args(serial, topic, properties=properties, sys_flag=4))
+
+    def half_properties(self, serial: str, group: str, **more: str) -> str:
+        given = {"TRAN_MSG": "true", "PGROUP": group, **more}
+        return self.properties(serial, delay=0) + "\x02" + joined(given)
+
+    def leave_open(self) -> None:
+        """A half message about which its producer is asked, if it is there."""
+        serial, plan = self.serial(), self.random.choice(PLANS)
+        group = f"P{serial}~"
+        send = self.send_args(
+            serial,
+            "T5~",
+            properties=self.half_properties(serial, group),
+            sys_flag=self.random.choice((4, 4, 5, 6)),
+            born_timestamp=BORN_LATE_MS + int(serial),
+            reconsume_times=self.random.choice((0, 0, 3)),
+        )
+        self._left_open.append((serial, group, plan[-1:] not in (["commit"], ["roll back"])))
+        self.add("leave_open", group=group, plan=plan, send=send)
+
+    def leave_some_open(self) -> None:
+        """A few of those and what comes of them; then maybe an end that is too late."""
+        for _ in range(self.random.randint(2, 6)):
+            self.leave_open()
+        for serial, _, is_given_up in self._left_open:
+            self.add("asked", serial=serial, topic="T5~", is_given_up=is_given_up)
+        self.add("collect", topic="T5~")
+        self.offsets()
+        serial, group, _ = self.random.choice(self._left_open)
+        self.add("end", serial=serial, how=self.random.choice((8, 12)), group=group, is_late=True)
+        self.add("collect", topic="T5~")
 
     def end(self) -> None:
         if not self._halves:
@@ -396,7 +430,7 @@ class _Maker:
             key=key,
             number=random.choice((32, 1, 2, 100)),
             is_unique=is_unique,
-            before_ms=random.choice((-3_600_000, -3_600_000, 3_600_000)),
+            before_ms=random.choice((-1_800_000, -1_800_000, 3_600_000)),
         )
 
     def route(self) -> None:
@@ -443,12 +477,11 @@ class _Maker:
         else:
             self.add("ask", code=300, ext={"topic": topic})
 
-    def put_topic(self) -> None:
+    def put_topic(self, topic: str | None = None) -> None:
         random = self.random
+        names = (*TOPICS, *TOPICS, "new~", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "t" * 128)
         ext = {
-            "topic": random.choice(
-                (*TOPICS, *TOPICS, "new~", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "t" * 128)
-            ),
+            "topic": topic or random.choice(names),
             "defaultTopic": "TBW102",
             "readQueueNums": random.choice(("1", "4", "8", "8")),
             "writeQueueNums": random.choice(("1", "4", "8", "8")),
@@ -477,11 +510,85 @@ class _Maker:
         self.add("table", code=201, ext={}, name="subscriptionGroupTable")
 
     def delete_group(self) -> None:
-        ext = {"groupName": self.group()}
+        random, group = self.random, self.group()
+        ext = {"groupName": group}
         if self.chance(0.5):
-            ext["removeOffset"] = self.random.choice(("true", "false"))
+            ext["removeOffset"] = random.choice(("true", "false"))
         self.add("change", code=207, ext=ext)
         self.add("table", code=201, ext={}, name="subscriptionGroupTable")
+        topics = random.sample((*TOPICS, RETRY_PREFIX + group), 2)
+        for topic in topics:
+            self.add("committed", group=group, topic=topic, queue_id=self.queue())
+            self.add("ask", code=300, ext={"topic": topic})
+        self.add("ask", code=208, ext={"consumerGroup": group})
+
+    def delete_topic(self) -> None:
+        """A topic, as administrators do it in broker and name server; then it is made again, and used."""
+        topic, group = self.topic(), self.group()
+        self.add("collect", topic=topic)
+        self.add("change", code=215, ext={"topic": topic})
+        self.add("ask", code=105, ext={"topic": topic}, client="ns", is_deleted=True)
+        self.add("change", code=216, ext={"topic": topic}, client="ns")
+        self.add("view", serial=self.sent(), shift=0, is_deleted=True)
+        self.about_deleted(topic, group)
+        if self.chance(0.5):
+            self.put_topic(topic)
+        send = self.send_args(self.serial(), topic, queue_id=0)
+        self.add("send", **send | {"properties": "", "default_topic": self.random.choice(("TBW102", "no"))})
+        self.add("made_again", topic=topic)
+        for _ in range(self.random.randint(1, 6)):
+            self.about_made_again(topic, group)
+
+    def about_deleted(self, topic: str, group: str) -> None:
+        """What it is like without the topic."""
+        place = {"topic": topic, "queue_id": self.queue()}
+        looks: Sequence[Callable[[], None]] = (
+            lambda: self.add("ask", code=105, ext={"topic": topic}, client="ns"),
+            lambda: self.add("table", code=206, ext={}, name="topicList", client="ns"),
+            lambda: self.add("table", code=21, ext={}, name="topicConfigTable"),
+            lambda: self.add("offset", code=self.random.choice((30, 31)), **place),
+            lambda: self.add("earliest", **place),
+            lambda: self.add("committed", group=group, **place, is_deleted=True),
+            lambda: self.add("ask", code=300, ext={"topic": topic}, is_deleted=True),
+            lambda: self.add("ask", code=202, ext={"topic": topic}),
+            lambda: self.add("ask", code=208, ext={"consumerGroup": group, "topic": topic}),
+            lambda: self.add("ask", code=303, ext={"topic": topic, "group": group}),
+            lambda: self.add("lock", code=41, client_id="id-one", group=group, queues=[(topic, 0)]),
+            lambda: self.add(
+                "pull", **place, at="absolute", offset=0, flags=4, consumerGroup=group, subscription="*"
+            ),
+            lambda: self.add("send", **self.send_args(self.serial(), topic, default_topic="nothing")),
+            lambda: self.add("change", code=215, ext={"topic": topic}),
+            self.heartbeat,
+        )
+        for look in self.random.sample(looks, self.random.randint(2, 8)):
+            look()
+
+    def about_made_again(self, topic: str, group: str) -> None:
+        """One look at what it is like then, counted from where its queues begin."""
+        random = self.random
+        which = random.randrange(5)
+        if which == 0:
+            send = self.send_args(self.serial(), topic, properties="")
+            self.add("send", **send)
+        elif which == 1:
+            at, offset = random.choice((("min", 0), ("min", 1), ("max", -1), ("max", 0)))
+            fields = {"consumerGroup": group, "subscription": random.choice(("*", "A"))}
+            self.add("pull", topic=topic, queue_id=0, at=at, offset=offset, flags=4, **fields)
+        elif which == 2:
+            self.add("offset", code=random.choice((30, 31)), topic=topic, queue_id=random.randrange(4))
+        elif which == 3:
+            self.add("collect", topic=topic)
+            beyond = random.choice((0, -1))
+            self.add("commit", group=group, topic=topic, queue_id=0, beyond=beyond)
+            self.add("committed", group=group, topic=topic, queue_id=0)
+        else:
+            self.add("collect", topic=topic)
+
+    def delete_oddly(self) -> None:
+        """What is not there, or may not be deleted."""
+        names = ("nowhere~", "", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "t" * 128, DLQ_PREFIX + "none~")
+        self.add("change", code=215, ext={"topic": self.random.choice(names)})
 
     def key_values(self) -> None:
         random = self.random
@@ -531,6 +638,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
     (_Maker.put_topic, 1.5),
     (_Maker.put_group, 1.5),
     (_Maker.delete_group, 0.7),
+    (_Maker.delete_oddly, 0.5),
     (_Maker.key_values, 3),
     (_Maker.reset, 1),
     (_Maker.unknown, 1),
@@ -540,6 +648,9 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
 def sequence(seed: int, number: int) -> list[Op]:
     """The sequence of a number, which ends with a look at everything."""
     maker = _Maker(seed, number)
+    if maker.chance(0.1):
+        maker.leave_some_open()
+        return maker.ops
     kinds, weights = zip(*_KINDS, strict=True)
     for kind in maker.random.choices(kinds, weights, k=maker.random.randint(5, 40)):
         kind(maker)
@@ -550,4 +661,6 @@ def sequence(seed: int, number: int) -> list[Op]:
     ]
     for topic in everything:
         maker.add("collect", topic=topic)
+    if maker.chance(0.3):
+        maker.delete_topic()
     return maker.ops

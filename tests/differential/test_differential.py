@@ -1,35 +1,55 @@
 """RocketMQ and mocketmq answer alike, but for what docs/differences.md lists: ``make differential``."""
 
 import asyncio
+from collections.abc import Callable
 
 import pytest
 
 from tests.differential.difference import Difference
 from tests.differential.duel import Duel
+from tests.differential.operations import Op
+from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
 
 AT_ONCE = 8
+POPS_AT_ONCE = 20
+"""They mostly wait for invisible times to be over."""
+SHARE_OF_POPS = 10
+"""Of so many sequences one is played with pops."""
 SHOWN = 10
 
 
 @pytest.mark.differential
 @pytest.mark.asyncio(loop_scope="session")
 async def test_two_brokers_answer_alike(duel: Duel, pytestconfig: pytest.Config) -> None:
-    seed, first = pytestconfig.getoption("--seed"), pytestconfig.getoption("--first")
-    numbers = iter(range(first, first + pytestconfig.getoption("--sequences")))
+    await _play(duel, sequence, pytestconfig, pytestconfig.getoption("--sequences"), AT_ONCE)
+
+
+@pytest.mark.differential
+@pytest.mark.asyncio(loop_scope="session")
+async def test_two_brokers_pop_alike(pop_duel: Duel, pytestconfig: pytest.Config) -> None:
+    count = -(-pytestconfig.getoption("--sequences") // SHARE_OF_POPS)
+    await _play(pop_duel, pop_sequence, pytestconfig, count, POPS_AT_ONCE)
+
+
+async def _play(
+    duel: Duel, made: Callable[[int, int], list[Op]], config: pytest.Config, count: int, at_once: int
+) -> None:
+    seed, first = config.getoption("--seed"), config.getoption("--first")
+    numbers = iter(range(first, first + count))
     found: dict[tuple[str, ...], tuple[int, Difference]] = {}
 
     async def play() -> None:
         for number in numbers:
-            for difference in await duel.play(sequence(seed, number)):
+            for difference in await duel.play(made(seed, number)):
                 found.setdefault(difference.kind, (number, difference))
 
-    await asyncio.gather(*(play() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(play() for _ in range(at_once)))
     if not found:
         return
     said = [f"{len(found)} kinds of differences that are not listed (seed {seed}):"]
     said += [f"in sequence {number}: {difference}" for number, difference in list(found.values())[:SHOWN]]
     number, difference = next(iter(found.values()))
-    fewer = await duel.shrink(sequence(seed, number), difference)
+    fewer = await duel.shrink(made(seed, number), difference)
     said += [f"the first needs, of sequence {number}:", *map(str, fewer)]
     pytest.fail("\n".join(said), pytrace=False)

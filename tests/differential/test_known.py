@@ -5,17 +5,24 @@ from collections import Counter
 from tests.differential.difference import differences
 from tests.differential.known import RULES, Known, ids_on_page, rule_of
 from tests.differential.operations import Op
+from tests.differential.pop_known import POP_RULES
+from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    assert Counter(ids_on_page()) == Counter(rule.id for rule in RULES)
+    ids = {rule.id for rule in (*RULES, *POP_RULES)}
+    assert Counter(ids_on_page()) == Counter(ids)
+    for rules in (RULES, POP_RULES):
+        assert len({rule.id for rule in rules}) == len(rules)
 
 
 def test_a_seed_decides_a_sequence() -> None:
     assert sequence(7, 3) == sequence(7, 3)
     assert sequence(7, 3) != sequence(7, 4)
     assert sequence(7, 3) != sequence(8, 3)
+    assert pop_sequence(7, 3) == pop_sequence(7, 3)
+    assert pop_sequence(7, 3) != pop_sequence(7, 4)
 
 
 def test_answers_part_at_the_innermost_places() -> None:
@@ -30,16 +37,16 @@ def test_answers_part_at_the_innermost_places() -> None:
 
 
 def test_what_no_rule_explains_ends_a_sequence_only_where_something_changes() -> None:
-    known = Known()
+    known = Known(RULES)
     for name, ends in (("send", True), ("pull", False)):
         [found] = differences(Op(name, {}), {"code": 0}, {"code": 1})
-        assert rule_of(found) is None
+        assert rule_of(found, RULES) is None
         assert not known.explains(found)
         assert known.ends(found) is ends
 
 
 def test_a_rule_explains_what_it_is_about_and_nothing_else() -> None:
-    known = Known()
+    known = Known(RULES)
     sent = {"code": 0, "ext": {"queueId": "0", "transactionId": None}}
     [meant] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "0", "transactionId": "A"}})
     [other] = differences(Op("send", {}), sent, {"code": 0, "ext": {"queueId": "1", "transactionId": None}})

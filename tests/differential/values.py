@@ -80,6 +80,21 @@ PROPERTIES = (
     ("BUYER_ID", "7"),
 )
 """Of messages, beside keys, tags and delays."""
+PLANS: Sequence[list[str]] = (
+    ["commit"],
+    ["roll back"],
+    ["do not know", "commit"],
+    ["do not know", "roll back"],
+    ["silent", "commit"],
+    ["wrong group", "commit"],
+    ["do not know", "do not know"],
+    ["silent", "silent"],
+    ["leave"],
+    [],
+)
+"""What a producer says when it is asked about a half message, and asked again; after that it is given up."""
+BORN_LATE_MS = 4_102_444_800_000
+"""Upstream asks at once about half messages that were born in the future."""
 ODD_SENDS: Sequence[dict[str, Any]] = (
     {"queue_id": 100},
     {"queue_id": 16},

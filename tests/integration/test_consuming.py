@@ -10,6 +10,7 @@ from emulator.broker.broker import Broker
 from emulator.broker.filters import TagFilter
 from emulator.broker.pull import PullStatus
 from emulator.broker.receipts import Taken
+from emulator.broker.topics import PERM_READ, PERM_WRITE
 from emulator.errors import (
     GroupNotFoundError,
     InvalidArgumentError,
@@ -148,6 +149,18 @@ async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
         assert broker.polls.count == 0
 
 
+async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new() -> None:
+    async with running_broker() as broker:
+        await broker.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
+        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        async with asyncio.timeout(10):
+            while not broker.polls.count:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+            await broker.topics.put(TOPIC, 2, 2, PERM_READ | PERM_WRITE)
+            await send(broker, queue=1)
+            assert bodies(await receiver) == ["hello"]
+
+
 async def test_one_message_goes_to_one_of_many_waiting_receivers() -> None:
     async with running_broker() as broker:
         receivers = [asyncio.create_task(receive(broker, 1, wait_s=20)) for _ in range(5)]
@@ -216,6 +229,14 @@ async def test_a_receiver_that_was_refused_for_now_loses_nothing(monkeypatch: py
             with pytest.raises(StoreBusyError):
                 await receive(broker)
         assert bodies(await receive(broker)) == ["taken before", "new"]
+
+
+async def test_a_topic_may_have_more_queues_than_a_query_has_parts() -> None:
+    async with running_broker() as broker:
+        await broker.topics.put(TOPIC, 600, 600, PERM_READ | PERM_WRITE)
+        contents = [str(queue) for queue in range(600)]
+        await asyncio.gather(*(send(broker, body, queue=599 - int(body)) for body in contents))
+        assert bodies(await receive(broker, 1_000)) == contents
 
 
 # Filters

@@ -1,6 +1,7 @@
 """Deleting topics and groups: what goes with them, what stays, and what those learn who wait."""
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,11 @@ import pytest
 
 from emulator.broker.broker import Broker
 from emulator.broker.groups import GroupConfig
+from emulator.broker.intake import Judged
 from emulator.broker.topics import Particulars
 from emulator.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
-from emulator.message import StoredMessage
+from emulator.message import Message, StoredMessage
+from emulator.store.database import Database
 from emulator.store.messages import messages_in
 from tests.brokers import (
     GROUP,
@@ -185,6 +188,93 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
         assert await receive(broker) == []
         assert broker.groups.get(GROUP).takes == {}
     assert rows(tmp_path, "SELECT * FROM takes") == []
+
+
+SENDS: dict[str, Callable[[Broker], Awaitable[object]]] = {
+    "at once": lambda broker: send(broker, "last"),
+    "by level": lambda broker: send(broker, "last", level=1),
+    "by time": lambda broker: broker.send(timed(broker)),
+    "a batch": lambda broker: broker.send_batch([Message("another", b"first"), Message(TOPIC, b"last")]),
+    "a batch by time": lambda broker: broker.send_batch([Message("another", b"first"), timed(broker)]),
+    "together": lambda broker: broker.send_together([Message(TOPIC, b"first"), Message(TOPIC, b"last")]),
+    "half": lambda broker: broker.transactions.prepare_checked(Message(TOPIC, b"last"), GROUP),
+}
+
+
+def timed(broker: Broker) -> Message:
+    return Message(TOPIC, b"last", {"__STARTDELIVERTIME": str(broker.clock.now_us() // 1_000 + 5_000)})
+
+
+@pytest.mark.parametrize("way", SENDS)
+async def test_what_was_judged_before_the_deletion_is_refused_after_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        for topic in (TOPIC, "another"):
+            await broker.topics.put(topic, 1, 1, 6)
+        judge = broker.intake.judge
+
+        async def before_the_deletion(message: Message) -> Judged:
+            judged = await judge(message)
+            if message.body == b"last":
+                await broker.reset.delete_topic(TOPIC)
+            return judged
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.intake, "judge", before_the_deletion)
+            with pytest.raises(TopicNotFoundError):
+                await SENDS[way](broker)
+        assert (broker.pending.count, broker.transactions.open()) == (0, [])
+        assert (await broker.advance_clock(60 * S)).fired == 0
+        assert broker.topics.find(TOPIC) is None
+        await broker.topics.put(TOPIC, 1, 1, 6)
+        assert [*await visible(broker), *await visible(broker, "another")] == []
+
+
+@pytest.mark.parametrize("way", ["at once", "by level", "half"])
+async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
+    monkeypatch: pytest.MonkeyPatch, way: str
+) -> None:
+    async with running_broker() as broker:
+        await broker.topics.put(TOPIC, 1, 1, 6)
+        page = broker.timed.page
+
+        async def meanwhile(*what: Any, **more: Any) -> list[StoredMessage]:
+            with pytest.raises(TopicNotFoundError, match="is being deleted"):
+                await SENDS[way](broker)
+            return await page(*what, **more)
+
+        monkeypatch.setattr(broker.timed, "page", meanwhile)
+        assert await broker.reset.delete_topic(TOPIC) == 0
+        await SENDS[way](broker)  # makes it anew
+
+
+@pytest.mark.parametrize("is_half", [True, False])
+async def test_a_deletion_finds_what_is_just_being_stored(
+    monkeypatch: pytest.MonkeyPatch, is_half: bool
+) -> None:
+    async with running_broker() as broker:
+        await broker.topics.put(TOPIC, 1, 1, 6)
+        await SENDS["half"](broker)  # its topic is there
+        begun, go_on = asyncio.Event(), asyncio.Event()
+        transact = Database.transact
+
+        async def slowly(*what: Any) -> None:
+            begun.set()
+            await go_on.wait()
+            await transact(*what)
+
+        monkeypatch.setattr(Database, "transact", slowly)
+        sending = asyncio.ensure_future(SENDS["half" if is_half else "by level"](broker))
+        await begun.wait()
+        deleting = asyncio.create_task(broker.reset.delete_topic(TOPIC))
+        async with asyncio.timeout(10):
+            while not broker.writer.waiting:  # noqa: ASYNC110 - it sets no event
+                await asyncio.sleep(0)
+        go_on.set()
+        await sending
+        assert await deleting == (0 if is_half else 1)
+        assert (broker.pending.count, broker.transactions.open()) == (0, [])
 
 
 async def test_a_reset_of_everything_forgets_the_offsets_of_deleted_groups() -> None:

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from emulator.broker.lives import InterventionRecord, TakeRecord
 from emulator.errors import MessageNotFoundError, NotPendingError
 from emulator.message import offset_message_id
 from tests.brokers import (
@@ -142,11 +143,11 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
             (offsets[0], offsets[1], 0),
             (offsets[2], offsets[3], 1),
         ]
-        assert life.interventions == [(offsets[2], "forced", start_us + 1 * S)]
+        assert life.interventions == [InterventionRecord(offsets[2], "forced", start_us + 1 * S)]
         taken_us = start_us + 1 * S
         assert life.takes == [
-            (GROUP, offsets[1], 1, taken_us, taken_us, taken_us + 5 * S, taken_us, "retried"),
-            (GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
+            TakeRecord(GROUP, offsets[1], 1, taken_us, taken_us, taken_us + 5 * S, taken_us, "retried"),
+            TakeRecord(GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
         ]
         for record in life.records:
             by_id = await broker.lives.records(offset_message_id(record.store_host, record.commit_offset))

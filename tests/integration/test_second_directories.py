@@ -473,6 +473,30 @@ async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
             await getattr(broker.pending, act)(key)
 
 
+@pytest.mark.parametrize("act", ["cancel", "deliver_now"])
+async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
+    anywhere: Path | str, monkeypatch: pytest.MonkeyPatch, act: str
+) -> None:
+    async with running_broker(anywhere) as broker:
+        key = (await send_in(broker, 1_000)).stored.unique_key
+        transact, begun, go = broker.writer._database.transact, asyncio.Event(), asyncio.Event()
+
+        async def held_up(statements: Any) -> None:
+            begun.set()
+            await go.wait()
+            await transact(statements)
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.writer._database, "transact", held_up)
+            acting = asyncio.create_task(getattr(broker.pending, act)(key))
+            await begun.wait()
+            acting.cancel()
+            go.set()
+            await asyncio.gather(acting, return_exceptions=True)
+        assert broker.pending.count == 0
+        await broker.reset.all()
+
+
 # Resets
 
 
@@ -1056,7 +1080,7 @@ async def test_a_committed_half_message_is_listed_and_cancelled_by_the_id_of_the
         assert (done.message, broker.pending.count) == (first, 2)
 
 
-async def test_one_who_commits_again_while_the_file_is_being_saved_keeps_it_once(
+async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     write, written = DelayDirectory.write, list[Entry]()
@@ -1076,17 +1100,11 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_keeps_it_once
         assert await asyncio.to_thread(begun.wait, 30)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        keep, keeping = broker.timed.keep, asyncio.Event()
-
-        async def seen(*args: Any) -> Any:
-            keeping.set()  # nobody else runs before it waits for the save
-            return await keep(*args)
-
-        monkeypatch.setattr(broker.timed, "keep", seen)
-        again = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
-        await keeping.wait()
+        assert (await broker.popped_halves.commit(TOPIC, [half.handle])).done == []
         hold.set()
-        assert (await again).done == [half.handle]
+        async with asyncio.timeout(30):
+            while not broker.transactions.committed:  # noqa: ASYNC110
+                await asyncio.sleep(0)
         await broker.advance_clock(1 * S)
         assert (len(written), broker.pending.count) == (1, 0)
         assert await in_order_of_delivery(broker) == ["half"]

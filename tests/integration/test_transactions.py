@@ -16,9 +16,11 @@ from emulator.errors import (
     EmulatorError,
     IllegalMessageError,
     InvalidArgumentError,
+    MessageNotFoundError,
     NoPermissionError,
     ReceiptError,
     ReceiptSpentError,
+    StoreBusyError,
     StoreUnavailableError,
     TopicNotFoundError,
     UndecidableError,
@@ -37,6 +39,7 @@ from emulator.message import (
     half_topic,
     offset_message_id,
 )
+from emulator.store import writer
 from emulator.store.queues import Queue
 from emulator.store.writer import Work
 from tests.brokers import (
@@ -656,6 +659,59 @@ async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
         assert (await commit(broker, [half])).done == [half.handle]
         await broker.advance_clock(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
+
+
+async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        with broker.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
+            await commit(broker, [half])
+        assert (broker.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
+
+
+async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        keep, kept, go = broker.timed.keep, asyncio.Event(), asyncio.Event()
+
+        async def keep_and_wait(
+            draft: Draft, queue: Queue, due_us: int, number: int | None = None
+        ) -> StoredMessage:
+            parked = await keep(draft, queue, due_us, number)
+            kept.set()
+            await go.wait()
+            return parked
+
+        monkeypatch.setattr(broker.timed, "keep", keep_and_wait)
+        deciding = asyncio.create_task(broker.transactions.decide(message_id, commit=True))
+        await kept.wait()
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        with pytest.raises(MessageNotFoundError):
+            await broker.transactions.decide(message_id, commit=False)
+        go.set()
+        async with asyncio.timeout(10):
+            while not broker.transactions.committed:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await broker.advance_clock(60 * S)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = (await prepare(broker)).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        await broker.advance_clock(IMMUNITY_US)
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "MAX_WAITING", 0)
+            with pytest.raises(StoreBusyError):
+                await pop(broker)
+            with pytest.raises(StoreBusyError):
+                await broker.transactions.decide(message_id, commit=True)
+        assert len(await pop(broker, wait_s=20)) == 1
 
 
 async def test_what_is_reset_while_it_is_being_committed_is_not_committed(

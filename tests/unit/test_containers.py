@@ -64,7 +64,7 @@ def test_images_are_named_by_a_version() -> None:
 
 @pytest.mark.parametrize("stage", ["report", "emulator"])
 def test_both_run_as_the_user_to_whom_the_data_belongs(stage: str) -> None:
-    assert "useradd --system --uid 10001" in STAGES[stage]
+    assert "useradd --uid 10001" in STAGES[stage]
     assert "\nUSER mocketmq\n" in STAGES[stage]
 
 

@@ -6,6 +6,7 @@ from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
+from random import Random
 from typing import NamedTuple
 
 from emulator.remoting.codes import RequestCode
@@ -22,8 +23,10 @@ HEAPS = {"namesrv": ("-Xms16m", "-Xmx64m"), "broker": ("-Xms128m", "-Xmx256m")}
 
 _JAVA = (
     "-XX:+UseSerialGC",
+    "-XX:MaxDirectMemorySize=1g",  # 5.x sets 4 MiB aside for each thread, and touches little of it
     "--add-opens=java.base/java.nio=ALL-UNNAMED",  # it unmaps its files by reflection
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
+    "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",  # likewise those of a topic that is deleted
 )
 _CLASSES = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
@@ -38,6 +41,8 @@ _LOGBACK = """<configuration>
 </configuration>
 """
 _POLL_S = 0.02
+_PORTS = range(20_000, 32_000, 4)
+"""Below those that systems pick, or somebody might be given one until RocketMQ has it."""
 
 SMALL: Mapping[str, str] = {
     "mappedFileSizeCommitLog": str(64 << 20),
@@ -61,12 +66,12 @@ class UpstreamError(Exception):
 
 
 @asynccontextmanager
-async def running_upstream(home: Path, **settings: str) -> AsyncIterator[Upstream]:
+async def running_upstream(home: Path, version: str, **settings: str) -> AsyncIterator[Upstream]:
     """A RocketMQ that keeps everything in ``home``, with settings of its broker. It is killed at the end.
 
     Raises JarsMissingError and UpstreamError.
     """
-    jars = await asyncio.to_thread(class_path)
+    jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port = _free_ports()
     (home / "conf").mkdir(parents=True)
     store = home / "store"
@@ -104,6 +109,7 @@ async def _java(name: str, jars: str, home: Path, settings: Mapping[str, str]) -
     with (home / f"{name}.out").open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *("java", *HEAPS[name], *_JAVA, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
+            f"-Drmq.logback.configurationFile={home}/conf/logback_{name}.xml",  # of 5.x
             *("-cp", jars, _CLASSES[name], "-c", str(properties)),
             cwd=home,
             stdin=DEVNULL,
@@ -150,13 +156,9 @@ async def _knows_broker(namesrv_port: int, broker_port: int) -> bool:
 def _free_ports() -> tuple[int, int]:
     """Of the name server, and of a broker, which takes the port two below and the next as well."""
     while True:
-        with closing(socket.socket()) as namesrv, closing(socket.socket()) as broker:
-            for one in (namesrv, broker):
-                one.bind((HOST, 0))
-            namesrv_port, broker_port = (one.getsockname()[1] for one in (namesrv, broker))
-            near = {broker_port - 2, broker_port + 1}
-            if broker_port < 65_000 and namesrv_port not in near and all(map(_is_free, near)):
-                return namesrv_port, broker_port
+        namesrv_port, broker_port = Random().sample(_PORTS, 2)
+        if all(map(_is_free, (namesrv_port, broker_port - 2, broker_port, broker_port + 1))):
+            return namesrv_port, broker_port
 
 
 def _is_free(port: int) -> bool:

@@ -202,6 +202,32 @@ async def answered(client: RemotingClient) -> None:
     client.send(push.answer(0, {}, json.dumps(result).encode(), None))
 
 
+async def test_the_trace_of_a_message(broker: RemotingBroker, dashboard: Dashboard, topic: str) -> None:
+    """Of the Dashboard's own, sent by a producer that traces, and consumed by one that cannot be asked to."""
+    await broker.control.put_topic(topic)
+    message = {"topic": topic, "tag": "t", "key": "k", "messageBody": "hello", "traceEnabled": True}
+    key = (await dashboard.post("/topic/sendTopicMessage.do", message))["msgId"]
+    [found] = await broker.control.receive(topic, group="none")
+    consumed = ("SubBefore", "1700000000000", "null", "GID_traced", "R1", key, "0", "k")
+    after = ("SubAfter", "R1", key, "7", "true", "k", "0", "1700000000007", "GID_traced")
+    body = "".join("\x01".join(record) + "\x02" for record in (consumed, after))
+    await broker.control.send("RMQ_SYS_TRACE_TOPIC", body, keys=["k", key])
+
+    shown = await eventually(lambda: dashboard.get("/messageTrace/viewMessage.query", topic=topic, msgId=key))
+    assert shown["messageView"]["messageBody"] == found["body"] == "hello"
+    graph = await eventually(lambda: dashboard.get("/messageTrace/viewMessageTraceGraph.query", msgId=key))
+    producer, [consumer_] = graph["producerNode"], graph["subscriptionNodeList"]
+    assert (producer["topic"], producer["keys"], producer["traceNode"]["status"]) == (topic, "k", "success")
+    assert producer["traceNode"]["storeHost"] == f"{broker.host}:{broker.port}"
+    [node] = consumer_["consumeNodeList"]
+    assert (consumer_["subscriptionGroup"], node["requestId"], node["costTime"]) == ("GID_traced", "R1", 7)
+    kinds = [
+        one["traceType"]
+        for one in await dashboard.get("/messageTrace/viewMessageTraceDetail.query", msgId=key)
+    ]
+    assert kinds == ["Pub", "SubBefore", "SubAfter"]
+
+
 async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str) -> None:
     await filled(broker, topic, group)
     today = datetime.now(UTC).astimezone().strftime("%Y-%m-%d")

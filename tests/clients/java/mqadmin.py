@@ -21,6 +21,10 @@ class Mqadmin:
         self._driver = driver
         self._name_server = name_server
 
+    def at(self, name_server: str) -> "Mqadmin":
+        """The same at another broker."""
+        return Mqadmin(self._driver, name_server, self.version)
+
     async def __call__(self, command: str, *arguments: str) -> str:
         """What it prints. Raises MqadminError if that has an exception in it."""
         printed: str = await self._driver.call(

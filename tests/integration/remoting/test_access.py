@@ -14,6 +14,7 @@ from emulator.remoting.command import Command
 from emulator.remoting.families import REQUESTS
 from emulator.remoting.guard import ADMIN, KEY, OPEN, RULES
 from emulator.remoting.signature import sign
+from tests.integration.remoting.consuming import pull_of
 from tests.integration.remoting.producing import BATCH, V1, V2, header
 from tests.process import forked_broker
 from tests.remoting import Remoting, RemotingClient, connected, running_remoting
@@ -129,7 +130,7 @@ async def test_what_is_not_open_takes_a_key(guarded: Remoting) -> None:
 
 async def test_what_is_for_administrators(guarded: Remoting) -> None:
     for code, rule in RULES.items():
-        if rule is not ADMIN or code not in REQUESTS:
+        if rule is not ADMIN:
             continue
         assert (
             await asked(guarded.client, CLERK, code, {})
@@ -140,7 +141,7 @@ async def test_what_is_for_administrators(guarded: Remoting) -> None:
 
 async def test_what_anybody_with_a_key_may_ask(guarded: Remoting) -> None:
     for code, rule in RULES.items():
-        if rule is KEY and code in REQUESTS:
+        if rule is KEY:
             assert await asked(guarded.client, CLERK, code, {}) is None
             assert await asked(guarded.client, CLERK, code, {}, secret="wrong") is not None  # noqa: S106
 
@@ -163,7 +164,8 @@ def wish(group: str, topic: str) -> bytes:
     return json.dumps({"clientId": "c", "consumerGroup": group, "topic": topic}).encode()
 
 
-CONSUMING = [11, 15, 309, 361, 200_050, 200_051, 200_052, 200_053, 200_054]
+READING, SETTLING = [11, 15, 309, 361, 200_050, 200_052, 200_054], [200_051, 200_053]
+CONSUMING = [*READING, *SETTLING]
 
 NEEDS: list[tuple[int, Mapping[str, str], bytes, str | None]] = [
     *((code, header(code, topic="sold"), b"", None) for code in (V1, V2, BATCH)),
@@ -175,15 +177,19 @@ NEEDS: list[tuple[int, Mapping[str, str], bytes, str | None]] = [
     *((code, {"topic": "read", "consumerGroup": "GID_mine"}, b"", None) for code in CONSUMING),
     *((code, {"topic": "%RETRY%GID_mine", "consumerGroup": "GID_mine"}, b"", None) for code in CONSUMING),
     *(
-        (code, {"topic": "%RETRY%GID_mine_read", "consumerGroup": "GID_mine"}, b"", None)
-        for code in CONSUMING
+        (code, {"topic": f"%RETRY%GID_mine{kind}read", "consumerGroup": "GID_mine"}, b"", lacking)
+        for kind in "_+"
+        for codes, lacking in ((READING, f"group:GID_mine{kind}read"), (SETTLING, None))
+        for code in codes
+    ),
+    *(
+        (code, {"topic": "%RETRY%GID_mine_sold", "consumerGroup": "GID_mine"}, b"", "topic:sold")
+        for code in SETTLING
     ),
     *((code, {"topic": "sold", "consumerGroup": "GID_mine"}, b"", "topic:sold") for code in CONSUMING),
     *((code, {"topic": "read", "consumerGroup": "GID_other"}, b"", "group:GID_other") for code in CONSUMING),
     *((code, {"topic": "%RETRY%g", "consumerGroup": "GID_mine"}, b"", "group:g") for code in CONSUMING),
     (11, {"topic": "%RETRY%GID_mineral", "consumerGroup": "GID_mine"}, b"", "group:GID_mineral"),
-    (11, {"topic": "%RETRY%GID_mine_sold", "consumerGroup": "GID_mine"}, b"", "topic:sold"),
-    (11, {"topic": "%RETRY%GID_mine+read", "consumerGroup": "GID_mine"}, b"", None),
     *((code, {name: "DefaultCluster_REPLY_TOPIC"}, b"", None) for code, name in ((324, "topic"), (325, "b"))),
     *((code, {name: "sold"}, b"", None) for code, name in ((324, "topic"), (325, "b"))),
     *((code, {name: "read"}, b"", "topic:read") for code, name in ((324, "topic"), (325, "b"))),
@@ -212,6 +218,8 @@ NEEDS: list[tuple[int, Mapping[str, str], bytes, str | None]] = [
     (400, {}, wish("GID_mine", "sold"), "topic:sold"),
     (400, {}, wish("GID_other", "read"), "group:GID_other"),
     (200_151, {}, acks("GID_mine", "read"), None),
+    (200_151, {}, acks("GID_mine", "%RETRY%GID_mine_read"), None),
+    (200_151, {}, acks("GID_mine", "%RETRY%GID_mine_sold"), "topic:sold"),
     (200_151, {}, acks("GID_mine", "sold"), "topic:sold"),
     (200_151, {}, acks("GID_other", "read"), "group:GID_other"),
 ]
@@ -226,6 +234,29 @@ async def test_what_takes_permissions(guarded: Remoting) -> None:
         assert await asked(guarded.client, OWNER, code, ext, body) is None, (code, ext, body)
     tried = {code for code, *_ in NEEDS}
     assert {code for code, rule in RULES.items() if rule not in (OPEN, KEY, ADMIN)} == tried
+
+
+async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) -> None:
+    """``%RETRY%GID_mine_too`` might be where GID_mine's retries of the topic ``too`` are; it is not."""
+    write(file, ACCOUNTS.replace("defaultTopicPerm: DENY", "defaultTopicPerm: PUB|SUB"))
+    async with running_remoting(acl=str(file)) as remoting:
+        client, retry = remoting.client, "%RETRY%GID_mine_too"
+        fields = header(topic=retry, max_reconsume_times=16)
+        assert await asked(client, OWNER, V2, fields, b"nobody else's") is None
+        popped = {
+            "queueId": "0",
+            "maxMsgNums": "1",
+            "invisibleTime": "1000",
+            "pollTime": "0",
+            "initMode": "0",
+        }
+        for code, fields in ((11, pull_of()), (361, pull_of()), (200_050, popped), (200_052, popped)):
+            ext = {**fields, "topic": retry, "consumerGroup": "GID_mine"}
+            for key, words in ((CLERK, "No default permission for group:GID_mine_too"), (OWNER, None)):
+                answer = await client.call(code, signed(key, ext))
+                assert (refusal(answer), b"nobody else's" in answer.body) == (words, key is OWNER), code
+                if code == 200_050:
+                    await remoting.broker.advance_clock(1_000_000)  # it can be seen again
 
 
 # Who comes in

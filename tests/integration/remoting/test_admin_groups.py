@@ -19,10 +19,18 @@ from tests.integration.remoting.consuming import (
     join,
     pull,
 )
-from tests.remoting import RemotingClient, running_remoting
+from tests.integration.remoting.looking import (
+    CONSUME_STATS,
+    GROUPS_OF,
+    TIME_SPANS,
+    TOPICS_OF,
+    by_queue,
+    look,
+)
+from tests.remoting import Remoting, RemotingClient, running_remoting
 
 CREATE, CREATE_ALL, ALL, DELETE, ONE = 200, 225, 201, 207, 352
-OFFSETS, DELAY_OFFSETS, CLONE = 43, 45, 314
+OFFSETS, DELAY_OFFSETS, CLONE, DELETE_TOPIC = 43, 45, 314, 215
 
 USUAL = {
     "attributes": {},
@@ -164,6 +172,38 @@ async def test_a_group_is_deleted_with_its_offsets_if_that_is_wanted(
         assert answer.remark == "group 'billing' did not exist"
         await create(remoting.client)
         assert await committed(remoting.client) == offset
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_the_offsets_of_a_deleted_group_are_told(tmp_path: Path, is_restarted: bool) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        for _ in range(3):
+            await send(remoting.broker, queue=0)
+            await remoting.broker.advance_clock(1 * S)
+        await commit(remoting.client, 2)
+        await remoting.client.ok(DELETE, {"groupName": GROUP})
+        if not is_restarted:
+            await check_offsets_are_told(remoting)
+    if is_restarted:
+        async with running_remoting(data=str(tmp_path)) as remoting:
+            await check_offsets_are_told(remoting)
+
+
+async def check_offsets_are_told(remoting: Remoting) -> None:
+    client = remoting.client
+    assert await committed(client) == 2
+    assert await committed(client, setZeroIfNotFound="false") == 2
+    assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{"orders@billing":{0:2}}}'
+    assert (await look(client, GROUPS_OF, topic=TOPIC))["groupList"] == [GROUP]
+    assert (await look(client, TOPICS_OF, group=GROUP))["topicList"] == [TOPIC]
+    queues = by_queue((await look(client, CONSUME_STATS, consumerGroup=GROUP))["offsetTable"])
+    assert [queues[TOPIC, 0][name] for name in ("brokerOffset", "consumerOffset", "pullOffset")] == [3, 2, 2]
+    spans = (await look(client, TIME_SPANS, topic=TOPIC, group=GROUP))["consumeTimeSpanSet"]
+    [span] = [span for span in spans if span["messageQueue"]["queueId"] == 0]
+    assert span["consumeTimeStamp"] - span["minTimeStamp"] == 1_000
+    assert remoting.broker.groups.find(GROUP) is None
+    await client.ok(DELETE_TOPIC, {"topic": TOPIC})
+    assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{}}'
 
 
 async def test_offsets_of_all_groups_and_levels_in_upstreams_form() -> None:

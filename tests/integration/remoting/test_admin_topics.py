@@ -167,6 +167,13 @@ async def test_a_topic_is_deleted_where_it_is_and_then_the_name_server_has_forgo
         assert (await client.ok(DELETE, {"topic": TOPIC})).remark == "topic 'orders' did not exist"
         answer = await client.call(DELETE, {"topic": "TBW102"})
         assert (answer.code, answer.remark) == (1, "The topic[TBW102] is conflict with system topic.")
+        for name, problem in (
+            ("", "The specified topic is blank."),
+            ("a b", "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
+            ("t" * 128, "The specified topic is longer than topic max length."),
+        ):
+            answer = await client.call(DELETE, {"topic": name})
+            assert (answer.code, str(answer.remark).startswith(problem)) == (1, True), answer
 
 
 async def test_lists_of_topics() -> None:

@@ -1,13 +1,17 @@
 """How a group gets its messages, and which queues its clients get: 400, 401 and 402."""
 
+import asyncio
 import json
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from emulator.remoting.command import Command
 from tests.brokers import GROUP, TOPIC, rows
 from tests.integration.remoting.consuming import HEART_BEAT, RETRY, beat, consumer, join
+from tests.integration.remoting.producing import V2, header
 from tests.remoting import Remoting, running_remoting
 
 QUERY, SET, GET_ALL = 400, 401, 402
@@ -18,9 +22,13 @@ async def ready(remoting: Remoting) -> None:
     await remoting.broker.groups.put(GROUP, 16, 1)
 
 
-async def set_mode(remoting: Remoting, **given: Any) -> int:
+def mode_of(**given: Any) -> bytes:
     body = {"topic": TOPIC, "consumerGroup": GROUP, "mode": "POP", "popShareQueueNum": 0, **given}
-    return (await remoting.client.call(SET, body=json.dumps(body).encode())).code
+    return json.dumps(body).encode()
+
+
+async def set_mode(remoting: Remoting, **given: Any) -> int:
+    return (await remoting.client.call(SET, body=mode_of(**given))).code
 
 
 async def assignment(remoting: Remoting, **given: Any) -> list[tuple[str, int]] | None:
@@ -88,6 +96,16 @@ async def test_where_nothing_can_be_said_the_client_goes_on_with_what_it_has(giv
         assert await assignment(remoting, **given) is None
 
 
+@pytest.mark.parametrize("model", [None, "EVERYBODY"])
+async def test_a_model_that_is_none_is_refused(model: str | None) -> None:
+    async with running_remoting() as remoting:
+        await ready(remoting)
+        body = {"consumerGroup": GROUP, "topic": TOPIC, "clientId": "one", "messageModel": model}
+        answer = await remoting.client.call(QUERY, body=json.dumps(body).encode())
+        assert answer.code == 1
+        assert answer.remark == f"messageModel is '{model}'; allowed: BROADCASTING or CLUSTERING"
+
+
 async def test_modes_are_kept(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await ready(remoting)
@@ -122,6 +140,33 @@ async def test_a_mode_is_refused(given: dict[str, object], code: int) -> None:
         await ready(remoting)
         assert await set_mode(remoting, **given) == code
         assert json.loads((await remoting.client.ok(GET_ALL)).body) == {"messageRequestModeMap": {}}
+
+
+async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
+    async with running_remoting() as remoting:
+        await ready(remoting)
+        await set_mode(remoting)
+        await remoting.broker.reset.delete_topic(TOPIC)
+        await remoting.broker.groups.delete(GROUP, clean_offsets=True)
+        await ready(remoting)
+        await join(remoting.client, "one")
+        assert await assignment(remoting) == [("POP", -1)]
+
+
+@pytest.mark.parametrize("number", [-(1 << 63) - 1, "-" + "9" * 4_300])
+async def test_a_number_that_no_store_has_fails_nothing_that_is_written_beside_it(number: object) -> None:
+    async with running_remoting() as remoting:
+        await ready(remoting)
+        answers = [remoting.client.expect(opaque) for opaque in (1, 2)]
+        remoting.client.send(
+            Command(code=SET, opaque=1, body=mode_of(popShareQueueNum=number)),
+            Command(code=V2, opaque=2, ext=header(), body=b"of somebody else"),
+        )
+        refused, sent = await asyncio.gather(*answers)
+        assert (refused.code, sent.code) == (1, 0)
+        assert re.match("popShareQueueNum is .*; allowed: a whole number of 64 bits$", str(refused.remark)), (
+            refused
+        )
 
 
 async def test_a_group_that_does_not_exist_gets_no_mode() -> None:

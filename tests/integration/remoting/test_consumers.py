@@ -305,3 +305,6 @@ async def test_people_are_told_what_is_wrong() -> None:
             assert await problem() == (502, "Client failed")
         async with answering(remoting.client, 0, b"[]"):
             assert await problem() == (502, "Client failed")
+        await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE})
+        async with answering(remoting.client, 0, b'{"remark":"there is no result"}'):
+            assert await problem(UNIQUE) == (502, "Client failed")

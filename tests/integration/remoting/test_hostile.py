@@ -189,7 +189,9 @@ BODIES = {
     RequestCode.UPDATE_BROKER_CONFIG: b"autoCreateTopicEnable=true\n",
     RequestCode.UPDATE_NAMESRV_CONFIG: b"orderMessageEnable=false\n",
     RequestCode.BATCH_ACK_MESSAGE: json.dumps({"brokerName": "broker-a", "acks": [ACKS]}).encode(),
-    RequestCode.QUERY_ASSIGNMENT: json.dumps(QUEUES | {"topic": "orders", "strategyName": "AVG"}).encode(),
+    RequestCode.QUERY_ASSIGNMENT: json.dumps(
+        QUEUES | {"topic": "orders", "strategyName": "AVG", "messageModel": "CLUSTERING"}
+    ).encode(),
     RequestCode.SET_MESSAGE_REQUEST_MODE: json.dumps(
         {"topic": "orders", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 1}
     ).encode(),

@@ -307,7 +307,7 @@ async def test_subscriptions_of_all_dialects_are_understood(given: dict[str, Any
 
 TEXT = "; allowed: text of 1 to 1024 characters"
 OBJECTS = "; allowed: a list of JSON objects"
-WHOLE = "; allowed: a whole number"
+WHOLE = "; allowed: a whole number of 64 bits"
 
 
 @pytest.mark.parametrize(
@@ -332,6 +332,22 @@ async def test_a_heartbeat_that_says_nothing_is_refused(body: bytes, remark: str
         answer = await remoting.client.call(HEART_BEAT, body=body)
         assert (answer.code, answer.remark) == (1, remark)
         assert list(remoting.broker.clients) == []
+
+
+async def test_a_heartbeat_with_more_sql_than_is_read_in_a_moment_is_refused() -> None:
+    """Everybody else would wait for it."""
+    wanted = [subscription(f"t{n}", f"a = '{n:>16000}'", expressionType="SQL92") for n in range(3)]
+    async with running_remoting() as remoting:
+        client = remoting.client
+        await client.ok(HEART_BEAT, body=beat(consumer(*wanted[:2])))
+        answer = await client.call(
+            HEART_BEAT, body=beat(consumer(wanted[2], group="g"), consumer(*wanted[:2]))
+        )
+        assert (answer.code, answer.remark) == (
+            1,
+            "the SQL92 filters of a heartbeat have 48,018 characters; allowed: 32,768 together",
+        )
+        assert await members(client, "g") == []
 
 
 # 46

@@ -9,7 +9,9 @@ import pytest
 from emulator.broker.pull import MAX_PULLED_BYTES
 from emulator.clock import US_PER_MS, wall_us
 from emulator.message import Message
+from emulator.remoting import connection
 from emulator.remoting.connection import MAX_RUNNING
+from emulator.remoting.record import decode_records
 from tests.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
 from tests.integration.remoting.consuming import DLQ, RETRY, committed, join, pull, subscription
 from tests.integration.remoting.consuming import bodies as pulled
@@ -33,6 +35,7 @@ from tests.integration.remoting.popping import (
     settling,
     written,
 )
+from tests.integration.remoting.producing import parted, sent
 from tests.remoting import Remoting, running_remoting
 
 
@@ -68,7 +71,7 @@ async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> 
         assert all(one.times == 0 and "1ST_POP_TIME" not in one.properties for one in found)
 
 
-async def test_one_queue_is_popped_alone() -> None:
+async def test_one_queue_is_popped_alone_but_for_retries() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "zero")
         await fill(remoting, "one", queue=1)
@@ -76,7 +79,7 @@ async def test_one_queue_is_popped_alone() -> None:
         assert await pop(remoting.client, queueId=1) == []
         assert [one.body for one in await pop(remoting.client)] == ["zero"]
         await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert [one.body for one in await pop(remoting.client, queueId=0)] == ["zero"]
+        assert [one.body for one in await pop(remoting.client, queueId=0)] == ["zero", "one"]
 
 
 async def test_what_is_popped_is_nobody_elses_until_its_time_is_over() -> None:
@@ -150,6 +153,17 @@ async def test_a_group_that_began_at_the_end_does_not_do_so_again(tmp_path: Path
 
 
 # Settling
+
+
+async def test_a_retry_says_when_it_was_popped_first_whatever_its_sender_says() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, b"a", properties={"1ST_POP_TIME": "5", "k": "v"})
+        [first] = await pop(remoting.client)
+        assert first.properties["1ST_POP_TIME"] == "5"  # as upstream
+        await change(remoting.client, first.handle, 0)
+        [again] = await pop(remoting.client)
+        assert int(again.properties["1ST_POP_TIME"]) >= int(first.handle.split(" ")[1])
+        assert again.properties["k"] == "v"
 
 
 async def test_what_is_acknowledged_is_done_with() -> None:
@@ -301,6 +315,23 @@ async def test_a_client_that_goes_away_while_it_waits_has_taken_nothing() -> Non
         assert [(one.body, one.times) for one in await pop(remoting.client)] == [("b", 0)]
 
 
+async def test_when_too_many_wait_a_pop_is_given_what_is_there_and_told_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 0)
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        assert [one.body for one in messages(await remoting.client.call(POP, pop_of(20_000)))] == ["a"]
+        answer = await remoting.client.call(POP, pop_of(20_000))
+        assert (answer.code, answer.remark, set(answer.ext)) == (209, "NO_MESSAGE_IN_QUEUE", MANDATORY)
+        assert (await remoting.client.call(POP, pop_of())).code == 210
+        told = [await remoting.client.ok(NOTIFICATION, pop_of(wait_ms)) for wait_ms in (20_000, 0)]
+        assert [one.ext["pollingFull"] for one in told] == ["true", "false"]
+        await fill(remoting, "b")
+        told = [await remoting.client.ok(NOTIFICATION, pop_of(20_000))]
+        assert told[0].ext == {"hasMsg": "true", "pollingFull": "false"}
+
+
 async def test_a_notification_comes_when_there_is_something_and_takes_nothing() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
@@ -326,6 +357,9 @@ async def test_peeking_leaves_no_trace() -> None:
         await change(remoting.client, first.handle, 0)
         answer = await remoting.client.ok(PEEK, pop_of())
         assert (pulled(answer), set(answer.ext)) == (["a", "b"], MANDATORY)
+        assert answer.ext["restNum"] == "2"
+        peeked, _ = decode_records(answer.body)
+        assert (peeked.reconsume_times, "1ST_POP_TIME" in parted(peeked.properties)) == (1, True)
         assert [(one.body, one.times) for one in await pop(remoting.client)] == [("a", 1), ("b", 0)]
         answer = await remoting.client.call(PEEK, pop_of())
         assert (answer.code, set(answer.ext)) == (19, MANDATORY)
@@ -355,11 +389,29 @@ async def test_in_order_what_ran_out_comes_first_and_says_how_often_it_was_consu
         first, _ = await pop(remoting.client, order=True, maxMsgNums=2)
         await ack(remoting.client, first.handle)
         await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        answer = await remoting.client.ok(POP, pop_of(order=True))
-        assert [(one.body, one.times) for one in messages(answer)] == [("b", 1)]
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        [second] = messages(answer)
+        assert (second.body, second.times, second.record.reconsume_times) == ("b", 1, 0)
+        assert "1ST_POP_TIME" not in second.properties
         assert answer.ext["orderCountInfo"] == "0 qo0%1 1;0 0 1"
-        [record] = [one.record for one in messages(answer)]
-        assert record.reconsume_times == 0
+        assert answer.ext["restNum"] == "1"
+
+
+async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        first, second, _ = await pop(remoting.client, order=True, maxMsgNums=3)
+        await ack(remoting.client, second.handle)
+        await change(remoting.client, first.handle, 0)
+        assert await pop(remoting.client, order=True) == []  # "c" is not done with
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        assert [one.body for one in messages(answer)] == ["a"]
+        assert answer.ext["restNum"] == "2"
+        assert await pop(remoting.client, order=True) == []
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        again = await pop(remoting.client, order=True)
+        assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
 
 
 async def test_in_order_a_changed_time_leaves_the_handle_as_it_is() -> None:
@@ -386,6 +438,12 @@ async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
         assert await ack(remoting.client, lost.handle) == 208
         assert await ack(remoting.client, again.handle) == 0
         assert [one.body for one in await pop(remoting.client, order=True, attemptId="one")] == ["b"]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="one")
+        assert (again.body, again.times) == ("b", 0)  # however late it is made again
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="two")
+        assert (again.body, again.times) == ("b", 1)
 
 
 # With others of the group
@@ -509,6 +567,7 @@ async def test_a_route_of_retries_of_popped_messages_makes_no_group() -> None:
         ({"exp": " || ".join(map(str, range(101)))}, 23, "parse the consumer's subscription failed"),
         ({"expType": "SQL92", "exp": "a >"}, 23, "parse the consumer's subscription failed"),
         ({"expType": "XML", "exp": "a"}, 23, "parse the consumer's subscription failed"),
+        ({"attemptId": "a" * 1_025}, 1, "attemptId is 'aaa"),
         ({"invisibleTime": -1}, 1, "invisibleTime is -1"),
         ({"invisibleTime": (1 << 63) - 1}, 1, "invisibleTime is"),
         ({"invisibleTime": None}, 1, "the custom field <invisibleTime> is null"),
@@ -559,6 +618,7 @@ async def test_what_is_not_popped_cannot_be_settled(
         (b'{"acks":[1]}', 1),
         (b'{"acks":[{"c":"billing","t":"orders","b":5}]}', 1),
         (b'{"acks":[{"c":"billing","t":"orders","b":"!"}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","r":"9","b":"AQ=="}]}', 1),
         (b'{"acks":[{"c":"billing","t":"nowhere","q":0,"b":"AQ=="}]}', 208),
         (b'{"acks":[{"c":"billing","t":"orders","q":9,"b":"AQ=="}]}', 208),
         (b'{"acks":[{"c":"nobody","t":"orders","q":0,"b":"AQ=="}]}', 208),

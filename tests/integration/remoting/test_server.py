@@ -283,6 +283,24 @@ async def metrics(remoting: Remoting) -> str:
     return text
 
 
+async def test_what_came_in_whole_before_a_broken_frame_is_answered(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch)
+    async with remoting.another() as client:
+        slow, quick = client.expect(1_001), client.expect(1_002)
+        slowly = encode(Command(code=CODE, opaque=1_001, ext={"topic": "slow"}))
+        quickly = encode(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO, opaque=1_002))
+        client.write(slowly + quickly + b"\xff" * 64 + slowly)
+        assert (await quick).code == 0
+        client.write(slowly)
+        assert not slow.done()
+        gate.let_go("slow")
+        assert (await slow).body == b"slow"
+        await client.closed()
+    assert gate.ended == ["slow"]
+
+
 # What is in flight
 
 
@@ -299,7 +317,7 @@ async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
         for _ in range(20):
             await other.ok(105, ROUTE)
         assert not late.done()
-        assert remoting.server.held_bytes == 10 * (1_024 + len("t0"))
+        assert remoting.server.held_bytes == 10 * (1_024 + len("topic") + len("t0"))
         gate.let_go("t0")
         await asyncio.gather(first[0], late)
         for n in range(1, 10):
@@ -387,7 +405,7 @@ async def test_pulls_that_wait_leave_room_for_heartbeats(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(connection, "MAX_RUNNING", 10)
-    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_026 + 10 * 1_027)  # t0 to t9, t10 to t19
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_031 + 10 * 1_032)  # t0 to t9, t10 to t19
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
     refused = await remoting.client.call(11, {"topic": "one too many"})
@@ -421,6 +439,8 @@ async def test_what_comes_with_a_pull_counts_while_it_waits(
 ) -> None:
     gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
     assert (await remoting.client.call(11, {"topic": "t"}, bytes(4 << 20))).code == 2
+    many = {str(n): "1" for n in range(30_000)}
+    assert (await remoting.client.call(11, {"topic": "t", **many})).code == 2
     pulls = [remoting.client.ask(11, {"topic": "t", "junk": "y" * 1_000_000}) for _ in range(4)]
     assert (await remoting.client.call(11, {"topic": "t", "junk": "y" * 1_000_000})).code == 2
     await remoting.client.ok(105, ROUTE)

@@ -2,10 +2,13 @@
 
 import asyncio
 import json
+import sys
+import threading
 from typing import Any
 
 import pytest
 
+from emulator.broker import filters
 from emulator.broker.filters import SqlFilter
 from emulator.message import Message
 from emulator.remoting.command import Command
@@ -170,6 +173,22 @@ async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.M
         await fill(remoting, 5)
         found = await answer
         assert (bodies(found), found.ext["nextBeginOffset"]) == (["5"], "4")
+
+
+async def test_a_client_that_asks_whether_it_may_filter_holds_nobody_up(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    threads: list[str] = []
+    monkeypatch.delitem(sys.modules, "emulator.broker.sql_grammar", raising=False)
+    monkeypatch.setattr(
+        filters, "import_module", lambda _name: threads.append(threading.current_thread().name)
+    )
+    async with running_remoting() as remoting:
+        wanted = {"topic": TOPIC, "subString": "price > 4", "expressionType": "SQL92"}
+        body = json.dumps({"clientId": "c", "group": GROUP, "subscriptionData": wanted}).encode()
+        await remoting.client.ok(CHECK_CONFIG, body=body)
+    [name] = threads
+    assert name != threading.main_thread().name
 
 
 async def test_a_long_queue_is_looked_through_in_parts_and_others_have_their_turn(

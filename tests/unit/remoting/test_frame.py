@@ -364,6 +364,13 @@ def test_what_is_no_frame_is_refused_however_it_is_cut(name: str) -> None:
             assert len(str(refused.value)) < 200
 
 
+@pytest.mark.parametrize("name", REFUSED)
+def test_what_came_in_whole_before_it_is_not_lost(name: str) -> None:
+    with pytest.raises(FrameError) as refused:
+        FrameReader().feed(NEXT_FRAME + NEXT_FRAME + REFUSED[name][0])
+    assert refused.value.before == [NEXT, NEXT]
+
+
 def test_the_largest_frame_is_read() -> None:
     start = b'\x00\xff\xff\xfc\x00\x00\x00\x0a{"code":1}'
     frame = start + bytes(MAX_FRAME - len(start))

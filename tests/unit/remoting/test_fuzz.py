@@ -13,6 +13,7 @@ from emulator.errors import EmulatorError
 from emulator.message import encode_properties
 from emulator.remoting import body, fastjson
 from emulator.remoting.batch import decode_batch
+from emulator.remoting.command import Command
 from emulator.remoting.errors import FrameError
 from emulator.remoting.frame import FrameReader, encode
 from emulator.remoting.record import decode_properties, decode_records
@@ -32,9 +33,11 @@ def frames(data: bytes) -> None:
         commands = whole.feed(data)
     except FrameError as error:
         assert len(str(error)) < 300
-        with pytest.raises(FrameError):
+        before: list[Command] = []
+        with pytest.raises(FrameError) as refused:
             for start in range(0, len(data), 3):
-                pieces.feed(data[start : start + 3])
+                before += pieces.feed(data[start : start + 3])
+        assert error.before == [*before, *refused.value.before]
         return
     assert commands == [
         command for start in range(0, len(data), 3) for command in pieces.feed(data[start : start + 3])

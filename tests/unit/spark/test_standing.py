@@ -12,7 +12,6 @@ from emulator.clock import US_PER_MS
 from emulator.errors import StoreUnavailableError, StoreUnreadableError
 from emulator.store.lock import DirectoryLock
 from spark import standing as module
-from spark import store_reader
 from spark.standing import GRACE_US, NO_LEVEL, Waiting, standing
 from tests.brokers import S
 from tests.stores import START_US, MadeStore
@@ -156,12 +155,3 @@ def test_a_killed_broker_is_seen_by_its_lock(store: MadeStore, is_held: bool) ->
     Path(f"{store.database}-wal").touch()
     assert standing(store.data).is_running is is_held
     lock.close()
-
-
-def test_where_the_system_does_not_tell_there_is_a_broker(
-    store: MadeStore, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    DirectoryLock(store.data).close()
-    Path(f"{store.database}-wal").touch()
-    monkeypatch.setattr(store_reader, "_LOCKS", tmp_path / "nothing")
-    assert standing(store.data).is_running

@@ -1,6 +1,5 @@
 """A broker's store as a ledger: what is read of it, what is not, and what is wrong with it."""
 
-import fcntl
 import os
 import sqlite3
 from collections.abc import Callable
@@ -16,7 +15,7 @@ from pyspark.sql.pandas.types import to_arrow_schema
 
 from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
+from emulator.store.lock import DirectoryLock
 from emulator.store.tables import HEAD_REVISION
 from spark import arrow_columns, columns, store, store_ledger
 from spark.columns import BrokenLedgerError
@@ -251,7 +250,7 @@ def test_it_is_as_of_the_latest_instant_that_is_stored(tmp_path: Path) -> None:
 def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made, lock = MadeStore(tmp_path, runs=2), tmp_path / LOCK_FILE
+    made = MadeStore(tmp_path, runs=2)
     start_us = START_US + 3600 * S
     monkeypatch.setattr(store, "wall_us", lambda: start_us + 60 * S)
 
@@ -262,10 +261,9 @@ def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
         holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
         set_clock("real")
         assert as_of_us(tmp_path) == start_us  # no lock
-        lock.touch()
+        DirectoryLock(tmp_path).close()
         assert as_of_us(tmp_path) == start_us  # a broker that was killed
-        with lock.open() as owner:
-            fcntl.flock(owner, fcntl.LOCK_EX)
+        with closing(DirectoryLock(tmp_path)):
             assert as_of_us(tmp_path) == start_us + 60 * S
             set_clock("x10")
             assert as_of_us(tmp_path) == start_us + 600 * S
@@ -288,8 +286,7 @@ def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
 
 def test_a_broker_without_a_log_is_not_asked_for_its_lock(tmp_path: Path) -> None:
     MadeStore(tmp_path).run("UPDATE runs SET clock = 'real'")
-    with (tmp_path / LOCK_FILE).open("w") as owner:
-        fcntl.flock(owner, fcntl.LOCK_EX)
+    with closing(DirectoryLock(tmp_path)):
         assert look(tmp_path).runs["as_of_us"].to_pylist() == [START_US]
 
 

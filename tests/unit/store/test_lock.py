@@ -1,6 +1,8 @@
 """One owner per data directory, known by its pid, and none after its death."""
 
+import fcntl
 import os
+import shutil
 import subprocess
 import sys
 from pathlib import Path
@@ -8,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from emulator.errors import StoreLockedError, StoreUnavailableError
-from emulator.store.lock import LOCK_FILE, DirectoryLock
+from emulator.store.lock import LOCK_FILE, DirectoryLock, is_held
 
 HOLD = """
 import sys
@@ -17,6 +19,13 @@ from emulator.store.lock import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
+"""
+
+ASK = """
+import sys
+from pathlib import Path
+from emulator.store.lock import is_held
+sys.exit(is_held(Path(sys.argv[1])))
 """
 
 
@@ -62,3 +71,33 @@ def test_a_directory_that_cannot_be_made_is_unavailable(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(StoreUnavailableError, match="--data"):
         DirectoryLock(tmp_path / "file" / "data")
+
+
+def test_who_only_asks_takes_nothing(tmp_path: Path) -> None:
+    assert not is_held(tmp_path)  # by nobody, ever
+    lock = DirectoryLock(tmp_path)
+    assert is_held(tmp_path)
+    assert is_held(tmp_path)
+    lock.close()
+    assert not is_held(tmp_path)
+    DirectoryLock(tmp_path).close()
+
+
+@pytest.mark.parametrize("is_owned", [True, False])
+def test_an_owner_is_seen_from_another_container(tmp_path: Path, is_owned: bool) -> None:
+    if shutil.which("unshare") is None or os.geteuid() != 0:
+        pytest.skip("namespaces of processes need root and util-linux")
+    lock = DirectoryLock(tmp_path)
+    if not is_owned:
+        lock.close()
+    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ASK, str(tmp_path)]
+    assert subprocess.run(command, check=False).returncode == is_owned
+    lock.close()
+
+
+def test_where_the_system_does_not_tell_there_is_an_owner(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    DirectoryLock(tmp_path).close()
+    monkeypatch.delattr(fcntl, "F_OFD_GETLK")
+    assert is_held(tmp_path)

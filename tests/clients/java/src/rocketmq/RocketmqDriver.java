@@ -18,10 +18,6 @@ import org.apache.rocketmq.client.QueryResult;
 import org.apache.rocketmq.client.consumer.DefaultLitePullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPullConsumer;
 import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
-import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
-import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
@@ -29,7 +25,6 @@ import org.apache.rocketmq.client.producer.SendResult;
 import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
-import org.apache.rocketmq.common.message.MessageExt;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
@@ -113,8 +108,6 @@ public final class RocketmqDriver {
     private Object consume(JSONObject command) throws Exception {
         String group = command.getString("group");
         String name = Objects.requireNonNullElse(command.getString("member"), group);
-        int failures = command.getIntValue("failures");
-        String failing = command.getString("failing");
         var consumer = new DefaultMQPushConsumer(command.getString("namespace"), group, keys);
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name);
@@ -125,49 +118,15 @@ public final class RocketmqDriver {
         if (command.containsKey("start")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(command.getString("start")));
         }
-        consumer.subscribe(
-            command.getString("topic"), Objects.requireNonNullElse(command.getString("tags"), "*"));
-        if (command.getBooleanValue("orderly")) {
-            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
-                received(name, messages, failures, failing)
-                    ? ConsumeOrderlyStatus.SUCCESS
-                    : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
-        } else {
-            int level = command.getIntValue("level");
-            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) -> {
-                context.setDelayLevelWhenNextConsume(level);
-                return received(name, messages, failures, failing)
-                    ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-                    : ConsumeConcurrentlyStatus.RECONSUME_LATER;
-            });
-        }
-        consumer.start();
+        Listener.listen(consumer, name, command);
         pushing.put(name, consumer);
         return null;
     }
 
-    /** Tell of a message; false if this attempt is one of those that have to fail. */
-    private static boolean received(String name, List<MessageExt> messages, int failures, String failing) {
-        MessageExt message = messages.get(0); // the default is one at a time
-        JSONObject shown = shown(message);
-        Lines.received(name, shown);
-        return message.getReconsumeTimes() >= (shown.getString("body").equals(failing) ? 1 : failures);
-    }
-
     /** The queues of a topic that a consumer works on, once there are so many. */
     private Object queues(JSONObject command) throws Exception {
-        var table = pushing.get(command.getString("member"))
-            .getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable();
-        long until = System.currentTimeMillis() + WAIT_MS;
-        while (true) {
-            int[] queues = table.keySet().stream()
-                .filter(queue -> queue.getTopic().equals(command.getString("topic")))
-                .mapToInt(MessageQueue::getQueueId).sorted().toArray();
-            if (queues.length == command.getIntValue("count") || System.currentTimeMillis() > until) {
-                return queues;
-            }
-            Thread.sleep(10);
-        }
+        return Listener.queues(pushing.get(command.getString("member"))
+            .getDefaultMQPushConsumerImpl().getRebalanceImpl().getProcessQueueTable().keySet(), command);
     }
 
     /** So many messages of a lite pull consumer, which stays open. */
@@ -184,7 +143,7 @@ public final class RocketmqDriver {
         List<Object> found = new ArrayList<>();
         long until = System.currentTimeMillis() + WAIT_MS;
         while (found.size() < command.getIntValue("count") && System.currentTimeMillis() < until) {
-            consumer.poll().forEach(message -> found.add(shown(message)));
+            consumer.poll().forEach(message -> found.add(Listener.shown(message)));
         }
         return found;
     }
@@ -200,7 +159,7 @@ public final class RocketmqDriver {
                 long from = Math.max(0, consumer.fetchConsumeOffset(queue, true));
                 var result = consumer.pull(queue, "*", from, 32);
                 if (result.getMsgFoundList() != null) {
-                    result.getMsgFoundList().forEach(message -> found.add(shown(message)));
+                    result.getMsgFoundList().forEach(message -> found.add(Listener.shown(message)));
                 }
                 consumer.updateConsumeOffset(queue, result.getNextBeginOffset());
                 consumer.getDefaultMQPullConsumerImpl().getOffsetStore().persist(queue);
@@ -232,12 +191,12 @@ public final class RocketmqDriver {
     private Object findByKey(JSONObject command) throws Exception {
         QueryResult result = producer(command).queryMessage(
             command.getString("topic"), command.getString("key"), 32, 0, Long.MAX_VALUE);
-        return result.getMessageList().stream().map(RocketmqDriver::shown).toList();
+        return result.getMessageList().stream().map(Listener::shown).toList();
     }
 
     /** By an offset message id, or by a unique key. */
     private Object findById(JSONObject command) throws Exception {
-        return shown(producer(command).viewMessage(
+        return Listener.shown(producer(command).viewMessage(
             command.getString("topic"), command.getString("message_id")));
     }
 
@@ -283,18 +242,5 @@ public final class RocketmqDriver {
             .fluentPut("offset_message_id", result.getOffsetMsgId())
             .fluentPut("queue_id", result.getMessageQueue().getQueueId())
             .fluentPut("queue_offset", result.getQueueOffset());
-    }
-
-    private static JSONObject shown(MessageExt message) {
-        return new JSONObject()
-            .fluentPut("topic", message.getTopic())
-            .fluentPut("body", new String(message.getBody(), UTF_8))
-            .fluentPut("tag", message.getTags())
-            .fluentPut("keys", message.getKeys())
-            .fluentPut("message_id", message.getMsgId())
-            .fluentPut("queue_id", message.getQueueId())
-            .fluentPut("queue_offset", message.getQueueOffset())
-            .fluentPut("times", message.getReconsumeTimes())
-            .fluentPut("properties", message.getProperties());
     }
 }

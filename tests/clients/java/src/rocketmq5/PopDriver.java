@@ -1,7 +1,5 @@
 package rocketmq5;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import com.alibaba.fastjson.JSON;
 import com.alibaba.fastjson.JSONObject;
 import driver.Lines;
@@ -16,19 +14,14 @@ import org.apache.rocketmq.client.consumer.DefaultMQPushConsumer;
 import org.apache.rocketmq.client.consumer.PopCallback;
 import org.apache.rocketmq.client.consumer.PopResult;
 import org.apache.rocketmq.client.consumer.PopStatus;
-import org.apache.rocketmq.client.consumer.listener.ConsumeConcurrentlyStatus;
-import org.apache.rocketmq.client.consumer.listener.ConsumeOrderlyStatus;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerConcurrently;
-import org.apache.rocketmq.client.consumer.listener.MessageListenerOrderly;
 import org.apache.rocketmq.client.impl.MQClientAPIImpl;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
-import org.apache.rocketmq.common.message.MessageExt;
-import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.common.message.MessageRequestMode;
 import org.apache.rocketmq.remoting.protocol.header.AckMessageRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ChangeInvisibleTimeRequestHeader;
 import org.apache.rocketmq.remoting.protocol.header.ExtraInfoUtil;
 import org.apache.rocketmq.remoting.protocol.header.PopMessageRequestHeader;
+import rocketmq.Listener;
 
 /** Drives rocketmq-client of 5.3 where it pops: its push consumer, and the requests that its parts make. */
 public final class PopDriver {
@@ -72,50 +65,20 @@ public final class PopDriver {
     private Object consume(JSONObject command) throws Exception {
         String group = command.getString("group");
         String name = Objects.requireNonNullElse(command.getString("member"), group);
-        int failures = command.getIntValue("failures");
         DefaultMQPushConsumer consumer = new DefaultMQPushConsumer(group);
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name);
         consumer.setClientRebalance(false);
         consumer.setMaxReconsumeTimes(Objects.requireNonNullElse(command.getInteger("max"), -1));
-        consumer.subscribe(
-            command.getString("topic"), Objects.requireNonNullElse(command.getString("tags"), "*"));
-        if (command.getBooleanValue("orderly")) {
-            consumer.registerMessageListener((MessageListenerOrderly) (messages, context) ->
-                received(name, messages, failures)
-                    ? ConsumeOrderlyStatus.SUCCESS
-                    : ConsumeOrderlyStatus.SUSPEND_CURRENT_QUEUE_A_MOMENT);
-        } else {
-            consumer.registerMessageListener((MessageListenerConcurrently) (messages, context) ->
-                received(name, messages, failures)
-                    ? ConsumeConcurrentlyStatus.CONSUME_SUCCESS
-                    : ConsumeConcurrentlyStatus.RECONSUME_LATER);
-        }
-        consumer.start();
+        Listener.listen(consumer, name, command);
         consumers.put(name, consumer);
         return null;
     }
 
-    private static boolean received(String name, List<MessageExt> messages, int failures) {
-        MessageExt message = messages.get(0); // the default is one at a time
-        Lines.received(name, shown(message));
-        return message.getReconsumeTimes() >= failures;
-    }
-
     /** The queues of a topic that a consumer pops, once there are so many; -1 stands for all of them. */
     private Object queues(JSONObject command) throws Exception {
-        var table = consumers.get(command.getString("member"))
-            .getDefaultMQPushConsumerImpl().getRebalanceImpl().getPopProcessQueueTable();
-        long until = System.currentTimeMillis() + WAIT_MS;
-        while (true) {
-            int[] queues = table.keySet().stream()
-                .filter(queue -> queue.getTopic().equals(command.getString("topic")))
-                .mapToInt(MessageQueue::getQueueId).sorted().toArray();
-            if (queues.length == command.getIntValue("count") || System.currentTimeMillis() > until) {
-                return queues;
-            }
-            Thread.sleep(10);
-        }
+        return Listener.queues(consumers.get(command.getString("member"))
+            .getDefaultMQPushConsumerImpl().getRebalanceImpl().getPopProcessQueueTable().keySet(), command);
     }
 
     private Object close(JSONObject command) {
@@ -151,7 +114,7 @@ public final class PopDriver {
         });
         PopResult result = done.get();
         return result.getPopStatus() == PopStatus.FOUND
-            ? result.getMsgFoundList().stream().map(PopDriver::shown).toList()
+            ? result.getMsgFoundList().stream().map(Listener::shown).toList()
             : List.of();
     }
 
@@ -205,18 +168,5 @@ public final class PopDriver {
         public void onException(Throwable error) {
             completeExceptionally(error);
         }
-    }
-
-    private static JSONObject shown(MessageExt message) {
-        return new JSONObject()
-            .fluentPut("topic", message.getTopic())
-            .fluentPut("body", new String(message.getBody(), UTF_8))
-            .fluentPut("tag", message.getTags())
-            .fluentPut("keys", message.getKeys())
-            .fluentPut("message_id", message.getMsgId())
-            .fluentPut("queue_id", message.getQueueId())
-            .fluentPut("queue_offset", message.getQueueOffset())
-            .fluentPut("times", message.getReconsumeTimes())
-            .fluentPut("properties", message.getProperties());
     }
 }

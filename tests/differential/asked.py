@@ -1,0 +1,92 @@
+"""A producer that leaves half messages undecided, and is asked about them."""
+
+import asyncio
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+from typing import NamedTuple
+
+from emulator.remoting.codes import RequestCode
+from emulator.remoting.command import Command
+from emulator.remoting.record import Record, decode_records
+from tests.integration.remoting import consuming
+from tests.remoting import RemotingClient
+
+HOWS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
+"""What it may say, as bits of a sysFlag. It may also be silent, or leave the group."""
+
+
+class Check(NamedTuple):
+    """A question, and how the broker took what was said about it."""
+
+    question: Command
+    record: Record
+    answer: asyncio.Future[Command] | None
+
+
+class Asked:
+    """It says about each half message what was planned, at once, or upstream would ask by other offsets.
+
+    Half messages are known by what their bodies begin with.
+    """
+
+    def __init__(self, client: RemotingClient) -> None:
+        self._client = client
+        self._plans: dict[str, tuple[str, list[str]]] = {}
+        self._checks: defaultdict[str, list[Check]] = defaultdict(list)
+        self._came = asyncio.Condition()
+        self._reading = asyncio.create_task(self._read())
+
+    async def close(self) -> None:
+        """Answer no more."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+
+    async def produce(self, group: str, serial: str, plan: Sequence[str]) -> None:
+        """Produce for a group, about whose half message this will be said when it is asked about."""
+        self._plans[serial] = group, list(plan)
+        if plan:
+            body = consuming.beat(client="id-asked", producers=(group,))
+            await self._client.ok(consuming.HEART_BEAT, body=body)
+
+    async def checks(self, serial: str) -> list[Check]:
+        """All that came until everything was said that was planned."""
+        async with self._came:
+            await self._came.wait_for(lambda: not self._plans[serial][1])
+        return self._checks[serial]
+
+    async def _read(self) -> None:
+        while True:
+            question = await self._client.pushes.get()
+            [record] = decode_records(question.body)
+            serial = serial_of(record)
+            group, plan = self._plans[serial]
+            how = plan[0] if plan else "silent"
+            answer = self._say(how, group, question.ext)
+            async with self._came:
+                self._checks[serial].append(Check(question, record, answer))
+                del plan[:1]
+                self._came.notify_all()
+
+    def _say(self, how: str, group: str, ext: Mapping[str, str]) -> asyncio.Future[Command] | None:
+        if how == "leave":
+            gone = {"clientID": "id-asked", "producerGroup": group}
+            return self._client.ask(consuming.UNREGISTER, gone)
+        if how == "silent":
+            return None
+        said = {
+            "producerGroup": "other" if how == "wrong group" else group,
+            "tranStateTableOffset": ext["tranStateTableOffset"],
+            "commitLogOffset": ext["commitLogOffset"],
+            "commitOrRollback": str(HOWS[how]),
+            "fromTransactionCheck": "true",
+            "msgId": ext.get("msgId", ""),
+        }
+        if how == "do not know":
+            self._client.oneway(RequestCode.END_TRANSACTION, said)
+            return None
+        return self._client.ask(RequestCode.END_TRANSACTION, said)
+
+
+def serial_of(record: Record) -> str:
+    """What a body begins with."""
+    return record.body[:12].partition(b":")[0].decode("utf-8", "replace")

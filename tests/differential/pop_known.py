@@ -1,0 +1,151 @@
+"""Differences from RocketMQ 5.3.3 that are meant, as in :mod:`known`."""
+
+from typing import Any, Final
+
+from tests.differential.difference import Difference
+from tests.differential.known import Rule
+from tests.differential.pop_sequences import ORDERED
+
+_PLACE: Final = frozenset(("bornHost", "commitOffset", "handle", "queueId", "queueOffset", "topic"))
+_TIMER: Final = frozenset(
+    ("REAL_QID", "REAL_TOPIC", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_LOOP_ROLL")
+)
+_OFFSETS: Final = frozenset(("consumerOffset", "lastTimestamp", "pullOffset"))
+_NEWER: Final = frozenset(
+    ("IS_SUB_CHANGE", "IS_SUPPORT_HEART_BEAT_V2", "groupRetryPolicy", "groupSysFlag", "topicSysFlag")
+)
+
+
+def _times(difference: Difference) -> int:
+    """How often the message was retried that a path leads into, 0 if it leads elsewhere."""
+    if "records" not in difference.path[:-2]:
+        return 0
+    found: Any = difference.seen[0]
+    for step in difference.path[: difference.path.index("records") + 2]:
+        found = found[int(step)] if isinstance(found, list) else found[step]
+    return int(found["reconsumeTimes"])
+
+
+def _is_refused_alike(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    return theirs == ours and theirs not in (0, None)
+
+
+def _remark_of_success(difference: Difference) -> bool:
+    return difference.path[-1] == "remark" and difference.theirs == "not set any response code"
+
+
+def _other_words(difference: Difference) -> bool:
+    return difference.path == ("remark",) and _is_refused_alike(difference)
+
+
+def _fields_of_refusals(difference: Difference) -> bool:
+    return difference.path[0] == "ext" and _is_refused_alike(difference) and difference.ours is None
+
+
+def _too_late(difference: Difference) -> bool:
+    is_late = difference.op.name in ("ack", "acks") and not difference.seen[0].get("held")
+    return is_late and difference.codes in ((0, 208), (0, 26))
+
+
+def _changed_too_late(difference: Difference) -> bool:
+    is_late = not difference.given("is_held") and difference.codes == (0, 208)
+    return difference.op.name == "invisible" and (is_late or difference.codes == (0, 26))
+
+
+def _in_place(difference: Difference) -> bool:
+    if "offsetTable" in difference.path:
+        return "%RETRY%" in difference.path[-1]
+    return not _PLACE.isdisjoint(difference.path) and _times(difference) > 0
+
+
+def _committed(difference: Difference) -> bool:
+    if difference.op.name == "committed":
+        return difference.path == ("ext", "offset") and not difference.given("group").startswith("Puller")
+    return "offsetTable" in difference.path and difference.path[-1] in _OFFSETS
+
+
+def _empty_queues(difference: Difference) -> bool:
+    return difference.op.name == "committed" and difference.codes == (22, 0)
+
+
+def _topic_as_group(difference: Difference) -> bool:
+    if difference.path[:2] != ("body", "groupList"):
+        return False
+    theirs, ours = (set(seen["body"]["groupList"]) for seen in difference.seen)
+    refused = {name for name in theirs if name.startswith("Filter")}  # only here, by its filter
+    return theirs - ours - refused <= {difference.given("ext")["topic"]}
+
+
+def _rates(difference: Difference) -> bool:
+    return difference.path[-1] == "consumeTps"
+
+
+def _newer(difference: Difference) -> bool:
+    return difference.path[-1] in _NEWER and difference.ours is None
+
+
+def _acknowledged_again(difference: Difference) -> bool:
+    if difference.op.name != "pop" or difference.given("group") != ORDERED:
+        return False
+    theirs, ours = ({one["body"] for one in seen.get("records", ())} for seen in difference.seen)
+    return theirs > ours
+
+
+def _order_counts(difference: Difference) -> bool:
+    is_fewer = difference.path[-1] == "times" and difference.theirs < difference.ours
+    return is_fewer and difference.given("group") == ORDERED
+
+
+def _end_of_filter(difference: Difference) -> bool:
+    theirs, ours = difference.codes
+    has_operator_of_5 = "CONTAINS" in str(difference.given("exp"))
+    return difference.op.name == "pop" and theirs in (0, 210) and (ours == 23 or has_operator_of_5)
+
+
+def _negative(difference: Difference) -> bool:
+    return difference.op.name == "invisible" and difference.given("ms") == -1
+
+
+def _mode(difference: Difference) -> bool:
+    return "OTHER" in str(difference.given("body")) and difference.codes[1] == 1
+
+
+def _group_names(difference: Difference) -> bool:
+    return difference.given("group") in ("", "a b") and difference.codes[1] == 1
+
+
+def _recalled_nothing(difference: Difference) -> bool:
+    return difference.op.name == "recall" and difference.codes == (0, 604)
+
+
+def _recall_of_levels(difference: Difference) -> bool:
+    return difference.path == ("ext", "recallHandle") and difference.theirs is None
+
+
+def _timer_properties(difference: Difference) -> bool:
+    return difference.path[-1] in _TIMER and "properties" in difference.path
+
+
+POP_RULES: Final = (
+    Rule("remark-of-success", _remark_of_success),
+    Rule("other-words", _other_words),
+    Rule("group-names", _group_names),
+    Rule("fields-of-refusals", _fields_of_refusals),
+    Rule("late-acknowledgements", _too_late),
+    Rule("late-changes", _changed_too_late, ends=True),
+    Rule("retries-in-place", _in_place),
+    Rule("offsets-of-empty-queues", _empty_queues),
+    Rule("popped-and-committed", _committed),
+    Rule("topic-as-group", _topic_as_group),
+    Rule("rates", _rates),
+    Rule("fields-of-5", _newer),
+    Rule("end-of-filter", _end_of_filter),
+    Rule("acknowledged-again", _acknowledged_again, ends=True),
+    Rule("order-counts", _order_counts),
+    Rule("invisible-times", _negative, ends=True),
+    Rule("request-modes", _mode, ends=True),
+    Rule("recall-of-nothing", _recalled_nothing),
+    Rule("recall-of-levels", _recall_of_levels),
+    Rule("timer-properties", _timer_properties),
+)

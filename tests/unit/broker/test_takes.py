@@ -1,0 +1,107 @@
+"""What two do with one message at the same time."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from emulator.broker.broker import Broker
+from emulator.message import retry_topic
+from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
+
+
+class HeldUp:
+    """Lets transactions wait until ``go``."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.go = asyncio.Event()
+        self._broker = broker
+        self._transact = broker.writer._database.transact
+        self._begun = asyncio.Event()
+        monkeypatch.setattr(broker.writer._database, "transact", self._wait)
+
+    async def _wait(self, statements: Any) -> None:
+        self._begun.set()
+        await self.go.wait()
+        await self._transact(statements)
+
+    async def begun(self) -> None:
+        """Until one waits."""
+        async with asyncio.timeout(10):
+            await self._begun.wait()
+
+    async def queued(self, works: int) -> None:
+        """Until the transaction after it has so many pieces of work."""
+        async with asyncio.timeout(10):
+            while self._broker.writer.waiting < works:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+
+
+async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await send(broker, queue=0)
+        place = await broker.pops.admit(GROUP, TOPIC, 0)
+        assert (await broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
+        held_up = HeldUp(broker, monkeypatch)
+        again = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
+        await held_up.begun()
+        await broker.receipts.fire(broker.clock.now_us())  # as the timer does
+        other = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True))
+        async with asyncio.timeout(10):
+            while not (other.done() or broker.writer.waiting):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        held_up.go.set()
+        assert [len((await popping).messages) for popping in (again, other)] == [1, 0]
+
+
+async def test_what_is_just_given_to_another_is_not_taken_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker)
+        late = await receive(broker, invisible_us=S)
+        await broker.advance_clock(S)
+        held_up = HeldUp(broker, monkeypatch)
+        steps: list[asyncio.Task[Any]] = [asyncio.create_task(send(broker, topic="another"))]
+        await held_up.begun()
+        steps.append(asyncio.create_task(receive(broker)))
+        await held_up.queued(1)
+        steps.append(asyncio.create_task(broker.receipts.release(GROUP, late)))
+        await held_up.queued(2)
+        held_up.go.set()
+        await asyncio.gather(*steps)
+    [row] = rows(tmp_path, "SELECT times, visible_us - last_taken_us AS span_us FROM takes")
+    assert row == {"times": 2, "span_us": 30 * S}
+
+
+async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        sent = (await send(broker)).stored
+        await receive(broker, invisible_us=S)
+        await broker.advance_clock(S)
+        await broker.topics.ensure(retry_topic(GROUP), 1)
+        await send(broker, topic="another")
+        others = await receive(broker, topic="another")
+        held_up = HeldUp(broker, monkeypatch)
+        steps: list[asyncio.Task[Any]] = [asyncio.create_task(send(broker, topic="another"))]
+        await held_up.begun()
+        for count, step in enumerate(
+            (
+                acknowledge(broker, others),  # settles first, so that is written before what is given
+                receive(broker),
+                broker.pull.give_back(GROUP, sent.commit_offset, 0),
+            ),
+            1,
+        ):
+            steps.append(asyncio.create_task(step))
+            await held_up.queued(count)
+        held_up.go.set()
+        await asyncio.gather(*steps)
+        assert sent.commit_offset in broker.groups.get(GROUP).takes
+    [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE commit_offset = {sent.commit_offset}")
+    assert row == {"outcome": None}
