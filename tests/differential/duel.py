@@ -9,10 +9,9 @@ from typing import NamedTuple
 
 from tests.differential.difference import Difference, differences
 from tests.differential.known import Known
-from tests.differential.operations import CHANGING, Ends, Op, Seen, Side, side
+from tests.differential.operations import CHANGING, POLL_S, Ends, Op, Seen, Side, side
 from tests.remoting import ClosedError
 
-AGAIN_S = 0.05
 PATIENCE_S = 1.5
 """For how long an operation that only looks is played again while the brokers differ: upstream's queues and
 keys follow its log."""
@@ -51,7 +50,7 @@ class Duel(NamedTuple):
             parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
             if op.name in CHANGING or monotonic() > until or all(map(self.known.explains, parted)):
                 return parted
-            await asyncio.sleep(AGAIN_S)
+            await asyncio.sleep(POLL_S)
 
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
         """As few of the operations as still bring out a difference of its kind, as far as time allows."""
@@ -85,4 +84,4 @@ async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
                 return
         except ClosedError:
             return  # whose connection it was is seen next
-        await asyncio.sleep(AGAIN_S)
+        await asyncio.sleep(POLL_S)

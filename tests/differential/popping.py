@@ -12,7 +12,7 @@ from emulator.remoting.codes import RequestCode
 from emulator.remoting.command import Command
 from emulator.remoting.record import decode_records
 from tests.differential.answers import records_seen
-from tests.differential.operations import Seen, Side
+from tests.differential.operations import POLL_S, Seen, Side
 from tests.integration.remoting import popping, producing
 from tests.remoting import RemotingClient
 
@@ -20,7 +20,6 @@ VERSION = 459
 HELD_MS = 5_000
 VISIBLE_S = 15.0
 """By when a message whose invisible time is over is there again: upstream looks from time to time."""
-_POLL_S = 0.02
 
 
 class PopSide(Side):
@@ -65,7 +64,7 @@ class PopSide(Side):
 
     async def _visible(self, topic: str, queue_id: int, queue_offset: int) -> None:
         while await self._offset("maxOffset", topic, queue_id) <= queue_offset:  # noqa: ASYNC110 # none tells
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
 
     def _recall_handle(self, handle: str) -> list[str]:
         version, topic, broker, _, key = base64.urlsafe_b64decode(handle).decode().split(" ")
@@ -226,7 +225,7 @@ class PopSide(Side):
     async def _peeked(self, group: str, topic: str, serials: set[str]) -> None:
         until = monotonic() + VISIBLE_S
         while not serials <= await self._peek(group, topic) and monotonic() < until:  # noqa: ASYNC110 # as above
-            await asyncio.sleep(_POLL_S)
+            await asyncio.sleep(POLL_S)
 
     async def _peek(self, group: str, topic: str) -> set[str]:
         answer = await (await self.client()).call(
