@@ -10,11 +10,11 @@ from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from aiohttp import ClientSession
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.broker.broker import Broker
+from mocketmq.settings import Settings
 from yarl import URL
 
-from emulator.app import Emulator, running_emulator
-from emulator.broker.broker import Broker
-from emulator.settings import Settings
 from tests.api import LARGE
 from tests.brokers import FREE_PORTS
 

@@ -7,10 +7,10 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from aiohttp import ClientSession
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.settings import Settings
 from yarl import URL
 
-from emulator.app import Emulator, running_emulator
-from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
 
 Json = Any

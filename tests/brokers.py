@@ -6,15 +6,15 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
-from emulator.app import running_emulator
-from emulator.broker.broker import Broker, Sent
-from emulator.broker.filters import TagFilter
-from emulator.broker.receipts import Settled, Taken
-from emulator.clock import US_PER_S
-from emulator.message import DELAY, TAGS, Message, StoredMessage
-from emulator.schedule.levels import LevelTable
-from emulator.settings import Settings
-from emulator.store.database import FILE_NAME, MEMORY
+from mocketmq.app import running_emulator
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.filters import TagFilter
+from mocketmq.broker.receipts import Settled, Taken
+from mocketmq.clock import US_PER_S
+from mocketmq.message import DELAY, TAGS, Message, StoredMessage
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.settings import Settings
+from mocketmq.store.database import FILE_NAME, MEMORY
 
 S = US_PER_S
 DELAYS_US = LevelTable.parse(Settings().levels).delays_us

@@ -23,7 +23,7 @@ os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
     """One session for all tests, as a report on a laptop has it."""
-    from spark.session import session
+    from mocketmq_report.session import session
 
     with session(master="local[2]") as made:
         yield made

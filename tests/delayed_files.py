@@ -3,9 +3,9 @@
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from compat.delayed_file import Entry, Header, encode
-from emulator.clock import US_PER_MS
-from emulator.message import UNIQ_KEY
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import UNIQ_KEY
+from mocketmq_compat.delayed_file import Entry, Header, encode
 
 DUE_MS = 1_700_000_000_250
 """When a file is due that says nothing else."""

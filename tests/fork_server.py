@@ -20,10 +20,10 @@ from importlib import import_module, reload
 from pathlib import Path
 from typing import Any, NoReturn
 
-from emulator import failpoint
-from emulator.cli import main
+from mocketmq import failpoint
+from mocketmq.cli import main
 
-_MODULES = ("emulator.cli.serve", "emulator.http_api.operations", "sqlite3", "uvloop")
+_MODULES = ("mocketmq.cli.serve", "mocketmq.http_api.operations", "sqlite3", "uvloop")
 _MOST_BYTES = 1 << 20
 _LIMIT = 16 << 20
 

@@ -6,7 +6,7 @@ from fractions import Fraction
 from itertools import groupby
 from typing import Any
 
-from spark.document import (
+from mocketmq_report.document import (
     Cell,
     Dimension,
     Disorder,

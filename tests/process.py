@@ -114,7 +114,7 @@ async def broker_process(
     """
     started = await asyncio.create_subprocess_exec(
         *wrapper,
-        *(sys.executable, "-m", "emulator", *SERVE, *args),
+        *(sys.executable, "-m", "mocketmq", *SERVE, *args),
         env=clean_environment() | dict(env or {}),
         stdin=DEVNULL,
         stdout=PIPE,

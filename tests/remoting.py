@@ -7,14 +7,15 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from emulator.app import Emulator, running_emulator
-from emulator.remoting.advertised_address import with_port
-from emulator.remoting.command import Command
-from emulator.remoting.families import REQUESTS
-from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.header import HeaderReader
-from emulator.remoting.identity import VERSION
-from emulator.settings import Settings
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.remoting.advertised_address import with_port
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.families import REQUESTS
+from mocketmq.remoting.frame import FrameReader, encode
+from mocketmq.remoting.header import HeaderReader
+from mocketmq.remoting.identity import VERSION
+from mocketmq.settings import Settings
+
 from tests.brokers import FREE_PORTS
 
 READERS = {code: HeaderReader(request.header, request.names) for code, request in REQUESTS.items()}

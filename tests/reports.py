@@ -13,13 +13,12 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from mocketmq.clock import US_PER_S
+from mocketmq.duration import parse_duration_us
+from mocketmq_report import document as d
+from mocketmq_report.compare import compare, parse_rule
+from mocketmq_report.thresholds import judge, parse
 from msgspec.structs import replace
-
-from emulator.clock import US_PER_S
-from emulator.duration import parse_duration_us
-from spark import document as d
-from spark.compare import compare, parse_rule
-from spark.thresholds import judge, parse
 
 LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DELAYS: Final = LEVELS.split()
@@ -38,7 +37,7 @@ _EDGES_US: Final = [*(-band for band in reversed(_BANDS_US)), 0, *_BANDS_US]
 
 @dataclass
 class Row:
-    """A row of ``spark.columns.DELIVERIES``."""
+    """A row of ``mocketmq_report.columns.DELIVERIES``."""
 
     run: str
     message_id: str

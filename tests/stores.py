@@ -5,11 +5,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.tables import make_schema
 from sqlalchemy import create_engine
 
-from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC
-from emulator.store.database import FILE_NAME
-from emulator.store.tables import make_schema
 from tests.brokers import S, acknowledge, give_back, receive, running_broker, send
 from tests.timed import send_in
 

@@ -5,13 +5,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import TIMER_DELAY_MS
+from mocketmq_compat.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay_files import DelayFiles
+from mocketmq_compat.second_directories import SecondDirectories
 
-from compat.delay_directory import FOLDER, QUARANTINE
-from compat.delay_files import DelayFiles
-from compat.second_directories import SecondDirectories
-from emulator.broker.broker import Broker, Sent
-from emulator.clock import US_PER_MS
-from emulator.message import TIMER_DELAY_MS
 from tests.brokers import send
 
 MS = US_PER_MS

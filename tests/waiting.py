@@ -5,9 +5,8 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
-
-from emulator.broker.polls import Polls
-from emulator.store.queues import Queue
+from mocketmq.broker.polls import Polls
+from mocketmq.store.queues import Queue
 
 
 class Waiting:

@@ -7,11 +7,12 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
 
-from compat.delay_directory import DelayDirectory
-from compat.delayed_file import Header, encode
-from emulator.broker.broker import Broker
-from emulator.clock import US_PER_MS, US_PER_S
-from emulator.message import UNIQ_KEY
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.message import UNIQ_KEY
+from mocketmq_compat.delay_directory import DelayDirectory
+from mocketmq_compat.delayed_file import Header, encode
+
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_process, memory_mb
 from tests.bench.load import BODY, TOPIC, order, paced, per_second

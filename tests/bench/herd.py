@@ -6,8 +6,9 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import NamedTuple
 
-from emulator.broker.broker import Broker
-from emulator.clock import US_PER_S
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_S
+
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.load import TOPIC, fill, order, paced
 from tests.bench.progress import rounds

@@ -5,9 +5,10 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import NamedTuple
 
-from emulator.broker.broker import Broker
-from emulator.clock import US_PER_MS
-from emulator.store.queues import Queue
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS
+from mocketmq.store.queues import Queue
+
 from tests.bench.figures import Aim, Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_timer
 from tests.bench.load import TOPIC, order, paced

@@ -6,8 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
 
-from emulator.broker.broker import MAX_BATCH, Broker
-from emulator.message import DELAY, KEYS, TAGS, TIMER_DELAY_MS, Message
+from mocketmq.broker.broker import MAX_BATCH, Broker
+from mocketmq.message import DELAY, KEYS, TAGS, TIMER_DELAY_MS, Message
 
 TOPIC = "orders"
 BODY = b'{"order": 20240517, "state": "unpaid", "customer": "c-881", "total": "129.90"}'.ljust(350, b".")

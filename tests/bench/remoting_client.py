@@ -6,9 +6,10 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import cast
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.frame import encode
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.frame import encode
+
 from tests.bench.load import BODY, TOPIC
 
 _OPAQUE = re.compile(rb'"opaque":(\d+)')

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import uvloop
+from mocketmq.message import StoredMessage
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.frame import encode
+from mocketmq.remoting.record import encode_record
 
-from emulator.message import StoredMessage
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.frame import encode
-from emulator.remoting.record import encode_record
 from tests.bench.floors import FileLog
 from tests.bench.load import BODY, TOPIC
 

@@ -16,13 +16,13 @@ from typing import NamedTuple
 
 import duckdb
 import psutil
+from mocketmq_report import bins, lateness, ledger, summary
+from mocketmq_report.rollup import CUTOFFS_US
+from mocketmq_report.session import session
+from mocketmq_report.tables import Plan
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from spark import bins, lateness, ledger, summary
-from spark.rollup import CUTOFFS_US
-from spark.session import session
-from spark.tables import Plan
 from tests.bench.figures import Aim, Figure, at_most
 from tests.bench.progress import rounds, say
 from tests.ledgers import Shape, write_parquet, write_store
@@ -31,7 +31,7 @@ from tests.process import clean_environment
 MILLION = 1_000_000
 SAMPLE_S = 0.1
 PERCENTILES = Plan().percentiles
-_NOTHING = "from spark.session import session\nwith session() as spark: spark.range(1).count()"
+_NOTHING = "from mocketmq_report.session import session\nwith session() as spark: spark.range(1).count()"
 _DUCKDB = """
 SELECT level, scheme, topic, run, count(*), min(late), max(late), avg(late), quantile_disc(late, [{shares}])
 FROM (SELECT *, delivered_us - due_us AS late FROM read_parquet('{files}', hive_partitioning = true)
@@ -94,7 +94,7 @@ def _said(*figures: Figure) -> list[Figure]:
 
 
 async def _report(root: Path, data: Path) -> Ran:
-    return await _run("-m", "emulator", "report", str(data), "--out", str(root / "report"))
+    return await _run("-m", "mocketmq", "report", str(data), "--out", str(root / "report"))
 
 
 async def _run(*arguments: str) -> Ran:

@@ -3,7 +3,8 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from emulator.message import StoredMessage
+from mocketmq.message import StoredMessage
+
 from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog
 from tests.bench.load import order, per_second

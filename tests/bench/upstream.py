@@ -14,9 +14,10 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 from typing import Final, NamedTuple
 
-from emulator.clock import US_PER_MS, wall_us
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.record import decode_records
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.record import decode_records
+
 from tests.bench.figures import Aim, Figure, at_least, quantile
 from tests.bench.floors import memory_mb
 from tests.bench.load import TICK_S

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.families import FAMILIES
+from mocketmq.remoting.identity import VERSION
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.families import FAMILIES
-from emulator.remoting.identity import VERSION
 from tests.clients import upstream_codes
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java

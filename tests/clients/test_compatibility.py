@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
+from mocketmq.remoting.codes import RequestCode
 
-from emulator.remoting.codes import RequestCode
 from tests.clients import compatibility, features, upstream_codes
 from tests.clients.node_sdk import FOLDER
 

@@ -8,7 +8,8 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Protocol
 
-from emulator.store.database import FILE_NAME
+from mocketmq.store.database import FILE_NAME
+
 from tests.process import BrokerProcess
 
 _CAP_SYS_ADMIN = 21

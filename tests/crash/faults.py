@@ -7,11 +7,11 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
+from mocketmq.cli.exits import Exit
+from mocketmq.client import Answer, BrokerError, Client
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.lock import LOCK_FILE
 
-from emulator.cli.exits import Exit
-from emulator.client import Answer, BrokerError, Client
-from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
 from tests.crash.disks import Disk
 from tests.process import BrokerProcess, StartError, broker_process, forked_broker
 

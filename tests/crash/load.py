@@ -4,8 +4,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 
-from emulator.client import Answer, BrokerError, Client, UnreachableError, outgoing
-from emulator.clock import US_PER_MS, wall_us
+from mocketmq.client import Answer, BrokerError, Client, UnreachableError, outgoing
+from mocketmq.clock import US_PER_MS, wall_us
+
 from tests.crash.judge import Judge
 
 TOPIC = "orders"

@@ -10,10 +10,11 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from compat.delayed_file import DamagedFileError, decode, parse_name
-from emulator.client import Answer, Client, UnreachableError
-from emulator.failpoint import ENVIRONMENT
-from emulator.store.database import FILE_NAME
+from mocketmq.client import Answer, Client, UnreachableError
+from mocketmq.failpoint import ENVIRONMENT
+from mocketmq.store.database import FILE_NAME
+from mocketmq_compat.delayed_file import DamagedFileError, decode, parse_name
+
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
 from tests.process import BrokerProcess, StartError, forked_broker

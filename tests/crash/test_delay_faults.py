@@ -13,17 +13,17 @@ from typing import NamedTuple
 
 import pytest
 from aiohttp import ClientSession
+from mocketmq.broker.broker import Broker
+from mocketmq.client import Answer, BrokerError, Client
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import SCHEDULE_TOPIC, TIMER_DELAY_MS, UNIQ_KEY, Message
+from mocketmq_compat.delay_directory import QUARANTINE, DelayDirectory
+from mocketmq_compat.delay_files import DelayFiles
+from mocketmq_compat.delayed_file import Entry, key_hash
+from mocketmq_compat.second_directories import SecondDirectories
 from msgspec.structs import replace
 
-from compat.delay_directory import QUARANTINE, DelayDirectory
-from compat.delay_files import DelayFiles
-from compat.delayed_file import Entry, key_hash
-from compat.second_directories import SecondDirectories
-from emulator.broker.broker import Broker
-from emulator.client import Answer, BrokerError, Client
-from emulator.clock import US_PER_MS, wall_us
-from emulator.errors import StoreUnavailableError
-from emulator.message import SCHEDULE_TOPIC, TIMER_DELAY_MS, UNIQ_KEY, Message
 from tests.api import running_api
 from tests.brokers import S, running_broker, visible
 from tests.crash.disks import Disk, write_limit

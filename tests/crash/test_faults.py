@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+from mocketmq.cli.exits import Exit
+from mocketmq.client import BrokerError, Client
+from mocketmq.store.database import FILE_NAME
 
-from emulator.cli.exits import Exit
-from emulator.client import BrokerError, Client
-from emulator.store.database import FILE_NAME
 from tests.crash.disks import Disk
 from tests.crash.faults import (
     FRAME_BYTES,

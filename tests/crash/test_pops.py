@@ -6,8 +6,9 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from emulator.client import Client
-from emulator.failpoint import ENVIRONMENT
+from mocketmq.client import Client
+from mocketmq.failpoint import ENVIRONMENT
+
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.popping import INVISIBLE_MS, ack, change, pop
 from tests.process import BrokerProcess, StartError, forked_broker

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
+from mocketmq.client import Answer, BrokerError, Client, UnreachableError
+from mocketmq.failpoint import ENVIRONMENT
+from mocketmq.message import UNDECIDED_TOPIC
 
-from emulator.client import Answer, BrokerError, Client, UnreachableError
-from emulator.failpoint import ENVIRONMENT
-from emulator.message import UNDECIDED_TOPIC
 from tests.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))

@@ -5,9 +5,9 @@ import json
 import re
 from typing import Any
 
-from emulator.errors import InvalidArgumentError
-from emulator.remoting import fastjson
-from emulator.remoting.record import Record
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting import fastjson
+from mocketmq.remoting.record import Record
 
 Json = Any
 

@@ -5,9 +5,10 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.record import Record, decode_records
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import Record, decode_records
+
 from tests.integration.remoting import consuming
 from tests.remoting import RemotingClient
 

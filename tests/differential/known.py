@@ -6,8 +6,9 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from emulator.message import TRAN_MSG
-from emulator.remoting.record import decode_properties
+from mocketmq.message import TRAN_MSG
+from mocketmq.remoting.record import decode_properties
+
 from tests.differential.difference import Difference
 from tests.differential.operations import CHANGING
 

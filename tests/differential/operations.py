@@ -10,11 +10,12 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
-from emulator.clock import US_PER_MS, wall_us
-from emulator.message import DLQ_PREFIX, REAL_TOPIC, RETRY_PREFIX, TRAN_MSG, UNDECIDED_TOPIC
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.record import Record, decode_properties, decode_records
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.message import DLQ_PREFIX, REAL_TOPIC, RETRY_PREFIX, TRAN_MSG, UNDECIDED_TOPIC
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import Record, decode_properties, decode_records
+
 from tests.differential.answers import Names, json_seen, records_seen
 from tests.differential.asked import Asked, Check, serial_of
 from tests.integration.remoting import consuming, producing

@@ -9,7 +9,8 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from emulator.remoting.codes import RequestCode
+from mocketmq.remoting.codes import RequestCode
+
 from tests.differential.operations import Op
 from tests.differential.values import FILTERS
 from tests.integration.remoting.producing import BORN_MS, joined

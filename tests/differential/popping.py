@@ -7,10 +7,11 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
-from emulator.message import FIRST_POP_TIME, POP_CK
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.record import decode_records
+from mocketmq.message import FIRST_POP_TIME, POP_CK
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import decode_records
+
 from tests.differential.answers import records_seen
 from tests.differential.operations import POLL_S, Seen, Side
 from tests.integration.remoting import popping, producing

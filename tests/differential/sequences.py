@@ -5,8 +5,9 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from emulator.message import DLQ_PREFIX, RETRY_PREFIX
-from emulator.remoting.codes import RequestCode
+from mocketmq.message import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.remoting.codes import RequestCode
+
 from tests.differential.operations import Op
 from tests.differential.values import (
     BORN_LATE_MS,

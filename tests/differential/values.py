@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from emulator.message import DLQ_PREFIX, MAX_PROPERTIES_BYTES, RETRY_PREFIX
+from mocketmq.message import DLQ_PREFIX, MAX_PROPERTIES_BYTES, RETRY_PREFIX
+
 from tests.integration.remoting.producing import joined
 
 LEVELS = "1s 2s 1s 3s"

@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.message import Message
+from mocketmq.settings import GroupDeclaration
+from mocketmq_compat.aliyun_http.call import Call
+from mocketmq_compat.aliyun_http.consuming import consume
 
-from compat.aliyun_http.call import Call
-from compat.aliyun_http.consuming import consume
-from emulator.broker.broker import Broker
-from emulator.clock import US_PER_MS, US_PER_S, wall_us
-from emulator.message import Message
-from emulator.settings import GroupDeclaration
 from tests import brokers
 from tests.aliyun import Aliyun, running_aliyun
 

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
+from mocketmq.app import running_emulator
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import ListenError
+from mocketmq.settings import Settings
+from mocketmq_compat.aliyun_http.signature import sign, string_to_sign
 
-from compat.aliyun_http.signature import sign, string_to_sign
-from emulator.app import running_emulator
-from emulator.clock import US_PER_S
-from emulator.errors import ListenError
-from emulator.settings import Settings
 from tests.aliyun import Aliyun, running_aliyun
 from tests.process import forked_broker
 from tests.waiting import Waiting

@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+from mocketmq.app import running_emulator
+from mocketmq.errors import SettingError, StoppingError, StoreLockedError, StoreUnreadableError
+from mocketmq.settings import Settings
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.lock import LOCK_FILE
 
-from emulator.app import running_emulator
-from emulator.errors import SettingError, StoppingError, StoreLockedError, StoreUnreadableError
-from emulator.settings import Settings
-from emulator.store.database import FILE_NAME
-from emulator.store.lock import LOCK_FILE
 from tests.brokers import S, bodies, receive, running_broker, send, visible
 
 

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from mocketmq.cli import commands
 
-from emulator.cli import commands
 from tests.process import StartError, broker_process, clean_environment
 
 NOWHERE = "http://127.0.0.1:9"
@@ -32,7 +32,7 @@ class Ended(NamedTuple):
 
 async def mocketmq(*args: str, stdin: bytes = b"", code: str = "") -> Ended:
     """Run the command in a process of its own; ``code`` is Python to run before it."""
-    command = ("-c", f"{code}\nfrom emulator.cli import main; main()") if code else ("-m", "emulator")
+    command = ("-c", f"{code}\nfrom mocketmq.cli import main; main()") if code else ("-m", "mocketmq")
     process = await asyncio.create_subprocess_exec(
         *(sys.executable, *command, *args), env=clean_environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE
     )
@@ -173,7 +173,7 @@ async def test_settings_come_from_a_file_and_the_environment(tmp_path: Path) -> 
 
 async def test_a_part_that_dies_ends_the_broker() -> None:
     code = """if True:
-        from emulator.schedule.timer import Timer
+        from mocketmq.schedule.timer import Timer
         async def die(self): raise RuntimeError("a defect")
         Timer._run = die
     """

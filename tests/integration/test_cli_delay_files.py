@@ -14,9 +14,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from click.testing import CliRunner
+from mocketmq.cli import commands
+from mocketmq.store.lock import DirectoryLock
 
-from emulator.cli import commands
-from emulator.store.lock import DirectoryLock
 from tests.delayed_files import DUE_MS, Made, made
 from tests.process import clean_environment, forked_broker
 
@@ -50,7 +50,7 @@ def in_a_process(*args: str | Path, code: str = "", **options: Any) -> subproces
     command = [
         sys.executable,
         "-c",
-        f"{code}\nfrom emulator.cli import main; main()",
+        f"{code}\nfrom mocketmq.cli import main; main()",
         "delayed",
         *map(str, args),
     ]
@@ -355,7 +355,7 @@ def test_a_directory_that_cannot_be_read(delay: Path, monkeypatch: pytest.Monkey
 
 SLOW = """
 import itertools
-from emulator.cli import progress
+from mocketmq.cli import progress
 steps = itertools.count(0, 600_000)
 progress.steady_us = lambda: next(steps)
 """
@@ -384,7 +384,7 @@ def test_what_takes_less_than_a_second_shows_no_progress(delay: Path) -> None:
     made().put(delay)
     terminal, slave = pty.openpty()
     with os.fdopen(slave, "wb") as stderr:
-        quick = "from emulator.cli import progress; progress.steady_us = lambda: 0"
+        quick = "from mocketmq.cli import progress; progress.steady_us = lambda: 0"
         ended = in_a_process("verify", "--dir", delay, code=quick, stdout=subprocess.PIPE, stderr=stderr)
         stderr.write(b"end")
     assert ended.returncode == 0
@@ -532,7 +532,7 @@ def test_an_import_that_the_disk_ended_can_be_repeated(delay: Path, tmp_path: Pa
 
 
 SYNCED = """
-from compat.delay_directory import DelayDirectory
+from mocketmq_compat.delay_directory import DelayDirectory
 sync = DelayDirectory.sync
 def tell(self, entries):
     names = sorted(path.name for path in self.root.rglob("*.msg"))

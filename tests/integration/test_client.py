@@ -3,9 +3,9 @@
 from collections.abc import AsyncIterator
 
 import pytest
+from mocketmq.client import BrokerError, Client, UnreachableError, body_of, outgoing
+from mocketmq.errors import InvalidArgumentError
 
-from emulator.client import BrokerError, Client, UnreachableError, body_of, outgoing
-from emulator.errors import InvalidArgumentError
 from tests.process import BrokerProcess, forked_broker
 
 

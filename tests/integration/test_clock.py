@@ -5,11 +5,11 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+from mocketmq.clock import LATEST_US, wall_us
+from mocketmq.errors import ClockError, StoreUnavailableError
+from mocketmq.message import DELAY, Message
+from mocketmq.schedule.level_queues import BATCH
 
-from emulator.clock import LATEST_US, wall_us
-from emulator.errors import ClockError, StoreUnavailableError
-from emulator.message import DELAY, Message
-from emulator.schedule.level_queues import BATCH
 from tests.brokers import (
     TOPIC,
     S,

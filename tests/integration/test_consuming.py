@@ -5,22 +5,22 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from emulator.broker.broker import Broker
-from emulator.broker.filters import TagFilter
-from emulator.broker.pull import PullStatus
-from emulator.broker.receipts import Taken
-from emulator.broker.topics import PERM_READ, PERM_WRITE
-from emulator.errors import (
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.filters import TagFilter
+from mocketmq.broker.pull import PullStatus
+from mocketmq.broker.receipts import Taken
+from mocketmq.broker.topics import PERM_READ, PERM_WRITE
+from mocketmq.errors import (
     GroupNotFoundError,
     InvalidArgumentError,
     NoPermissionError,
     QueueNotFoundError,
     StoreBusyError,
 )
-from emulator.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, Message, decode_properties
-from emulator.store import writer
-from emulator.store.writer import Work
+from mocketmq.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, Message, decode_properties
+from mocketmq.store import writer
+from mocketmq.store.writer import Work
+
 from tests.brokers import (
     DELAYS_US,
     GROUP,

@@ -6,15 +6,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.groups import GroupConfig
+from mocketmq.broker.intake import Judged
+from mocketmq.broker.topics import Particulars
+from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
+from mocketmq.message import Message, StoredMessage
+from mocketmq.store.database import Database
+from mocketmq.store.messages import messages_in
 
-from emulator.broker.broker import Broker
-from emulator.broker.groups import GroupConfig
-from emulator.broker.intake import Judged
-from emulator.broker.topics import Particulars
-from emulator.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
-from emulator.message import Message, StoredMessage
-from emulator.store.database import Database
-from emulator.store.messages import messages_in
 from tests.brokers import (
     GROUP,
     TOPIC,
@@ -181,7 +181,7 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
             return found
 
         with monkeypatch.context() as patched:
-            patched.setattr("emulator.broker.choice.messages_in", before_the_deletion)
+            patched.setattr("mocketmq.broker.choice.messages_in", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await receive(broker)
         await broker.topics.put(TOPIC, 4, 4, 6)

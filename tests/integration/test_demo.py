@@ -11,9 +11,9 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
+from mocketmq.demo.account import LEVELS, Account
+from mocketmq_report.document import Report
 
-from emulator.demo.account import LEVELS, Account
-from spark.document import Report
 from tests.process import clean_environment
 
 ROW = re.compile(
@@ -27,7 +27,7 @@ def names_in(directory: Path) -> list[str]:
 
 async def start_demo(*args: str, temporary: Path) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "emulator", "demo", *args),
+        *(sys.executable, "-m", "mocketmq", "demo", *args),
         env=clean_environment() | {"TMPDIR": str(temporary), "MOCKETMQ_CLOCK": "real"},
         stdout=PIPE,
         stderr=PIPE,

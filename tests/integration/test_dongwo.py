@@ -9,14 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from compat import file_saves
-from compat.delay_directory import DelayDirectory
-from compat.delayed_file import Entry, decode
-from compat.dongwo import SCAN_US
-from emulator.broker.broker import Broker, Sent
-from emulator.clock import LATEST_US, Clock
-from emulator.errors import (
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.clock import LATEST_US, Clock
+from mocketmq.errors import (
     DelayedSendError,
     IllegalMessageError,
     InvalidArgumentError,
@@ -24,8 +19,13 @@ from emulator.errors import (
     StoreUnavailableError,
     wire_codes,
 )
-from emulator.message import START_DELIVER_TIME, Message, decode_properties
-from emulator.store.database import Database
+from mocketmq.message import START_DELIVER_TIME, Message, decode_properties
+from mocketmq.store.database import Database
+from mocketmq_compat import file_saves
+from mocketmq_compat.delay_directory import DelayDirectory
+from mocketmq_compat.delayed_file import Entry, decode
+from mocketmq_compat.dongwo import SCAN_US
+
 from tests.api import running_api
 from tests.brokers import (
     GROUP,
@@ -49,7 +49,7 @@ running_dongwo = partial(running_broker, start_deliver_time="dongwo")
 @pytest.fixture(autouse=True)
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the wall clock stand, from which clients compute their start-deliver times."""
-    monkeypatch.setattr("emulator.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
+    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
 
 
 async def send_at(

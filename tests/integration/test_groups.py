@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from mocketmq.errors import GroupNotFoundError
 
-from emulator.errors import GroupNotFoundError
 from tests.brokers import GROUP, receive, rows, running_broker, send
 
 

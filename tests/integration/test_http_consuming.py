@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from mocketmq.http_api.consuming import ReceiveIn, receive
+from mocketmq.http_api.fields import GroupPath
+from mocketmq.http_api.route import Call
+from mocketmq.store.database import Database
 
-from emulator.http_api.consuming import ReceiveIn, receive
-from emulator.http_api.fields import GroupPath
-from emulator.http_api.route import Call
-from emulator.store.database import Database
 from tests.api import Api, running_api
 from tests.waiting import Waiting
 

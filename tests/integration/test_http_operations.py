@@ -7,10 +7,10 @@ import socket
 from typing import Any
 
 import pytest
+from mocketmq import __version__
+from mocketmq.errors import ListenError, StoreUnavailableError
 from prometheus_client.parser import text_string_to_metric_families
 
-from emulator import __version__
-from emulator.errors import ListenError, StoreUnavailableError
 from tests.api import Api, running_api
 
 PATIENCE_S = 10.0

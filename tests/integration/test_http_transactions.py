@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+from mocketmq.cli.exits import Exit
+from mocketmq.client import BrokerError, Client
+from mocketmq.message import Message
 
-from emulator.cli.exits import Exit
-from emulator.client import BrokerError, Client
-from emulator.message import Message
 from tests.api import Api
 from tests.brokers import TOPIC, S
 from tests.integration.test_cli import Shell

@@ -4,10 +4,11 @@ import re
 from pathlib import Path
 from typing import Any
 
-from emulator.broker.broker import Broker
-from emulator.message import DELAY, Message
-from emulator.schedule import ledger
-from emulator.store.tables import deliveries
+from mocketmq.broker.broker import Broker
+from mocketmq.message import DELAY, Message
+from mocketmq.schedule import ledger
+from mocketmq.store.tables import deliveries
+
 from tests.brokers import (
     GROUP,
     TOPIC,

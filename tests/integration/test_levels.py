@@ -5,9 +5,8 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
-
-from emulator.errors import InvalidArgumentError
-from emulator.message import (
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.message import (
     DELAY,
     REAL_QID,
     REAL_TOPIC,
@@ -16,6 +15,7 @@ from emulator.message import (
     decode_properties,
     java_hash,
 )
+
 from tests.brokers import DELAYS_US, TOPIC, S, bodies, receive, running_broker, send, visible
 
 LEVELS = range(1, 19)

@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator, meta
+from mocketmq.http_api.server import families
+from mocketmq.settings import Settings
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
-from emulator.http_api.server import families
-from emulator.settings import Settings
 from tests.api import Api, running_api
 from tests.process import forked_broker
 

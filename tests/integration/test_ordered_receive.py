@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.receipts import Taken
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.store.writer import Work
 
-from emulator.broker.broker import Broker
-from emulator.broker.receipts import Taken
-from emulator.errors import StoreUnavailableError
-from emulator.store.writer import Work
 from tests.brokers import (
     GROUP,
     TOPIC,

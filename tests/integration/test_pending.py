@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+from mocketmq.broker.lives import InterventionRecord, TakeRecord
+from mocketmq.errors import MessageNotFoundError, NotPendingError
+from mocketmq.message import offset_message_id
 
-from emulator.broker.lives import InterventionRecord, TakeRecord
-from emulator.errors import MessageNotFoundError, NotPendingError
-from emulator.message import offset_message_id
 from tests.brokers import (
     GROUP,
     TOPIC,

@@ -10,9 +10,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.client import Client, outgoing
+from mocketmq.settings import load_settings
 
-from emulator.client import Client, outgoing
-from emulator.settings import load_settings
 from tests.process import broker_process
 
 README = (Path(__file__).parents[2] / "README.md").read_text()
@@ -30,7 +30,7 @@ async def run(command: str, url: str, where: Path | None = None) -> str:
     """The output of a command line of the README, against the broker at ``url``, called in a directory."""
     words = shlex.split(command.replace(_ADDRESS, url))
     if words[0] == "mocketmq":
-        words = [sys.executable, "-m", "emulator", *words[1:]]
+        words = [sys.executable, "-m", "mocketmq", *words[1:]]
     process = await asyncio.create_subprocess_exec(
         *words, stdout=asyncio.subprocess.PIPE, env=os.environ | {"MOCKETMQ_URL": url}, cwd=where
     )

@@ -4,9 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from mocketmq.broker import reset
+from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
 
-from emulator.broker import reset
-from emulator.errors import MessageNotFoundError, TopicNotFoundError
 from tests.brokers import (
     GROUP,
     TOPIC,

@@ -11,18 +11,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
-from compat import second_directories
-from compat.delay_directory import DelayDirectory
-from compat.delayed_file import Entry, decode
-from compat.second_directories import BATCH
-from emulator.broker.broker import Broker, Sent
-from emulator.broker.pending import PendingMessage
-from emulator.broker.receipts import Taken
-from emulator.broker.retention import Retention
-from emulator.clock import Clock
-from emulator.errors import (
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.pending import PendingMessage
+from mocketmq.broker.receipts import Taken
+from mocketmq.broker.retention import Retention
+from mocketmq.clock import Clock
+from mocketmq.errors import (
     EmulatorError,
     IllegalMessageError,
     InternalError,
@@ -33,7 +27,7 @@ from emulator.errors import (
     TopicNotFoundError,
     wire_codes,
 )
-from emulator.message import (
+from mocketmq.message import (
     DELAY,
     START_DELIVER_TIME,
     TIMER_DELAY_MS,
@@ -46,7 +40,13 @@ from emulator.message import (
     StoredMessage,
     decode_properties,
 )
-from emulator.store.database import MEMORY, Database
+from mocketmq.store.database import MEMORY, Database
+from mocketmq_compat import second_directories
+from mocketmq_compat.delay_directory import DelayDirectory
+from mocketmq_compat.delayed_file import Entry, decode
+from mocketmq_compat.second_directories import BATCH
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.api import running_api
 from tests.brokers import (
     GROUP,
@@ -77,7 +77,7 @@ def anywhere(request: pytest.FixtureRequest, tmp_path: Path) -> Path | str:
 @pytest.fixture
 def wall(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let the wall clock stand, so that what a client computes from it is known."""
-    monkeypatch.setattr("emulator.app.Clock", partial(Clock, wall=lambda: WALL_US))
+    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_US))
 
 
 async def listed(broker: Broker, **how: Any) -> list[str]:

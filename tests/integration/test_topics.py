@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from mocketmq.broker.topics import Topic
+from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
+from mocketmq.message import FORBIDDEN_TOPICS, SCHEDULE_TOPIC
+from mocketmq.settings import GroupDeclaration, TopicDeclaration
 
-from emulator.broker.topics import Topic
-from emulator.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
-from emulator.message import FORBIDDEN_TOPICS, SCHEDULE_TOPIC
-from emulator.settings import GroupDeclaration, TopicDeclaration
 from tests.brokers import TOPIC, bodies, give_back, receive, running_broker, send, visible
 
 

@@ -6,13 +6,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from emulator.broker.broker import Broker
-from emulator.broker.choice import Choice
-from emulator.broker.popped_halves import LIFETIME_US, Prepared
-from emulator.broker.receipts import Settled, Taken
-from emulator.clock import US_PER_MS, wall_us
-from emulator.errors import (
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.choice import Choice
+from mocketmq.broker.popped_halves import LIFETIME_US, Prepared
+from mocketmq.broker.receipts import Settled, Taken
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.errors import (
     EmulatorError,
     IllegalMessageError,
     InvalidArgumentError,
@@ -26,7 +25,7 @@ from emulator.errors import (
     UndecidableError,
     WrongQueueError,
 )
-from emulator.message import (
+from mocketmq.message import (
     DELAY,
     HALF_DUE_US,
     HALF_GROUP,
@@ -39,9 +38,10 @@ from emulator.message import (
     half_topic,
     offset_message_id,
 )
-from emulator.store import writer
-from emulator.store.queues import Queue
-from emulator.store.writer import Work
+from mocketmq.store import writer
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Work
+
 from tests.brokers import (
     DELAYS_US,
     GROUP,
@@ -287,7 +287,7 @@ async def test_a_handle_that_is_still_valid_decides_even_after_a_day() -> None:
 async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_held(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("emulator.broker.popped_halves.EXPIRY_BATCH", 3)
+    monkeypatch.setattr("mocketmq.broker.popped_halves.EXPIRY_BATCH", 3)
     async with running_broker() as broker:
         for _ in range(13):
             await prepare(broker)

@@ -15,16 +15,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from prometheus_client.parser import text_string_to_metric_families
-
-from compat import delay_files, file_saves, second_directories
-from compat.delay_directory import DelayDirectory
-from compat.delay_files import DelayFiles
-from compat.delayed_file import Entry, decode
-from compat.file_saves import FileSaves
-from compat.second_directories import BATCH, SecondDirectories
-from emulator.clock import Clock, wall_us
-from emulator.errors import (
+from mocketmq.clock import Clock, wall_us
+from mocketmq.errors import (
     IllegalMessageError,
     InvalidArgumentError,
     MessageNotFoundError,
@@ -34,17 +26,25 @@ from emulator.errors import (
     StoreFullError,
     wire_codes,
 )
-from emulator.message import (
+from mocketmq.message import (
     START_DELIVER_TIME,
     TIMER_DELAY_MS,
     TIMER_TOPIC,
     Message,
     offset_message_id,
 )
-from emulator.schedule.scheme import Reply
-from emulator.settings import StartDeliverMode
-from emulator.store.database import Database
-from emulator.store.writer import INSERT_MESSAGE
+from mocketmq.schedule.scheme import Reply
+from mocketmq.settings import StartDeliverMode
+from mocketmq.store.database import Database
+from mocketmq.store.writer import INSERT_MESSAGE
+from mocketmq_compat import delay_files, file_saves, second_directories
+from mocketmq_compat.delay_directory import DelayDirectory
+from mocketmq_compat.delay_files import DelayFiles
+from mocketmq_compat.delayed_file import Entry, decode
+from mocketmq_compat.file_saves import FileSaves
+from mocketmq_compat.second_directories import BATCH, SecondDirectories
+from prometheus_client.parser import text_string_to_metric_families
+
 from tests.api import Api, running_api
 from tests.brokers import (
     TOPIC,
@@ -487,7 +487,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
     real_ns, real_s = time.time_ns, time.time
     monkeypatch.setattr(time, "time_ns", lambda: real_ns() + stepped_us * 1_000)
     monkeypatch.setattr(time, "time", lambda: real_s() + stepped_us / S)
-    monkeypatch.setattr("emulator.app.Clock", partial(Clock, ticks=lambda: ticks_us))
+    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, ticks=lambda: ticks_us))
     async with running_broker(tmp_path, clock="real") as broker:
         started_us = broker.clock.now_us()
         await send_in(broker, 10_000, "first")
@@ -524,7 +524,7 @@ def test_w15_that_nothing_is_replicated_is_documented() -> None:
 async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulator.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
+    monkeypatch.setattr("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_MS * MS))
     beyond = {START_DELIVER_TIME: str(WALL_MS + FORTY_DAYS_MS + 1)}
     within = {START_DELIVER_TIME: str(WALL_MS + FORTY_DAYS_MS)}
     modes: list[StartDeliverMode] = ["aliyun4", "aliyun5", "dongwo"]

@@ -9,8 +9,7 @@ from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine
-
-from emulator.broker.broker import Broker
+from mocketmq.broker.broker import Broker
 
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")
 """So many random runs; without it there are few, and always the same ones."""

@@ -13,11 +13,10 @@ from unittest import mock
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-
-from emulator.broker.receipts import Settled
-from emulator.clock import US_PER_MS, US_PER_S, Clock
-from emulator.errors import RefusedError
-from emulator.message import (
+from mocketmq.broker.receipts import Settled
+from mocketmq.clock import US_PER_MS, US_PER_S, Clock
+from mocketmq.errors import RefusedError
+from mocketmq.message import (
     DELAY,
     START_DELIVER_TIME,
     TAGS,
@@ -28,8 +27,9 @@ from emulator.message import (
     Message,
     dead_letter_topic,
 )
-from emulator.schedule.levels import LevelTable
-from emulator.store.database import FILE_NAME
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.store.database import FILE_NAME
+
 from tests.brokers import TOPIC, bodies, receive, running_broker, visible
 from tests.property.machine import Machine, runs
 from tests.property.model import Group, Model
@@ -85,7 +85,7 @@ class BrokerMachine(Machine):
 
     def open(self) -> None:
         context = running_broker(self.directory.name, levels=LEVELS.text, topic_queues=3)
-        with mock.patch("emulator.app.Clock", partial(Clock, wall=lambda: WALL_US)):
+        with mock.patch("mocketmq.app.Clock", partial(Clock, wall=lambda: WALL_US)):
             self.broker = self.do(self.running.enter_async_context(context))
 
     def check_what_is_left(self) -> None:

@@ -8,8 +8,8 @@ from itertools import count
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
+from mocketmq.broker.receipts import Taken
 
-from emulator.broker.receipts import Taken
 from tests.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
 from tests.property.machine import Machine, runs
 

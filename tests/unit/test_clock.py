@@ -3,8 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.clock import (
+from mocketmq.clock import (
     LATEST_US,
     US_PER_MS,
     US_PER_S,
@@ -15,7 +14,7 @@ from emulator.clock import (
     start_instant_us,
     whole_ms_us,
 )
-from emulator.errors import ClockError
+from mocketmq.errors import ClockError
 
 START_US = 1_700_000_000_123_456
 HOUR_US = 3600 * US_PER_S

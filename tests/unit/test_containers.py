@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 import yaml
-
-from emulator.remoting.server import VIP_OFFSET
-from emulator.settings import Settings
+from mocketmq.remoting.server import VIP_OFFSET
+from mocketmq.settings import Settings
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()

@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.duration import format_duration, parse_duration_us
-from emulator.errors import InvalidArgumentError
+from mocketmq.duration import format_duration, parse_duration_us
+from mocketmq.errors import InvalidArgumentError
 
 CENTURY_US = 36_500 * 86_400_000_000
 

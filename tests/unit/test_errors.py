@@ -4,9 +4,8 @@ import re
 from collections.abc import Iterator
 
 import pytest
-
-from emulator import errors
-from emulator.errors import (
+from mocketmq import errors
+from mocketmq.errors import (
     EmulatorError,
     InvalidArgumentError,
     RefusedError,

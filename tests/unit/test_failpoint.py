@@ -7,14 +7,15 @@ import subprocess
 import sys
 from pathlib import Path
 
+import mocketmq
+import mocketmq_compat
+import mocketmq_migrations
 import pytest
+from mocketmq.failpoint import ENVIRONMENT, POINTS
 
-import compat
-import emulator
-import migrations
-from emulator.failpoint import ENVIRONMENT, POINTS
-
-PACKAGES = [Path(package.__file__ or "").parent for package in (compat, emulator, migrations)]
+PACKAGES = [
+    Path(package.__file__ or "").parent for package in (mocketmq_compat, mocketmq, mocketmq_migrations)
+]
 
 
 def passed_points() -> list[str]:
@@ -36,7 +37,7 @@ def test_every_point_of_the_list_is_passed_somewhere_and_no_other() -> None:
 @pytest.mark.parametrize(("count", "reached"), [("", 0), (":1", 0), (":3", 2)])
 def test_the_process_is_killed_at_the_point_and_the_time_named(count: str, reached: int) -> None:
     code = (
-        "from emulator.failpoint import pass_point\n"
+        "from mocketmq.failpoint import pass_point\n"
         "for n in range(9): pass_point('other'); pass_point('clock.fired'); print(n, flush=True)"
     )
     ended = subprocess.run(

@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.errors import IllegalMessageError, InvalidArgumentError
-from emulator.message import (
+from mocketmq.errors import IllegalMessageError, InvalidArgumentError
+from mocketmq.message import (
     MAX_PROPERTIES_BYTES,
     TAGS,
     UNIQ_KEY,

@@ -40,7 +40,10 @@ def test_the_locks_name_no_place(lock: str) -> None:
 
 
 def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
-    packages = {path.parent.name for path in ROOT.glob("[!.]*/__init__.py")} - {"tests"}
-    assert packages == set(PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]["packages"])
-    assert packages == set(PYPROJECT["tool"]["mypy"]["packages"]) - {"tests"}
-    assert packages <= set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+    folders = {str(path.parent.relative_to(ROOT)) for path in ROOT.glob("[!.]*/mocketmq*/__init__.py")}
+    wheel = PYPROJECT["tool"]["hatch"]["build"]["targets"]["wheel"]
+    assert folders == set(wheel["packages"])
+    roots = {str(Path(folder).parent) for folder in folders}
+    assert roots == set(wheel["dev-mode-dirs"]) == set(PYPROJECT["tool"]["mypy"]["mypy_path"])
+    assert {Path(folder).name for folder in folders} == set(PYPROJECT["tool"]["mypy"]["packages"]) - {"tests"}
+    assert roots <= set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))

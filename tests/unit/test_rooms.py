@@ -7,26 +7,32 @@ from pathlib import Path
 import pytest
 
 ROOT = Path(__file__).parents[2]
-PACKAGES = ("compat", "emulator", "migrations", "spark")
+SOURCES = {
+    "mocketmq": ROOT / "emulator",
+    "mocketmq_compat": ROOT / "compat",
+    "mocketmq_migrations": ROOT / "migrations",
+    "mocketmq_report": ROOT / "spark",
+}
+"""Where each package is."""
 
 ROOMS = {
     "ground": {
-        *("emulator", "emulator.clock", "emulator.duration", "emulator.errors", "emulator.failpoint"),
-        *("emulator.message", "emulator.settings"),
+        *("mocketmq", "mocketmq.clock", "mocketmq.duration", "mocketmq.errors", "mocketmq.failpoint"),
+        *("mocketmq.message", "mocketmq.settings"),
     },
-    "access": {"emulator.access"},
-    "store": {"emulator.store", "migrations"},
-    "schedule": {"emulator.schedule"},
-    "broker": {"emulator.broker"},
-    "http": {f"emulator.http_api.{name}" for name in ("door", "fields", "invalid", "problem", "request")},
-    "json": {"emulator.http_api"},  # the rest of it
-    "remoting": {"emulator.remoting"},
-    "compat": {"compat"},
-    "client": {"emulator.client"},
-    "demo": {"emulator.demo"},
-    "spark": {"spark"},
-    "app": {"emulator.app"},
-    "cli": {"emulator.cli", "emulator.__main__"},
+    "access": {"mocketmq.access"},
+    "store": {"mocketmq.store", "mocketmq_migrations"},
+    "schedule": {"mocketmq.schedule"},
+    "broker": {"mocketmq.broker"},
+    "http": {f"mocketmq.http_api.{name}" for name in ("door", "fields", "invalid", "problem", "request")},
+    "json": {"mocketmq.http_api"},  # the rest of it
+    "remoting": {"mocketmq.remoting"},
+    "compat": {"mocketmq_compat"},
+    "client": {"mocketmq.client"},
+    "demo": {"mocketmq.demo"},
+    "spark": {"mocketmq_report"},
+    "app": {"mocketmq.app"},
+    "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
 """A room holds these modules, and those below them that no other room names."""
 
@@ -48,9 +54,9 @@ KNOWS = {
 }
 
 MODULES = {
-    ".".join(path.relative_to(ROOT).with_suffix("").parts).removesuffix(".__init__"): path
-    for package in PACKAGES
-    for path in sorted((ROOT / package).rglob("*.py"))
+    ".".join(path.relative_to(source).with_suffix("").parts).removesuffix(".__init__"): path
+    for package, source in SOURCES.items()
+    for path in sorted((source / package).rglob("*.py"))
 }
 
 
@@ -59,7 +65,7 @@ def room_of(module: str) -> str:
     name = module
     while name:
         for room, modules in ROOMS.items():
-            if name in modules and (name == module or name != "emulator"):
+            if name in modules and (name == module or name != "mocketmq"):
                 return room
         name = name.rpartition(".")[0]
     raise LookupError(f"{module} is in no room: add it to ROOMS, and to docs/architecture.md")
@@ -76,7 +82,7 @@ def imports(source: str) -> Iterator[str]:
             names = [member if member in MODULES else node.module for member in members]
         else:
             continue
-        yield from (name for name in names if name.partition(".")[0] in PACKAGES)
+        yield from (name for name in names if name.partition(".")[0] in SOURCES)
 
 
 def strangers(module: str, source: str) -> list[str]:
@@ -102,16 +108,24 @@ def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
 @pytest.mark.parametrize(
     ("module", "source", "found"),
     [
-        ("emulator.clock", "import emulator.store.writer as w", ["emulator.store.writer"]),
-        ("emulator.broker.broker", "def f():\n    from compat import delayed_file", ["compat.delayed_file"]),
-        ("emulator.broker.broker", "from compat.delayed_file import Entry", ["compat.delayed_file"]),
-        ("emulator.http_api.server", "if TYPE_CHECKING:\n    import compat", ["compat"]),
-        ("emulator.http_api.door", "from emulator.http_api import server", ["emulator.http_api.server"]),
-        ("emulator.remoting.server", "import emulator.http_api.door", ["emulator.http_api.door"]),
-        ("compat.dongwo", "from emulator.http_api.route import Route", ["emulator.http_api.route"]),
-        ("compat.dongwo", "import emulator.app, emulator.errors", ["emulator.app"]),
-        ("emulator.app", "import compat.dongwo, aiohttp, emulator", []),
-        ("emulator.cli.serve", "import compat.dongwo, emulator.app", []),
+        ("mocketmq.clock", "import mocketmq.store.writer as w", ["mocketmq.store.writer"]),
+        (
+            "mocketmq.broker.broker",
+            "def f():\n    from mocketmq_compat import delayed_file",
+            ["mocketmq_compat.delayed_file"],
+        ),
+        (
+            "mocketmq.broker.broker",
+            "from mocketmq_compat.delayed_file import Entry",
+            ["mocketmq_compat.delayed_file"],
+        ),
+        ("mocketmq.http_api.server", "if TYPE_CHECKING:\n    import mocketmq_compat", ["mocketmq_compat"]),
+        ("mocketmq.http_api.door", "from mocketmq.http_api import server", ["mocketmq.http_api.server"]),
+        ("mocketmq.remoting.server", "import mocketmq.http_api.door", ["mocketmq.http_api.door"]),
+        ("mocketmq_compat.dongwo", "from mocketmq.http_api.route import Route", ["mocketmq.http_api.route"]),
+        ("mocketmq_compat.dongwo", "import mocketmq.app, mocketmq.errors", ["mocketmq.app"]),
+        ("mocketmq.app", "import mocketmq_compat.dongwo, aiohttp, mocketmq", []),
+        ("mocketmq.cli.serve", "import mocketmq_compat.dongwo, mocketmq.app", []),
     ],
 )
 def test_a_wrong_import_is_found_wherever_it_stands(module: str, source: str, found: list[str]) -> None:
@@ -119,5 +133,5 @@ def test_a_wrong_import_is_found_wherever_it_stands(module: str, source: str, fo
 
 
 def test_a_new_module_has_to_be_given_a_room() -> None:
-    with pytest.raises(LookupError, match=r"emulator\.nowhere\.else is in no room"):
-        room_of("emulator.nowhere.else")
+    with pytest.raises(LookupError, match=r"mocketmq\.nowhere\.else is in no room"):
+        room_of("mocketmq.nowhere.else")

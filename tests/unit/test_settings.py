@@ -4,10 +4,9 @@ from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
-
-from emulator import DEFAULT_URL
-from emulator.errors import SettingError
-from emulator.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
+from mocketmq import DEFAULT_URL
+from mocketmq.errors import SettingError
+from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options
 
 MINUTE_US = 60_000_000
 

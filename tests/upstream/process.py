@@ -9,8 +9,9 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.identity import BROKER, CLUSTER
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.identity import BROKER, CLUSTER
+
 from tests.remoting import connected
 from tests.upstream.jars import class_path
 

@@ -3,7 +3,8 @@
 import re
 from typing import Any
 
-from emulator.remoting import fastjson
+from mocketmq.remoting import fastjson
+
 from tests.clients.remoting.driver import Driver
 
 _TRACE = re.compile(r"^\tat org\.apache\.rocketmq\.", re.MULTILINE)

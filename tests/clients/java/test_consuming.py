@@ -3,8 +3,8 @@
 import time
 
 import pytest
+from mocketmq.remoting.codes import RequestCode
 
-from emulator.remoting.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S

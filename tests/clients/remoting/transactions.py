@@ -3,7 +3,8 @@
 import asyncio
 from typing import Any
 
-from emulator.client import Answer
+from mocketmq.client import Answer
+
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
 

@@ -3,8 +3,9 @@
 import json
 from typing import Any
 
-from emulator.remoting.command import Command
-from emulator.remoting.record import decode_records
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import decode_records
+
 from tests.brokers import GROUP, TOPIC
 from tests.remoting import RemotingClient
 

@@ -3,7 +3,8 @@
 import json
 from typing import Any
 
-from emulator.remoting import fastjson
+from mocketmq.remoting import fastjson
+
 from tests.remoting import RemotingClient
 
 RUNTIME, TOPIC_STATS, CONSUMERS, PRODUCERS, CONSUME_STATS = 28, 202, 203, 204, 208

@@ -9,9 +9,10 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from emulator.clock import US_PER_MS, wall_us
-from emulator.remoting.command import Command
-from emulator.remoting.record import Record, decode_records
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import Record, decode_records
+
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.producing import parted
 from tests.remoting import RemotingClient

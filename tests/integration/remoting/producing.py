@@ -4,10 +4,11 @@ import struct
 from collections.abc import Mapping
 from typing import Any
 
-from emulator.remoting.command import Command
-from emulator.remoting.families import REQUESTS
-from emulator.remoting.record import Record, decode_records
-from emulator.remoting.sending import SendMessage
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.families import REQUESTS
+from mocketmq.remoting.record import Record, decode_records
+from mocketmq.remoting.sending import SendMessage
+
 from tests.brokers import GROUP, TOPIC
 from tests.remoting import RemotingClient
 

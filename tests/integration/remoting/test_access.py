@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+from mocketmq.errors import SettingError
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.families import REQUESTS
+from mocketmq.remoting.guard import ADMIN, KEY, OPEN, RULES
+from mocketmq.remoting.signature import sign
 
-from emulator.errors import SettingError
-from emulator.remoting.command import Command
-from emulator.remoting.families import REQUESTS
-from emulator.remoting.guard import ADMIN, KEY, OPEN, RULES
-from emulator.remoting.signature import sign
 from tests.integration.remoting.consuming import pull_of
 from tests.integration.remoting.producing import BATCH, V1, V2, header
 from tests.process import forked_broker
@@ -340,7 +340,7 @@ async def test_access_keys_may_do_everything(file: Path) -> None:
 async def test_a_changed_file_is_followed_at_once(
     guarded: Remoting, file: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "emulator.access")
+    caplog.set_level(logging.INFO, "mocketmq.access")
     client = guarded.client
     assert await asked(client, CLERK, V2, header(topic="new"), b"x") == "No default permission for topic:new"
     write(file, ACCOUNTS.replace("sold=PUB", "new=PUB"))

@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.groups import GroupConfig
 
-from emulator.broker.groups import GroupConfig
 from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, send
 from tests.integration.remoting.consuming import (
     HEART_BEAT,

@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+from mocketmq.errors import ClientFailedError, ClientTimeoutError
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.errors import FrameError
+from mocketmq.remoting.frame import MAX_HEADER
 
-from emulator.errors import ClientFailedError, ClientTimeoutError
-from emulator.remoting.channel import Channel
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.errors import FrameError
-from emulator.remoting.frame import MAX_HEADER
 from tests.integration.remoting.consuming import HEART_BEAT, beat
 from tests.remoting import Remoting, RemotingClient, running_remoting
 

@@ -6,9 +6,9 @@ import re
 from typing import Any
 
 from click.testing import CliRunner
+from mocketmq.cli import commands
+from mocketmq.client import Client
 
-from emulator.cli import commands
-from emulator.client import Client
 from tests.brokers import GROUP, TOPIC, send
 from tests.integration.remoting.consuming import (
     HEART_BEAT,

@@ -1,6 +1,7 @@
 """Who is connected, as tools ask for it: 203, 204 and 328."""
 
-from emulator.clock import wall_us
+from mocketmq.clock import wall_us
+
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.consuming import HEART_BEAT, beat, consumer, subscription
 from tests.integration.remoting.looking import ALL_PRODUCERS, CONSUMERS, PRODUCERS, look

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from click.testing import CliRunner, Result
+from mocketmq.cli import commands
+from mocketmq.client import BrokerError, Client
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import decode_records
 
-from emulator.cli import commands
-from emulator.client import BrokerError, Client
-from emulator.remoting.command import Command
-from emulator.remoting.record import decode_records
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.consuming import HEART_BEAT, beat, committed, consumer, join
 from tests.integration.remoting.producing import UNIQUE, sent

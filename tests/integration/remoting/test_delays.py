@@ -4,10 +4,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us, whole_ms_us
+from mocketmq.message import MAX_TIMER_DELAY_MS, SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.remoting.record import Record, decode_records
 
-from emulator.clock import US_PER_MS, US_PER_S, wall_us, whole_ms_us
-from emulator.message import MAX_TIMER_DELAY_MS, SCHEDULE_TOPIC, TIMER_TOPIC
-from emulator.remoting.record import Record, decode_records
 from tests.brokers import DELAYS_US, GROUP
 from tests.integration.remoting.producing import (
     BORN_MS,

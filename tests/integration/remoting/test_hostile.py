@@ -13,11 +13,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 import psutil
 import pytest
 from aiohttp import ClientSession
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import JSON, ROCKETMQ, Command
+from mocketmq.remoting.families import REQUESTS
+from mocketmq.remoting.frame import FrameReader, encode
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import JSON, ROCKETMQ, Command
-from emulator.remoting.families import REQUESTS
-from emulator.remoting.frame import FrameReader, encode
 from tests.process import BrokerProcess, broker_process
 from tests.remoting import READERS, WAIT_S, RemotingClient, connected
 

@@ -5,12 +5,12 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.errors import MessageNotFoundError
+from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC, offset_message_id
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import Record, decode_records
 
-from emulator.clock import US_PER_MS, US_PER_S, wall_us
-from emulator.errors import MessageNotFoundError
-from emulator.message import SCHEDULE_TOPIC, TIMER_TOPIC, offset_message_id
-from emulator.remoting.command import Command
-from emulator.remoting.record import Record, decode_records
 from tests.api import Api
 from tests.brokers import TOPIC, running_broker, send
 from tests.integration.remoting.consuming import MAX_OFFSET

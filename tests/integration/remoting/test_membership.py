@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 import pytest
+from mocketmq.broker.filters import TagFilter
+from mocketmq.broker.topics import PERM_READ, PERM_WRITE
+from mocketmq.errors import shorten
 
-from emulator.broker.filters import TagFilter
-from emulator.broker.topics import PERM_READ, PERM_WRITE
-from emulator.errors import shorten
 from tests.brokers import GROUP, TOPIC, send
 from tests.integration.remoting.consuming import (
     CHECK_CONFIG,

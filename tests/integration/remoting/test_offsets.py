@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+from mocketmq.clock import wall_us
+from mocketmq.message import Message
 
-from emulator.clock import wall_us
-from emulator.message import Message
 from tests.brokers import GROUP, TOPIC, S, acknowledge, bodies, receive, rows, send
 from tests.integration.remoting.consuming import (
     COMMIT,

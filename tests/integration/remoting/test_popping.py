@@ -5,13 +5,13 @@ import json
 from pathlib import Path
 
 import pytest
+from mocketmq.broker.pull import MAX_PULLED_BYTES
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.message import Message
+from mocketmq.remoting import connection
+from mocketmq.remoting.connection import MAX_RUNNING
+from mocketmq.remoting.record import decode_records
 
-from emulator.broker.pull import MAX_PULLED_BYTES
-from emulator.clock import US_PER_MS, wall_us
-from emulator.message import Message
-from emulator.remoting import connection
-from emulator.remoting.connection import MAX_RUNNING
-from emulator.remoting.record import decode_records
 from tests.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
 from tests.integration.remoting.consuming import DLQ, RETRY, committed, join, pull, subscription
 from tests.integration.remoting.consuming import bodies as pulled

@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
+from mocketmq.message import java_hash
 
-from emulator.message import java_hash
 from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, send
 from tests.integration.remoting.consuming import RETRY, commit, join, pull
 from tests.integration.remoting.looking import (

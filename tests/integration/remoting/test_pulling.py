@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+from mocketmq.broker.pull import MAX_PULLED, MAX_PULLED_BYTES
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import Message
+from mocketmq.settings import TopicDeclaration
 
-from emulator.broker.pull import MAX_PULLED, MAX_PULLED_BYTES
-from emulator.errors import StoreUnavailableError
-from emulator.message import Message
-from emulator.settings import TopicDeclaration
 from tests.brokers import GROUP, TOPIC, S, rows, send
 from tests.integration.remoting.consuming import (
     COMMIT,
@@ -452,7 +452,7 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
 async def test_of_very_many_delayed_messages_the_newest_are_known_to_have_been_pulled(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("emulator.broker.pull.MAX_NOTED", 2)
+    monkeypatch.setattr("mocketmq.broker.pull.MAX_NOTED", 2)
     async with running_remoting(data=str(tmp_path)) as remoting:
         for n in range(4):
             await send(remoting.broker, str(n), queue=0, level=1)

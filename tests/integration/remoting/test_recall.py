@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.clock import wall_us
+from mocketmq.remoting.recall import Handle
 
-from emulator.clock import wall_us
-from emulator.remoting.recall import Handle
 from tests.brokers import TOPIC, S
 from tests.integration.remoting.producing import BATCH, UNIQUE, V1, V2, batch, pulled, sent
 from tests.remoting import Remoting, running_remoting

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.remoting.command import Command
 
-from emulator.remoting.command import Command
 from tests.integration.remoting.consuming import HEART_BEAT, UNREGISTER, beat, consumer
 from tests.integration.remoting.producing import (
     BORN_MS,

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
+from mocketmq.clock import wall_us
 
-from emulator.clock import wall_us
 from tests.brokers import GROUP, TOPIC, S, bodies, receive, send
 from tests.integration.remoting.consuming import (
     HEART_BEAT,

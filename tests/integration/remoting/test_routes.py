@@ -7,10 +7,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.topics import PERM_READ, PERM_WRITE
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.routes import MAX_MISSES
 
-from emulator.broker.topics import PERM_READ, PERM_WRITE
-from emulator.remoting.channel import Channel
-from emulator.remoting.routes import MAX_MISSES
 from tests.remoting import Remoting, running_remoting
 
 ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}
@@ -81,7 +81,7 @@ async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
 
 
 async def test_a_miss_is_logged_once_with_what_helps(caplog: pytest.LogCaptureFixture) -> None:
-    caplog.set_level(logging.INFO, "emulator.remoting")
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
     async with running_remoting() as remoting:
         for topic in ("orders", "orders", "%RETRY%billing", "TBW102", "TBW102"):
             await remoting.client.call(105, {"topic": topic})
@@ -104,7 +104,7 @@ async def test_a_miss_is_logged_once_with_what_helps(caplog: pytest.LogCaptureFi
 async def test_misses_of_any_number_of_names_take_bounded_room(
     remoting: Remoting, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "emulator.remoting")
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
     for number in range(MAX_MISSES + 10):
         await remoting.client.call(105, {"topic": f"t{number}"})
     assert len(caplog.records) == MAX_MISSES

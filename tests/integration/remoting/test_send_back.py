@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+from mocketmq.message import decode_properties
+from mocketmq.remoting.record import decode_properties as properties_of
+from mocketmq.remoting.record import decode_records
 
-from emulator.message import decode_properties
-from emulator.remoting.record import decode_properties as properties_of
-from emulator.remoting.record import decode_records
 from tests.brokers import DELAYS_US, GROUP, TOPIC, S, acknowledge, bodies, receive, rows, send, visible
 from tests.integration.remoting.consuming import (
     DLQ,

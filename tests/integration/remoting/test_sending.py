@@ -4,10 +4,9 @@ import asyncio
 from typing import Any
 
 import pytest
-
-from emulator.broker.topics import PERM_INHERIT, PERM_WRITE
-from emulator.clock import US_PER_MS, US_PER_S
-from emulator.errors import (
+from mocketmq.broker.topics import PERM_INHERIT, PERM_WRITE
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import (
     EmulatorError,
     StoppingError,
     StoreBusyError,
@@ -15,8 +14,9 @@ from emulator.errors import (
     StoreUnavailableError,
     TopicNotFoundError,
 )
-from emulator.message import FORBIDDEN_TOPICS, StoredMessage
-from emulator.settings import TopicDeclaration
+from mocketmq.message import FORBIDDEN_TOPICS, StoredMessage
+from mocketmq.settings import TopicDeclaration
+
 from tests.brokers import GROUP, TOPIC, bodies, running_broker, visible
 from tests.integration.remoting.producing import (
     BATCH,

@@ -11,17 +11,17 @@ from typing import Any, cast
 
 import psutil
 import pytest
+from mocketmq.app import running_emulator
+from mocketmq.errors import ListenError, StoreUnavailableError
+from mocketmq.remoting import connection, server
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import ROCKETMQ, Command
+from mocketmq.remoting.frame import encode
+from mocketmq.remoting.handler import Call, Reply
+from mocketmq.remoting.routes import RouteInfo
+from mocketmq.settings import Settings
 
-from emulator.app import running_emulator
-from emulator.errors import ListenError, StoreUnavailableError
-from emulator.remoting import connection, server
-from emulator.remoting.channel import Channel
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import ROCKETMQ, Command
-from emulator.remoting.frame import encode
-from emulator.remoting.handler import Call, Reply
-from emulator.remoting.routes import RouteInfo
-from emulator.settings import Settings
 from tests.brokers import FREE_PORTS
 from tests.process import broker_process, forked_broker
 from tests.remoting import READERS, ClosedError, Remoting, connected, running_remoting
@@ -190,7 +190,7 @@ class Watched:
 async def test_an_unknown_code_is_refused_and_counted(
     remoting: Remoting, caplog: pytest.LogCaptureFixture
 ) -> None:
-    caplog.set_level(logging.INFO, "emulator.remoting")
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
     for _ in range(2):
         answer = await remoting.client.call(9_999)
         assert (answer.code, answer.remark, answer.ext) == (3, " request type 9999 not supported", {})

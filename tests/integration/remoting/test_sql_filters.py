@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
+from mocketmq.broker import filters
+from mocketmq.broker.filters import SqlFilter
+from mocketmq.message import Message
+from mocketmq.remoting.command import Command
 
-from emulator.broker import filters
-from emulator.broker.filters import SqlFilter
-from emulator.message import Message
-from emulator.remoting.command import Command
 from tests.brokers import GROUP, TOPIC
 from tests.integration.remoting.consuming import (
     CHECK_CONFIG,
@@ -179,7 +179,7 @@ async def test_a_client_that_asks_whether_it_may_filter_holds_nobody_up(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     threads: list[str] = []
-    monkeypatch.delitem(sys.modules, "emulator.broker.sql_grammar", raising=False)
+    monkeypatch.delitem(sys.modules, "mocketmq.broker.sql_grammar", raising=False)
     monkeypatch.setattr(
         filters, "import_module", lambda _name: threads.append(threading.current_thread().name)
     )

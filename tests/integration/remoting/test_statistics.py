@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.statistics import MINUTE_US
 
-from emulator.broker.statistics import MINUTE_US
 from tests.brokers import GROUP, TOPIC, S, give_back, receive, send
 from tests.integration.remoting.consuming import SEND_BACK, commit, pull
 from tests.integration.remoting.looking import RUNTIME, STATS, look
@@ -217,7 +217,7 @@ async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
 
 
 async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.broker.statistics.Statistics.interval_s", 0.001)
+    monkeypatch.setattr("mocketmq.broker.statistics.Statistics.interval_s", 0.001)
     async with running_remoting() as remoting:
         statistics = remoting.broker.statistics
         shift_us = 0

@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+from mocketmq.errors import SettingError
+from mocketmq.remoting import tls
+from mocketmq.remoting.certificate import Certificate, _self_signed
 
-from emulator.errors import SettingError
-from emulator.remoting import tls
-from emulator.remoting.certificate import Certificate, _self_signed
 from tests.integration.remoting.consuming import pull_of
 from tests.integration.remoting.producing import V2, header
 from tests.integration.remoting.test_server import until

@@ -8,20 +8,20 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-
-from emulator.broker.groups import Take
-from emulator.broker.transactions import Half
-from emulator.errors import StoreUnavailableError
-from emulator.message import (
+from mocketmq.broker.groups import Take
+from mocketmq.broker.transactions import Half
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import (
     CHECKED_HALF_GROUP,
     CHECKED_HALF_TOPIC,
     UNDECIDED_TOPIC,
     Message,
     offset_message_id,
 )
-from emulator.remoting.command import Command
-from emulator.remoting.record import Record, decode_records
-from emulator.store.database import FILE_NAME
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.record import Record, decode_records
+from mocketmq.store.database import FILE_NAME
+
 from tests.brokers import TOPIC, S, bodies, rows, visible
 from tests.integration.remoting.consuming import beat
 from tests.integration.remoting.producing import UNIQUE, V1, V2, Ext, parted, pulled, refused, sent
@@ -358,7 +358,7 @@ async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_ch
 
 
 async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.broker.check_backs.ANSWER_S", 0.5)
+    monkeypatch.setattr("mocketmq.broker.check_backs.ANSWER_S", 0.5)
     async with running_remoting() as remoting:
         await produce(remoting.client)
         await prepare(remoting.client)
@@ -481,7 +481,7 @@ async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_a
 
 
 async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.broker.check_backs.BATCH", 3)
+    monkeypatch.setattr("mocketmq.broker.check_backs.BATCH", 3)
     async with running_remoting() as remoting:
         await produce(remoting.client)
         for number in range(10):
@@ -493,7 +493,7 @@ async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch:
 
 
 async def test_very_many_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("emulator.broker.check_backs.BATCH", 3)
+    monkeypatch.setattr("mocketmq.broker.check_backs.BATCH", 3)
     async with running_remoting(clock="real", transaction_timeout_us=S // 2) as remoting:
         await produce(remoting.client)
         for number in range(10):

@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from mocketmq.errors import RefusedError
+from mocketmq_report import ledger, quality
+from mocketmq_report.columns import BrokenLedgerError
+from mocketmq_report.document import BrokenSource, Drop
 from pyspark.sql import SparkSession
 
-from emulator.errors import RefusedError
-from spark import ledger, quality
-from spark.columns import BrokenLedgerError
-from spark.document import BrokenSource, Drop
 from tests.ledgers import DAY_US, START_US, write_parquet, write_store
 
 DOC = Path(__file__).parents[3] / "docs" / "ledger-format.md"
@@ -151,8 +151,8 @@ def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_pat
 
 
 def test_the_docs_name_every_column() -> None:
-    from spark.columns import DELIVERIES
-    from spark.files import ABOUT
+    from mocketmq_report.columns import DELIVERIES
+    from mocketmq_report.files import ABOUT
 
     named = set(re.findall(r"`(\w+)`", DOC.read_text()))
     assert named.issuperset([*DELIVERIES.names, *ABOUT])

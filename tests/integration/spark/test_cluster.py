@@ -15,15 +15,15 @@ import msgspec
 import pyspark
 import pytest
 import yaml
+from mocketmq_report import report as forms
+from mocketmq_report.job import Job, run
 from pyspark.sql import SparkSession
 
-from spark import report as forms
-from spark.job import Job, run
 from tests.ledgers import write_parquet, write_store
 from tests.process import clean_environment
 
 ROOT = Path(__file__).parents[3]
-PACKAGES = ("compat", "emulator", "spark")
+PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_report")
 WAIT_S = 300.0
 """Real seconds after which a process that does not get ready, or does not end, fails the test."""
 ROWS = 1_500
@@ -31,10 +31,10 @@ ROWS = 1_500
 CLUSTER = """
 import sys
 from pathlib import Path
-from spark import store_ledger
-from spark.job import Job, run
-from spark.report import json
-from spark.session import session
+from mocketmq_report import store_ledger
+from mocketmq_report.job import Job, run
+from mocketmq_report.report import json
+from mocketmq_report.session import session
 store_ledger.SMALL_ROWS = 0
 with session(master="local-cluster[2,1,1024]") as spark:
     for data, out in zip(sys.argv[1::2], sys.argv[2::2]):
@@ -110,9 +110,9 @@ def test_spark_submit_runs_the_job(
     with zipfile.ZipFile(tmp_path / "mocketmq.zip", "w") as archive:
         for package in PACKAGES:
             for path in (ROOT / package).rglob("*.*"):
-                archive.write(path, path.relative_to(ROOT))
+                archive.write(path, path.relative_to((ROOT / package).parent))
     command = ["spark-submit", "--master", "local[2]", "--py-files", "mocketmq.zip", "--driver-memory", "1g"]
-    finish([*command, str(ROOT / "spark/__main__.py"), str(parquet), "--out", "out"], environment, tmp_path)
+    finish([*command, str(ROOT / "spark/submit.py"), str(parquet), "--out", "out"], environment, tmp_path)
     assert figures((tmp_path / "out/report.json").read_bytes()) == local[parquet]
 
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 from click.testing import CliRunner
+from mocketmq_report import command
 from pyspark.sql import SparkSession
 
-from spark import command
 from tests.process import clean_environment
 
 LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
@@ -19,7 +19,7 @@ LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
 
 def report(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
     return subprocess.run(
-        [sys.executable, "-m", "emulator", "report", *map(str, arguments)],
+        [sys.executable, "-m", "mocketmq", "report", *map(str, arguments)],
         capture_output=True,
         text=True,
         check=False,
@@ -44,7 +44,7 @@ def test_a_report_and_one_that_is_compared_with_it(
     ]
     rules = ("--fail-if", "p99 < 0.9x", "--fail-if", "lost < +1")
     options = ("--out", second, "--compare", first / "report.json", "--json", "--percentiles", "bins")
-    monkeypatch.setattr("spark.session.session", lambda **_: nullcontext(spark))
+    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
     again = CliRunner().invoke(command.report, [*map(str, (rollup, *options, *rules))])
     assert (again.exit_code, again.stderr) == (1, "")
     made = json.loads(again.stdout)

@@ -9,11 +9,11 @@ from typing import NamedTuple
 import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
+from mocketmq.cli import commands
+from mocketmq.cli.exits import Exit
+from mocketmq.client import Client, MessageOptions
+from mocketmq.clock import wall_us
 
-from emulator.cli import commands
-from emulator.cli.exits import Exit
-from emulator.client import Client, MessageOptions
-from emulator.clock import wall_us
 from tests.brokers import S
 from tests.process import forked_broker
 from tests.stores import STORE, MadeStore
@@ -59,7 +59,7 @@ def test_what_is_wrong_is_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
 
 
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delitem(sys.modules, "spark.export", raising=False)
+    monkeypatch.delitem(sys.modules, "mocketmq_report.export", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
     sentence = "Error: exporting needs pyarrow, which is not installed: pip install 'mocketmq[report]'\n"
     assert export(tmp_path, tmp_path / "out") == (Exit.USAGE, "", sentence)
@@ -68,8 +68,8 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: 
 def test_a_module_of_ours_that_is_missing_is_a_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.delitem(sys.modules, "spark.export", raising=False)
-    monkeypatch.setitem(sys.modules, "spark.store", None)
+    monkeypatch.delitem(sys.modules, "mocketmq_report.export", raising=False)
+    monkeypatch.setitem(sys.modules, "mocketmq_report.store", None)
     result = CliRunner().invoke(commands, ["export", str(tmp_path), str(tmp_path / "out")])
     assert isinstance(result.exception, ModuleNotFoundError)
 

@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from mocketmq.client import Client
+from mocketmq.errors import StoreUnavailableError
+from mocketmq_report import follow as module
+from mocketmq_report.follow import follow
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from emulator.client import Client
-from emulator.errors import StoreUnavailableError
-from spark import follow as module
-from spark.follow import follow
 from tests.process import forked_broker
 from tests.stores import MadeStore
 

@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from mocketmq_report.compare import load_report
+from mocketmq_report.job import Job, run
+from mocketmq_report.report import write
+from mocketmq_report.thresholds import parse_file
 from pyspark.sql import SparkSession
 
-from spark.compare import load_report
-from spark.job import Job, run
-from spark.report import write
-from spark.thresholds import parse_file
 from tests import golden
 
 GOLDEN = Path(__file__).with_name("golden")

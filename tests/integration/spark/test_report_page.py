@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from mocketmq_report import document as d
+from mocketmq_report import figures
+from mocketmq_report.html import html
 from msgspec.structs import replace
 
-from spark import document as d
-from spark import figures
-from spark.html import html
 from tests.chromium import NAMES, Page, find_chromium, open_page
 from tests.reports import sample_comparison, sample_report
 

@@ -1,10 +1,9 @@
 """What an account may do."""
 
 import pytest
-
-from emulator.access.accounts import Account, Accounts, Permission, group_need, topic_need
-from emulator.access.addresses import parse_addresses
-from emulator.errors import AccessError, UnknownAccessKeyError
+from mocketmq.access.accounts import Account, Accounts, Permission, group_need, topic_need
+from mocketmq.access.addresses import parse_addresses
+from mocketmq.errors import AccessError, UnknownAccessKeyError
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
 

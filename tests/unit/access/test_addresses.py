@@ -1,8 +1,7 @@
 """White lists: every form that upstream's documentation shows, and what is none."""
 
 import pytest
-
-from emulator.access.addresses import parse_addresses
+from mocketmq.access.addresses import parse_addresses
 
 
 @pytest.mark.parametrize(

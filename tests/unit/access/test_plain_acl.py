@@ -3,9 +3,8 @@
 import re
 
 import pytest
-
-from emulator.access.accounts import Permission
-from emulator.access.plain_acl import AccessFileError, read_accounts
+from mocketmq.access.accounts import Permission
+from mocketmq.access.plain_acl import AccessFileError, read_accounts
 
 PUB, SUB, DENY = Permission.PUB, Permission.SUB, Permission.DENY
 

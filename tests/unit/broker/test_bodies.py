@@ -3,9 +3,8 @@
 import zlib
 
 import pytest
-
-from emulator.broker.bodies import Body, body_of
-from emulator.message import StoredMessage
+from mocketmq.broker.bodies import Body, body_of
+from mocketmq.message import StoredMessage
 
 PLAIN = b"hello, hello, hello" * 10
 PACKED = zlib.compress(PLAIN)

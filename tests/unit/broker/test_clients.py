@@ -1,8 +1,7 @@
 """Names of client versions, and clients apart from any connection."""
 
 import pytest
-
-from emulator.broker.clients import (
+from mocketmq.broker.clients import (
     BROADCASTING,
     CLUSTERING,
     Clients,
@@ -12,8 +11,8 @@ from emulator.broker.clients import (
     Moved,
     version_name,
 )
-from emulator.remoting.channel import Channel
-from emulator.remoting.command import Command
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.command import Command
 
 
 @pytest.mark.parametrize(

@@ -1,6 +1,6 @@
-from emulator.broker.expiries import SPARE, Expiries
-from emulator.broker.groups import Group, GroupQueue, Take
-from emulator.store.queues import Queue
+from mocketmq.broker.expiries import SPARE, Expiries
+from mocketmq.broker.groups import Group, GroupQueue, Take
+from mocketmq.store.queues import Queue
 
 
 def take(place: GroupQueue, offset: int, visible_us: int) -> Take:

@@ -1,10 +1,9 @@
 """Tag filters: what they read, and what passes them."""
 
 import pytest
-
-from emulator.broker.filters import EVERYTHING, MAX_TAGS, TagFilter
-from emulator.errors import InvalidArgumentError
-from emulator.message import Message, StoredMessage, draft
+from mocketmq.broker.filters import EVERYTHING, MAX_TAGS, TagFilter
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.message import Message, StoredMessage, draft
 
 
 def stored(tag: str | None) -> StoredMessage:

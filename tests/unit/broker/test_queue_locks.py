@@ -1,7 +1,7 @@
 """Queue locks in real time."""
 
-from emulator.broker import queue_locks
-from emulator.broker.queue_locks import LIFETIME_US, QueueLocks
+from mocketmq.broker import queue_locks
+from mocketmq.broker.queue_locks import LIFETIME_US, QueueLocks
 
 PLACE = ("orders", 0)
 

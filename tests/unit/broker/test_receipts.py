@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.receipts import Settled, Taken
 
-from emulator.broker.broker import Broker
-from emulator.broker.receipts import Settled, Taken
 from tests.brokers import (
     GROUP,
     TOPIC,

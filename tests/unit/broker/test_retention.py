@@ -3,14 +3,14 @@
 from pathlib import Path
 
 import pytest
+from mocketmq.broker import retention as retention_module
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.pull import PullStatus
+from mocketmq.broker.retention import Retention
+from mocketmq.clock import wall_us
+from mocketmq.message import DELAY, Message
+from mocketmq.store import counters
 
-from emulator.broker import retention as retention_module
-from emulator.broker.broker import Broker
-from emulator.broker.pull import PullStatus
-from emulator.broker.retention import Retention
-from emulator.clock import wall_us
-from emulator.message import DELAY, Message
-from emulator.store import counters
 from tests.brokers import (
     GROUP,
     TOPIC,

@@ -6,12 +6,11 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.broker.filters import EVERYTHING, MAX_SQL_LENGTH, SqlFilter, TagFilter, parse_filter
-from emulator.broker.sql_expressions import IncomparableError, Long
-from emulator.broker.sql_grammar import parse
-from emulator.errors import InvalidArgumentError
-from emulator.message import encode_properties
+from mocketmq.broker.filters import EVERYTHING, MAX_SQL_LENGTH, SqlFilter, TagFilter, parse_filter
+from mocketmq.broker.sql_expressions import IncomparableError, Long
+from mocketmq.broker.sql_grammar import parse
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.message import encode_properties
 
 ILL: Any = object()
 """Two values that cannot be compared: no match, whatever else the expression says."""

@@ -5,9 +5,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.message import retry_topic
 
-from emulator.broker.broker import Broker
-from emulator.message import retry_topic
 from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
 
 

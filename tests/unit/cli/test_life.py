@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from emulator.cli.life import timeline
+from mocketmq.cli.life import timeline
 
 MS = 1_000
 

@@ -1,8 +1,7 @@
 """How instants and tables are shown."""
 
 import pytest
-
-from emulator.cli.screen import distance, instant, table
+from mocketmq.cli.screen import distance, instant, table
 
 
 @pytest.mark.parametrize(

@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+from mocketmq.failpoint import ENVIRONMENT
+from mocketmq_compat import delay_directory
+from mocketmq_compat.delay_directory import QUARANTINE, DelayDirectory, Found, disk_bytes
+from mocketmq_compat.delayed_file import decode
+from mocketmq_compat.memory_directory import MemoryDirectory
 
-from compat import delay_directory
-from compat.delay_directory import QUARANTINE, DelayDirectory, Found, disk_bytes
-from compat.delayed_file import decode
-from compat.memory_directory import MemoryDirectory
-from emulator.failpoint import ENVIRONMENT
 from tests.delayed_files import DUE_MS, Made, made
 from tests.process import clean_environment
 
@@ -161,7 +161,7 @@ def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from compat.delay_directory import DelayDirectory
+from mocketmq_compat.delay_directory import DelayDirectory
 from tests.delayed_files import made
 made("finished").put(Path(sys.argv[1]))
 DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content)

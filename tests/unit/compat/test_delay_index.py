@@ -7,9 +7,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
-
-from compat.delay_index import DelayIndex
-from compat.delayed_file import Entry
+from mocketmq_compat.delay_index import DelayIndex
+from mocketmq_compat.delayed_file import Entry
 
 # Few of each, so that seconds, numbers and hashes are met again and again.
 entries = st.builds(

@@ -9,8 +9,8 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from compat.delayed_file import (
+from mocketmq.clock import US_PER_MS
+from mocketmq_compat.delayed_file import (
     DamagedFileError,
     DelayedFile,
     Entry,
@@ -21,7 +21,7 @@ from compat.delayed_file import (
     parse_name,
     parse_second,
 )
-from emulator.clock import US_PER_MS
+
 from tests.delayed_files import made
 
 SMALL = made(body=b"a\nb").content

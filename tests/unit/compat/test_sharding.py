@@ -1,9 +1,8 @@
 """Which queue a sharding key goes to."""
 
 import pytest
-
-from compat.sharding import sharded_queue_id
-from emulator.message import java_hash
+from mocketmq.message import java_hash
+from mocketmq_compat.sharding import sharded_queue_id
 
 
 @pytest.mark.parametrize(

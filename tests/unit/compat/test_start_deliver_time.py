@@ -6,11 +6,9 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from compat.start_deliver_time import StartDeliverTime, parse_long
-from emulator.clock import LATEST_US, US_PER_MS, US_PER_S, Clock
-from emulator.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, wire_codes
-from emulator.message import (
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock
+from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, wire_codes
+from mocketmq.message import (
     MAX_TIMER_DELAY_MS,
     START_DELIVER_TIME,
     TIMER_DEL_UNIQKEY,
@@ -20,7 +18,8 @@ from emulator.message import (
     TIMER_OUT_MS,
     TIMERS,
 )
-from emulator.settings import Settings, StartDeliverMode
+from mocketmq.settings import Settings, StartDeliverMode
+from mocketmq_compat.start_deliver_time import StartDeliverTime, parse_long
 
 NOW_MS = 1_767_225_600_000
 NOW_US = NOW_MS * US_PER_MS + 456

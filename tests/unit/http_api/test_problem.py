@@ -3,9 +3,7 @@
 import logging
 
 import pytest
-from msgspec import UNSET
-
-from emulator.errors import (
+from mocketmq.errors import (
     EmulatorError,
     InvalidArgumentError,
     StoreLockedError,
@@ -13,8 +11,9 @@ from emulator.errors import (
     UnauthorizedError,
     wire_codes,
 )
-from emulator.http_api.problem import MalformedJSONError, problem_of, problem_response
-from emulator.http_api.request import BodyTooLargeError
+from mocketmq.http_api.problem import MalformedJSONError, problem_of, problem_response
+from mocketmq.http_api.request import BodyTooLargeError
+from msgspec import UNSET
 
 
 @pytest.mark.parametrize(
@@ -53,7 +52,7 @@ def test_two_errors_never_share_a_name() -> None:
     def below(kind: type[EmulatorError]) -> list[type[EmulatorError]]:
         return [kind, *(one for child in kind.__subclasses__() for one in below(child))]
 
-    kinds = [kind for kind in below(EmulatorError) if kind.__module__ == "emulator.errors"]
+    kinds = [kind for kind in below(EmulatorError) if kind.__module__ == "mocketmq.errors"]
     problems = [problem_of(kind.__new__(kind)) for kind in kinds]
     assert len({problem.type for problem in problems}) == len(kinds)
     assert [problem.status for problem in problems] == [wire_codes(kind.__new__(kind)).http for kind in kinds]

@@ -8,13 +8,12 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
+from mocketmq.http_api.problem import MalformedJSONError
+from mocketmq.http_api.request import decoder, max_body_bytes
+from mocketmq.settings import Settings
 from msgspec import Meta
-
-from emulator.errors import InvalidArgumentError
-from emulator.http_api.fields import Input, WaitMs, bound_waits, matching
-from emulator.http_api.problem import MalformedJSONError
-from emulator.http_api.request import decoder, max_body_bytes
-from emulator.settings import Settings
 
 Name = Annotated[str, matching("^[a-z]+$", "small letters")]
 

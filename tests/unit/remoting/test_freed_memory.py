@@ -5,8 +5,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
-
-from emulator.remoting.freed_memory import give_back
+from mocketmq.remoting.freed_memory import give_back
 
 MB = 1 << 20
 

@@ -8,15 +8,15 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mocketmq.errors import EmulatorError
+from mocketmq.message import encode_properties
+from mocketmq.remoting import body, fastjson
+from mocketmq.remoting.batch import decode_batch
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.errors import FrameError
+from mocketmq.remoting.frame import FrameReader, encode
+from mocketmq.remoting.record import decode_properties, decode_records
 
-from emulator.errors import EmulatorError
-from emulator.message import encode_properties
-from emulator.remoting import body, fastjson
-from emulator.remoting.batch import decode_batch
-from emulator.remoting.command import Command
-from emulator.remoting.errors import FrameError
-from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.record import decode_properties, decode_records
 from tests.remoting import READERS
 from tests.unit.remoting.corpus import seeds
 from tests.unit.remoting.recorded import FILES

@@ -6,15 +6,14 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.errors import InvalidArgumentError
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.families import REQUESTS
-from emulator.remoting.header import NoHeader
-from emulator.remoting.lookup import QueryMessage, ViewMessage
-from emulator.remoting.membership import ConsumerList, UnregisterClient
-from emulator.remoting.offsets import OffsetOfQueue, QueryConsumerOffset, SearchOffset, UpdateConsumerOffset
-from emulator.remoting.popping import (
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.families import REQUESTS
+from mocketmq.remoting.header import NoHeader
+from mocketmq.remoting.lookup import QueryMessage, ViewMessage
+from mocketmq.remoting.membership import ConsumerList, UnregisterClient
+from mocketmq.remoting.offsets import OffsetOfQueue, QueryConsumerOffset, SearchOffset, UpdateConsumerOffset
+from mocketmq.remoting.popping import (
     AckMessage,
     ChangeInvisibleTime,
     Notification,
@@ -22,12 +21,13 @@ from emulator.remoting.popping import (
     PollingInfo,
     PopMessage,
 )
-from emulator.remoting.pulling import PullMessage
-from emulator.remoting.recall import RecallMessage
-from emulator.remoting.resets import ResetOffset
-from emulator.remoting.routes import RouteInfo
-from emulator.remoting.send_back import SendBack
-from emulator.remoting.sending import SendMessage
+from mocketmq.remoting.pulling import PullMessage
+from mocketmq.remoting.recall import RecallMessage
+from mocketmq.remoting.resets import ResetOffset
+from mocketmq.remoting.routes import RouteInfo
+from mocketmq.remoting.send_back import SendBack
+from mocketmq.remoting.sending import SendMessage
+
 from tests.remoting import READERS
 
 Ext = Mapping[str, str]

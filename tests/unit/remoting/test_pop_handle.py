@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.errors import InvalidArgumentError
-from emulator.remoting.pop_handle import (
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.pop_handle import (
     IN_ORDER,
     ExtraInfo,
     Place,

@@ -1,14 +1,14 @@
 """What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
 
 import pytest
+from mocketmq.remoting.batch import decode_batch
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.fastjson import loads
+from mocketmq.remoting.frame import FrameReader, encode
+from mocketmq.remoting.record import decode_properties
+from mocketmq.remoting.sending import SendMessage
 
-from emulator.remoting.batch import decode_batch
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.fastjson import loads
-from emulator.remoting.frame import FrameReader, encode
-from emulator.remoting.record import decode_properties
-from emulator.remoting.sending import SendMessage
 from tests.clients.features import CLIENTS
 from tests.remoting import READERS
 from tests.unit.remoting.recorded import FILES, frames

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.frame import FrameReader
+from mocketmq.remoting.signature import is_signed, sign
 
-from emulator.remoting.codes import RequestCode
-from emulator.remoting.command import Command
-from emulator.remoting.frame import FrameReader
-from emulator.remoting.signature import is_signed, sign
 from tests.clients.access import SECRET
 from tests.unit.remoting.recorded import FILES, frames, signed_frames
 

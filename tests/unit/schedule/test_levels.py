@@ -1,12 +1,11 @@
 """The level table: what it reads, what it refuses, and the level that a message asks for."""
 
 import pytest
-
-from emulator.clock import US_PER_S
-from emulator.errors import InvalidArgumentError, SettingError
-from emulator.message import DELAY
-from emulator.schedule.levels import LevelTable
-from emulator.settings import Settings
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import InvalidArgumentError, SettingError
+from mocketmq.message import DELAY
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.settings import Settings
 
 DEFAULT = LevelTable.parse(Settings().levels)
 

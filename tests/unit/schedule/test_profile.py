@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from emulator.clock import US_PER_S
-from emulator.schedule.profile import Exact, Rocketmq4, profile_named
+from mocketmq.clock import US_PER_S
+from mocketmq.schedule.profile import Exact, Rocketmq4, profile_named
 
 MS = 1_000
 HOUR_US = 3600 * US_PER_S

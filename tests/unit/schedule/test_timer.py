@@ -4,11 +4,10 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
-
-from emulator.clock import Clock
-from emulator.errors import ClockError, StoreUnavailableError
-from emulator.schedule import timer as timer_module
-from emulator.schedule.timer import Arrive, Fired, Timer
+from mocketmq.clock import Clock
+from mocketmq.errors import ClockError, StoreUnavailableError
+from mocketmq.schedule import timer as timer_module
+from mocketmq.schedule.timer import Arrive, Fired, Timer
 
 NOW_US = 1_700_000_000_000_000
 

@@ -9,13 +9,13 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from mocketmq_report import document as d
+from mocketmq_report.chart import Chart, Late
+from mocketmq_report.charts import STAGES, bucket_names, buckets, charts
+from mocketmq_report.spectrum_charts import comparison_chart
+from mocketmq_report.time_charts import time_charts
 from msgspec.structs import replace
 
-from spark import document as d
-from spark.chart import Chart, Late
-from spark.charts import STAGES, bucket_names, buckets, charts
-from spark.spectrum_charts import comparison_chart
-from spark.time_charts import time_charts
 from tests.reports import sample_comparison, sample_report
 
 NAMES = ["spectrum", "time", "rate", "heat", "buckets", "stages", "herds"]

@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from mocketmq_report.asked import InvalidThresholdError
+from mocketmq_report.compare import ReportUnreadableError, compare, load_report, parse_rule
+from mocketmq_report.document import Change, Judgement, Report
 from msgspec.structs import replace
 
-from spark.asked import InvalidThresholdError
-from spark.compare import ReportUnreadableError, compare, load_report, parse_rule
-from spark.document import Change, Judgement, Report
 from tests.reports import sample_report, simulated
 
 EXACT = simulated("exact", "exact", False, 4)

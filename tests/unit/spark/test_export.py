@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq_compat.delay_directory import FOLDER
+from mocketmq_report import arrow_columns, export, store
+from mocketmq_report.export import Exported
 
-from compat.delay_directory import FOLDER
-from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
-from spark import arrow_columns, export, store
-from spark.export import Exported
 from tests.brokers import S
 from tests.delayed_files import made
 from tests.stores import START_US, STORE, MadeStore, leave_store
@@ -126,7 +126,7 @@ def test_what_is_due_after_the_last_day_is_on_that_day(tmp_path: Path) -> None:
 def test_memory_and_open_files_are_bounded(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(export, "GROUP_ROWS", 4)
     monkeypatch.setattr(export, "OPEN_FILES", 1)
-    monkeypatch.setattr("spark.store_reader.BATCH_ROWS", 1)
+    monkeypatch.setattr("mocketmq_report.store_reader.BATCH_ROWS", 1)
     data, out = tmp_path / "data", tmp_path / "out"
     made_store = MadeStore(data)
     days = [0, 0, 1, 0, 1, 1, 1, 0, 0, 1, 0]
@@ -279,7 +279,7 @@ def test_neither_spark_nor_java_is_needed(tmp_path: Path) -> None:
     MadeStore(tmp_path / "data").deliver(1)
     code = (
         "import sys; sys.modules['pyspark'] = None\n"
-        "from pathlib import Path; from spark.export import export\n"
+        "from pathlib import Path; from mocketmq_report.export import export\n"
         "print(export(Path(sys.argv[1]), Path(sys.argv[2]), lambda *_: None).rows)"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "data"), str(tmp_path / "out")]

@@ -3,8 +3,7 @@ import re
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from spark import figures
+from mocketmq_report import figures
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,11 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mocketmq_report import files
+from mocketmq_report.columns import DELIVERIES, BrokenLedgerError
+from mocketmq_report.places import Places
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
-
-from spark import files
-from spark.columns import DELIVERIES, BrokenLedgerError
-from spark.places import Places
 
 DUE_US = 1_795_219_201_000_123
 DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *files.ABOUT]) | {

@@ -8,17 +8,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.schedule.levels import LevelTable
+from mocketmq_report.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
+from mocketmq_report.follow import news
+from mocketmq_report.rolling_table import RollingTable
+from mocketmq_report.standing import NO_LEVEL, Standing, Waiting
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from rich.console import Console
 
-from emulator.clock import US_PER_S
-from emulator.errors import StoreUnavailableError
-from emulator.schedule.levels import LevelTable
-from spark.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
-from spark.follow import news
-from spark.rolling_table import RollingTable
-from spark.standing import NO_LEVEL, Standing, Waiting
 from tests.brokers import S
 from tests.stores import START_US, MadeStore
 

@@ -1,8 +1,8 @@
 import pytest
+from mocketmq_report import heading
+from mocketmq_report.document import Judgement
 from msgspec.structs import replace
 
-from spark import heading
-from spark.document import Judgement
 from tests.reports import sample_comparison, sample_report, simulated
 
 EXACT = simulated("exact", "exact", False, 4)

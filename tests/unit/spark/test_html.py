@@ -9,11 +9,11 @@ from importlib import resources
 from typing import Any
 
 import pytest
+from mocketmq_report import document as d
+from mocketmq_report import figures
+from mocketmq_report.html import MOST_ROWS, html
 from msgspec.structs import replace
 
-from spark import document as d
-from spark import figures
-from spark.html import MOST_ROWS, html
 from tests.reports import sample_comparison, sample_report
 
 VOID = {"meta", "link", "br", "img", "input"}
@@ -101,7 +101,7 @@ def test_a_page_refers_to_nothing_outside_of_itself() -> None:
         for name in ("src", "href", "action", "data", "srcset", "poster"):
             value = attributes.get(name)
             assert value is None or value.startswith("#") or value == "data:,", (tag, name, value)
-    style = resources.files("spark").joinpath("report.css").read_text()
+    style = resources.files("mocketmq_report").joinpath("report.css").read_text()
     assert style in full()
     assert "url(" not in style
     assert "@import" not in style
@@ -153,7 +153,7 @@ def test_a_page_of_three_hundred_steps_is_not_much_larger() -> None:
 
 
 def test_every_colour_of_a_chart_is_in_the_style() -> None:
-    style = resources.files("spark").joinpath("report.css").read_text()
+    style = resources.files("mocketmq_report").joinpath("report.css").read_text()
     used = set(re.findall(r"var\((--[a-z0-9-]+)\)", full()))
     assert used <= set(re.findall(r"^ +(--[a-z0-9-]+):", style, re.MULTILINE))
 

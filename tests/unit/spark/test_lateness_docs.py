@@ -4,11 +4,10 @@ import re
 from pathlib import Path
 
 import pytest
-
-from spark.asked import InvalidThresholdError
-from spark.compare import parse_rule
-from spark.metric import METRICS
-from spark.thresholds import parse
+from mocketmq_report.asked import InvalidThresholdError
+from mocketmq_report.compare import parse_rule
+from mocketmq_report.metric import METRICS
+from mocketmq_report.thresholds import parse
 
 TEXT = (Path(__file__).parents[3] / "docs" / "lateness.md").read_text()
 SECTIONS = dict(zip(*[iter(re.split(r"^## (.*)$", TEXT, flags=re.MULTILINE)[1:])] * 2, strict=True))

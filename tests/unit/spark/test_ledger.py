@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from mocketmq_report import ledger
+from mocketmq_report.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError
+from mocketmq_report.ledger import Reading
+from mocketmq_report.quality import UNREADABLE
 from pyspark.sql import SparkSession
 
-from spark import ledger
-from spark.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError
-from spark.ledger import Reading
-from spark.quality import UNREADABLE
 from tests.ledgers import DAY_US, START_US, run_name, write_parquet, write_store
 
 ROWS = 200

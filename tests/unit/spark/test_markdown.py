@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
+from mocketmq_report.document import BrokenSource, Drop, Judgement, Report
+from mocketmq_report.markdown import LONGEST, markdown
 from msgspec.structs import replace
 
-from spark.document import BrokenSource, Drop, Judgement, Report
-from spark.markdown import LONGEST, markdown
 from tests import golden
 from tests.reports import sample_comparison, sample_report, simulated
 

@@ -4,14 +4,13 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from mocketmq.errors import RefusedError
+from mocketmq_report import quality
+from mocketmq_report.columns import DELIVERIES, STATES
+from mocketmq_report.document import BrokenSource, Drop, Quality
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType
-
-from emulator.errors import RefusedError
-from spark import quality
-from spark.columns import DELIVERIES, STATES
-from spark.document import BrokenSource, Drop, Quality
 
 YEAR_10000_US = 253_402_300_800_000_000
 GOOD = {

@@ -3,12 +3,11 @@
 from pathlib import Path
 
 import pytest
+from mocketmq_report import rollup
+from mocketmq_report.columns import DELIVERIES, MOVES, RUNS, Ledger
+from mocketmq_report.rollup import BrokenRollupError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
-
-from spark import rollup
-from spark.columns import DELIVERIES, MOVES, RUNS, Ledger
-from spark.rollup import BrokenRollupError
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """The report that other tests use agrees with itself."""
 
 import pytest
+from mocketmq_report.document import Report
 
-from spark.document import Report
 from tests.reports import sample_report, simulated
 
 REPORTS = [

@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # comes with schemathesis
 import msgspec
 import pytest
+from mocketmq_report import schema
+from mocketmq_report.document import SCHEMA_VERSION
 
-from spark import schema
-from spark.document import SCHEMA_VERSION
 from tests.reports import sample_comparison, sample_report
 
 FILE = Path(__file__).parents[3] / "docs" / "report.schema.json"
@@ -17,7 +17,7 @@ REPORT = msgspec.to_builtins(sample_report(comparison=sample_comparison()))
 
 
 def test_the_file_is_what_the_code_makes() -> None:
-    assert FILE.read_text() == schema.text(), "python -m spark.schema > docs/report.schema.json"
+    assert FILE.read_text() == schema.text(), "python -m mocketmq_report.schema > docs/report.schema.json"
 
 
 def test_the_schema_is_one() -> None:

@@ -6,13 +6,15 @@ import sys
 from pathlib import Path
 
 import pytest
+from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
 from pyspark.sql import SparkSession
 
-from spark.session import JAVA, JavaError, _hushed, check_java
 from tests.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
-START = "from spark.session import session\nwith session(master='local[1]', chatter={}) as spark: pass"
+START = (
+    "from mocketmq_report.session import session\nwith session(master='local[1]', chatter={}) as spark: pass"
+)
 
 
 def java(home: Path, says: str, code: int = 0) -> Path:

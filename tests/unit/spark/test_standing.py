@@ -5,14 +5,14 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.lock import DirectoryLock
+from mocketmq_compat.delay_directory import FOLDER
+from mocketmq_compat.delayed_file import Entry
+from mocketmq_report import standing as module
+from mocketmq_report.standing import GRACE_US, NO_LEVEL, Waiting, standing
 
-from compat.delay_directory import FOLDER
-from compat.delayed_file import Entry
-from emulator.clock import US_PER_MS
-from emulator.errors import StoreUnavailableError, StoreUnreadableError
-from emulator.store.lock import DirectoryLock
-from spark import standing as module
-from spark.standing import GRACE_US, NO_LEVEL, Waiting, standing
 from tests.brokers import S
 from tests.stores import START_US, MadeStore
 

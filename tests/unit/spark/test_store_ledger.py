@@ -9,19 +9,19 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.lock import DirectoryLock
+from mocketmq.store.tables import HEAD_REVISION
+from mocketmq_report import arrow_columns, columns, store, store_ledger
+from mocketmq_report.columns import BrokenLedgerError
+from mocketmq_report.store import look_at, read
+from mocketmq_report.store_ledger import StoreDeliveries, open_store
+from mocketmq_report.store_reader import StoreReader
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from emulator.errors import StoreError, StoreUnavailableError, StoreUnreadableError
-from emulator.store.database import FILE_NAME
-from emulator.store.lock import DirectoryLock
-from emulator.store.tables import HEAD_REVISION
-from spark import arrow_columns, columns, store, store_ledger
-from spark.columns import BrokenLedgerError
-from spark.store import look_at, read
-from spark.store_ledger import StoreDeliveries, open_store
-from spark.store_reader import StoreReader
 from tests.brokers import S, rows
 from tests.stores import START_US, STORE, MadeStore, leave_store
 
@@ -100,7 +100,7 @@ def test_ranges_hold_each_row_once_however_they_fall(
             connection.execute("UPDATE one SET delivered_offset = ?", (offset,))
             connection.execute("INSERT INTO deliveries SELECT * FROM one")
     offsets = [1, *range(3, 90, 3)]
-    monkeypatch.setattr("spark.store_reader.BATCH_ROWS", 4)
+    monkeypatch.setattr("mocketmq_report.store_reader.BATCH_ROWS", 4)
     for size, count in ((1, 30), (4, 8), (7, 5), (10, 3), (29, 2), (30, 1), (31, 1)):
         monkeypatch.setattr(store, "RANGE_ROWS", size)
         assert len(look(tmp_path).ranges) == count
@@ -116,7 +116,7 @@ def test_ranges_hold_each_row_once_however_they_fall(
 def test_a_column_that_begins_with_nothing_goes_on_with_text(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("spark.store_reader.BATCH_ROWS", 2)
+    monkeypatch.setattr("mocketmq_report.store_reader.BATCH_ROWS", 2)
     made = MadeStore(tmp_path)
     groups = [None, None, None, "billing", None]
     for number, group in enumerate(groups):
@@ -161,7 +161,7 @@ def test_a_file_by_another_name_is_read_without_what_lies_beside_it(tmp_path: Pa
 
 def test_tasks_import_the_source_by_its_name() -> None:
     pickled: bytes = cloudpickle.dumps(StoreDeliveries)  # type: ignore[no-untyped-call]
-    assert b"spark.store_ledger" in pickled
+    assert b"mocketmq_report.store_ledger" in pickled
     assert len(pickled) < 200
 
 
@@ -377,7 +377,9 @@ def test_what_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyP
     with pytest.raises(StoreUnavailableError, match=f"{FILE_NAME} cannot be read: Is a directory"):
         look(tmp_path)
     made = MadeStore(tmp_path / "data")
-    monkeypatch.setattr("spark.store_reader.quote", lambda _: "/nowhere/at/all")  # SQLite's own words
+    monkeypatch.setattr(
+        "mocketmq_report.store_reader.quote", lambda _: "/nowhere/at/all"
+    )  # SQLite's own words
     with pytest.raises(
         StoreUnavailableError, match=f"{made.database} cannot be read: .*; if its directory can"
     ):

@@ -6,12 +6,12 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from mocketmq_report import rollup, tables
+from mocketmq_report.columns import DELIVERIES, MOVES, RUNS, STATES, Ledger
+from mocketmq_report.tables import Plan, Tables
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from spark import rollup, tables
-from spark.columns import DELIVERIES, MOVES, RUNS, STATES, Ledger
-from spark.tables import Plan, Tables
 from tests.oracle import Key, Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000

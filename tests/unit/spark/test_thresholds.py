@@ -5,13 +5,13 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from mocketmq_report.asked import OPERATORS, InvalidThresholdError
+from mocketmq_report.compare import parse_rule
+from mocketmq_report.document import Header, Judgement, Lateness, Quality, Reconciliation, Report
+from mocketmq_report.metric import METRICS, Metric, Scope
+from mocketmq_report.thresholds import Threshold, Wanted, judge, parse, parse_file, wanted
 from msgspec.structs import replace
 
-from spark.asked import OPERATORS, InvalidThresholdError
-from spark.compare import parse_rule
-from spark.document import Header, Judgement, Lateness, Quality, Reconciliation, Report
-from spark.metric import METRICS, Metric, Scope
-from spark.thresholds import Threshold, Wanted, judge, parse, parse_file, wanted
 from tests.reports import sample_report, simulated
 
 SAMPLE = sample_report()

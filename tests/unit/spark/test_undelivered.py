@@ -6,16 +6,16 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.broker.retention import Retention
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import DELAY, TIMER_DELAY_MS, Message
+from mocketmq.store.database import FILE_NAME
+from mocketmq_compat.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delayed_file import key_hash
+from mocketmq_compat.second_directories import SecondDirectories
+from mocketmq_report import undelivered
+from mocketmq_report.store import look_at
 
-from compat.delay_directory import FOLDER, QUARANTINE
-from compat.delayed_file import key_hash
-from compat.second_directories import SecondDirectories
-from emulator.broker.retention import Retention
-from emulator.errors import StoreUnavailableError
-from emulator.message import DELAY, TIMER_DELAY_MS, Message
-from emulator.store.database import FILE_NAME
-from spark import undelivered
-from spark.store import look_at
 from tests.brokers import TOPIC, S, rows, running_broker, send
 from tests.delayed_files import DUE_MS, made
 from tests.stores import START_US, STORE, TIMED, MadeStore, leave_store

@@ -6,9 +6,8 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
+from mocketmq.store.checkpoints import ROWS, Checkpoints
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-
-from emulator.store.checkpoints import ROWS, Checkpoints
 
 PATIENCE_S = 5.0
 

@@ -6,10 +6,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-
-from emulator.errors import StoreUnavailableError, StoreUnreadableError
-from emulator.store.database import FILE_NAME, MEMORY, Database
-from emulator.store.tables import HEAD_REVISION
+from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.database import FILE_NAME, MEMORY, Database
+from mocketmq.store.tables import HEAD_REVISION
 
 SLOW = (
     "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 500000) SELECT count(*) FROM n"

@@ -8,14 +8,13 @@ import sys
 from pathlib import Path
 
 import pytest
-
-from emulator.errors import StoreLockedError, StoreUnavailableError
-from emulator.store.lock import LOCK_FILE, DirectoryLock, is_held
+from mocketmq.errors import StoreLockedError, StoreUnavailableError
+from mocketmq.store.lock import LOCK_FILE, DirectoryLock, is_held
 
 HOLD = """
 import sys
 from pathlib import Path
-from emulator.store.lock import DirectoryLock
+from mocketmq.store.lock import DirectoryLock
 lock = DirectoryLock(Path(sys.argv[1]))
 print("held", flush=True)
 sys.stdin.read()
@@ -24,7 +23,7 @@ sys.stdin.read()
 ASK = """
 import sys
 from pathlib import Path
-from emulator.store.lock import is_held
+from mocketmq.store.lock import is_held
 sys.exit(is_held(Path(sys.argv[1])))
 """
 

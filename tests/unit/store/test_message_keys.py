@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.message import Message
+from mocketmq.store import message_keys
+from mocketmq.store.message_keys import MessageKeys, key_hash, keys_of
 
-from emulator.broker.broker import Broker
-from emulator.message import Message
-from emulator.store import message_keys
-from emulator.store.message_keys import MessageKeys, key_hash, keys_of
 from tests.brokers import TOPIC, S, bodies, rows, running_broker, send
 
 

@@ -5,15 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import mocketmq_migrations
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
+from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.tables import HEAD_REVISION, make_schema, metadata
 from sqlalchemy import Connection, create_engine
 
-import migrations
-from emulator.store.database import FILE_NAME, Database
-from emulator.store.tables import HEAD_REVISION, make_schema, metadata
 from tests.brokers import S, bodies, receive, rows, running_broker
 
 STORIES = Path(__file__).parent / "revisions"
@@ -30,7 +30,7 @@ def connected(path: Path) -> Iterator[Connection]:
 
 def script_directory() -> ScriptDirectory:
     with connected(Path(":memory:")) as connection:
-        return ScriptDirectory.from_config(migrations.alembic_config(connection))
+        return ScriptDirectory.from_config(mocketmq_migrations.alembic_config(connection))
 
 
 REVISIONS = [script.revision for script in reversed(list(script_directory().walk_revisions()))]
@@ -52,7 +52,7 @@ def shape(connection: Connection) -> dict[str, Any]:
 
 def test_the_newest_revision_makes_exactly_the_tables_of_the_code(tmp_path: Path) -> None:
     with connected(tmp_path / "migrated.db") as migrated, connected(tmp_path / "made.db") as made:
-        migrations.upgrade(migrated, "migrated.db")
+        mocketmq_migrations.upgrade(migrated, "migrated.db")
         assert compare_metadata(MigrationContext.configure(migrated), metadata) == []
         make_schema(made)
         assert shape(migrated) == shape(made)
@@ -71,7 +71,7 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
     tmp_path: Path, revision: str
 ) -> None:
     with connected(tmp_path / FILE_NAME) as connection:
-        migrations.upgrade(connection, FILE_NAME, revision)
+        mocketmq_migrations.upgrade(connection, FILE_NAME, revision)
         driver = connection.connection.driver_connection
         assert driver
         driver.executescript((STORIES / f"{revision}.sql").read_text("utf-8"))
@@ -99,7 +99,7 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
 async def test_a_store_that_is_new_or_up_to_date_is_opened_without_alembic(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(migrations, "upgrade", None)
+    monkeypatch.setattr(mocketmq_migrations, "upgrade", None)
     await (await Database.open(str(tmp_path), "full")).close()
     await (await Database.open(str(tmp_path), "full")).close()
 
@@ -111,8 +111,8 @@ async def test_an_upgrade_that_fails_leaves_the_old_schema(
         raise ZeroDivisionError
 
     with connected(tmp_path / FILE_NAME) as connection, monkeypatch.context() as patched:
-        patched.setattr("emulator.failpoint.pass_point", fail)
+        patched.setattr("mocketmq.failpoint.pass_point", fail)
         with pytest.raises(ZeroDivisionError):
-            migrations.upgrade(connection, FILE_NAME)
+            mocketmq_migrations.upgrade(connection, FILE_NAME)
     with connected(tmp_path / FILE_NAME) as connection:
         assert shape(connection) == {}

@@ -6,20 +6,19 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
-
-from emulator.clock import Clock
-from emulator.errors import (
+from mocketmq.clock import Clock
+from mocketmq.errors import (
     InternalError,
     InvalidArgumentError,
     StoppingError,
     StoreBusyError,
     StoreUnavailableError,
 )
-from emulator.message import Draft, Message, StoredMessage, draft
-from emulator.store import writer as writer_module
-from emulator.store.database import MEMORY, Database, Rows
-from emulator.store.queues import Queue
-from emulator.store.writer import Batch, Work, Writer
+from mocketmq.message import Draft, Message, StoredMessage, draft
+from mocketmq.store import writer as writer_module
+from mocketmq.store.database import MEMORY, Database, Rows
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Work, Writer
 
 NOW_US = 1_700_000_000_000_000
 SAVE = "INSERT INTO counters VALUES (?, ?)"

@@ -6,10 +6,9 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from compat.aliyun_http.document import MAX_LEAVES, document, elements, leaves_of, representable
-from compat.aliyun_http.errors import AliyunError
-from emulator.errors import InvalidArgumentError
+from mocketmq.errors import InvalidArgumentError
+from mocketmq_compat.aliyun_http.document import MAX_LEAVES, document, elements, leaves_of, representable
+from mocketmq_compat.aliyun_http.errors import AliyunError
 
 BODY = "<MessageBody>a</MessageBody>"
 FIELDS = ("MessageBody", "MessageTag", "Properties")

@@ -3,11 +3,8 @@
 import logging
 
 import pytest
-
-from compat.aliyun_http.answer import failure, failures
-from compat.aliyun_http.errors import STATUS, AliyunError, code_of, known, message_of
-from emulator import errors
-from emulator.errors import (
+from mocketmq import errors
+from mocketmq.errors import (
     EmulatorError,
     GroupNotFoundError,
     IllegalMessageError,
@@ -21,7 +18,9 @@ from emulator.errors import (
     TopicNotFoundError,
     UnauthorizedError,
 )
-from emulator.http_api.request import BodyTooLargeError
+from mocketmq.http_api.request import BodyTooLargeError
+from mocketmq_compat.aliyun_http.answer import failure, failures
+from mocketmq_compat.aliyun_http.errors import STATUS, AliyunError, code_of, known, message_of
 
 KINDS = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, EmulatorError)]
 

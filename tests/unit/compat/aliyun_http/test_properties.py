@@ -3,9 +3,8 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-
-from compat.aliyun_http.properties import parse, render
-from emulator.errors import InvalidArgumentError
+from mocketmq.errors import InvalidArgumentError
+from mocketmq_compat.aliyun_http.properties import parse, render
 
 
 @pytest.mark.parametrize(

@@ -14,9 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.frame import FrameReader
 
-from emulator.remoting.command import Command
-from emulator.remoting.frame import FrameReader
 from tests import process
 
 FOLDER = "RECORDED_FRAMES"
@@ -47,7 +47,7 @@ def pytest_load_initial_conftests() -> None:
 
 
 def run(_python: str, _m: str, module: str, *args: str) -> None:
-    """Be what the command line asks for, ``python -m emulator serve …``, and note what comes in."""
+    """Be what the command line asks for, ``python -m mocketmq serve …``, and note what comes in."""
     folder = Path(os.environ[FOLDER])
     folder.mkdir(parents=True, exist_ok=True)
     out = (folder / f"{os.getpid()}.txt").open("w", encoding="utf-8")

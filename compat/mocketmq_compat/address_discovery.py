@@ -1,0 +1,37 @@
+"""Address discovery: the question that ONS clients ask over HTTP before they speak remoting (T-10).
+
+The answer is one ``host:port`` and nothing else. It needs no token: it tells callers what they know already,
+and they could not carry one.
+"""
+
+import re
+from typing import Final
+
+from aiohttp import web
+from mocketmq.http_api.door import UNMATCHED, Answer, Door
+from mocketmq.http_api.request import host_of
+
+SEGMENT: Final = "rocketmq"
+"""Paths that begin with it are this door's."""
+
+_TEMPLATE: Final = "/rocketmq/{nsaddr}"
+_PATH: Final = re.compile("/rocketmq/nsaddr(?:4client-internet|4client-internal)?(?:-[^/]+)?")
+_PORT: Final = re.compile(":[0-9]*$")
+
+
+def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> Door:
+    """A door that gives out this address, or if there is none, this port of the host that was asked."""
+
+    async def answer(request: web.BaseRequest) -> Answer:
+        if not _PATH.fullmatch(request.rel_url.raw_path):
+            return Answer(UNMATCHED, web.Response(status=404, text="allowed: /rocketmq/nsaddr and the like"))
+        if request.method != "GET":
+            return Answer(_TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET"))
+        if namesrv_address is None and namesrv_port is None:
+            return Answer(_TEMPLATE, web.Response(status=404, text="remoting is off: no name server is here"))
+        address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{namesrv_port}"
+        return Answer(
+            _TEMPLATE, web.Response(body=address.encode(errors="replace"), content_type="text/plain")
+        )
+
+    return answer

@@ -1,0 +1,92 @@
+"""A request of this protocol, taken apart (Aliyun sheet, 1.2)."""
+
+import re
+from collections.abc import Container
+from typing import Final, NamedTuple
+from urllib.parse import parse_qsl, unquote
+
+from aiohttp import web
+from mocketmq.broker.broker import Broker
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.settings import Settings
+
+from mocketmq_compat.aliyun_http.errors import AliyunError
+
+MAX_REQUEST_LINE: Final = 1_024
+"""Characters, with method and version."""
+
+
+class Call(NamedTuple):
+    """What an operation works with. ``topic`` and ``group`` are the broker's names: ``ns%name``."""
+
+    broker: Broker
+    settings: Settings
+    request: web.BaseRequest
+    topic: str
+    parameters: dict[str, str]
+    content: bytes
+
+    @property
+    def group(self) -> str:
+        """The consumer group. Raises InvalidArgumentError if there is none."""
+        name = self.parameters.get("consumer")
+        if not name:
+            raise InvalidArgumentError("consumer", name, "the id of a group")
+        return in_namespace(self.parameters.get("ns"), name)
+
+    def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
+        """A parameter that is a whole number. Raises InvalidArgumentError if it is out of its range."""
+        text = self.parameters.get(name)
+        if text is None and default is not None:
+            return default
+        number = whole_number(text or "")
+        if number is None or not low <= number <= high:
+            raise InvalidArgumentError(name, text, f"a whole number from {low} to {high}")
+        return number
+
+
+def check_request_line(request: web.BaseRequest) -> None:
+    """Raise AliyunError ``InvalidRequestURL`` for a request line that is too long."""
+    length = len(f"{request.method} {request.raw_path} HTTP/1.1")
+    if length > MAX_REQUEST_LINE:
+        raise AliyunError(
+            "InvalidRequestURL",
+            f"the request line has {length} characters; allowed: at most {MAX_REQUEST_LINE}",
+        )
+
+
+def topic_in(request: web.BaseRequest) -> str:
+    """The topic in the path, without its namespace. Raises AliyunError ``InvalidRequestURL``."""
+    match = re.fullmatch("/topics/([^/]+)/messages", request.rel_url.raw_path)
+    if not match:
+        raise AliyunError("InvalidRequestURL", "there is nothing here; allowed: /topics/<topic>/messages")
+    return unquote(match[1])
+
+
+def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str, str]:
+    """The parameters of the query, in any order.
+
+    Raises AliyunError ``InvalidQueryString`` for one that the method does not take, or that comes twice.
+    """
+    parameters: dict[str, str] = {}
+    try:
+        pairs = parse_qsl(request.rel_url.raw_query_string, keep_blank_values=True, errors="strict")
+    except ValueError:
+        raise AliyunError("InvalidQueryString", "the query is not percent-encoded UTF-8") from None
+    for name, value in pairs:
+        if name not in allowed:
+            raise AliyunError("InvalidQueryString", f"{request.method} takes no parameter {name[:80]!r}")
+        if name in parameters:
+            raise AliyunError("InvalidQueryString", f"{name} is given twice; allowed: once")
+        parameters[name] = value
+    return parameters
+
+
+def in_namespace(namespace: str | None, name: str) -> str:
+    """What clients of other protocols call a topic or group of this instance; the default one has no name."""
+    return f"{namespace}%{name}" if namespace else name
+
+
+def whole_number(text: str) -> int | None:
+    """The number that ASCII digits stand for; None for any other text."""
+    return int(text) if re.fullmatch("-?[0-9]{1,18}", text) else None

@@ -1,0 +1,154 @@
+"""Consuming: taking messages, in order or not, and half ones; settling them (Aliyun sheet, 1.8 to 1.10)."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final
+
+from mocketmq.broker.bodies import body_of
+from mocketmq.broker.filters import TagFilter
+from mocketmq.broker.handles import check_handle
+from mocketmq.broker.receipts import Settled, Taken
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import ReceiptError
+from mocketmq.http_api.request import is_lost
+from mocketmq.message import TAGS, decode_properties
+
+from mocketmq_compat.aliyun_http import properties as property_string
+from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer, failures, nested
+from mocketmq_compat.aliyun_http.call import Call
+from mocketmq_compat.aliyun_http.document import document, leaves_of, representable
+from mocketmq_compat.aliyun_http.errors import AliyunError
+from mocketmq_compat.aliyun_http.publishing import md5_of
+
+MAX_MESSAGES: Final = 16
+MAX_WAIT_S: Final = 30
+"""What every client's own patience outlasts (H-6)."""
+MAX_RETRIES: Final = 287
+"""Of groups made by this door: a message is given out 288 times, then it is a dead letter."""
+
+
+async def consume(call: Call) -> Answer:
+    """Take up to ``numOfMessages`` that are visible, waiting ``waitseconds`` for the first."""
+    return await _consume(call, call.settings.aliyun_invisible_us, ordered=False)
+
+
+async def consume_in_order(call: Call) -> Answer:
+    """As ``consume``, but nothing of a queue while something of it is taken."""
+    return await _consume(call, call.settings.aliyun_ordered_invisible_us, ordered=True)
+
+
+async def _consume(call: Call, invisible_us: int, *, ordered: bool) -> Answer:
+    group, max_messages, wait_s, tag_filter = _wishes(call)
+    await call.broker.topics.for_receive(call.topic)  # a refused topic makes no group
+    await call.broker.groups.for_use(group, MAX_RETRIES)
+    receipts = call.broker.receipts
+    taken = await receipts.receive(
+        group,
+        call.topic,
+        max_messages=max_messages,
+        invisible_us=invisible_us,
+        wait_s=wait_s,
+        tag_filter=tag_filter,
+        ordered=ordered,
+    )
+    if taken and is_lost(call.request):
+        await receipts.release(group, taken)
+    return _messages(call, taken)
+
+
+async def consume_half_messages(call: Call) -> Answer:
+    """Take half messages that wait for a decision; they are shown again until there is one.
+
+    Whichever group asks is taken for their producer's.
+    """
+    _, max_messages, wait_s, tag_filter = _wishes(call)
+    taken = await call.broker.popped_halves.pop(
+        call.topic, max_messages=max_messages, wait_s=wait_s, tag_filter=tag_filter
+    )
+    return _messages(call, taken)
+
+
+async def acknowledge(call: Call) -> Answer:
+    """The messages are done with. Handles that are not valid are listed; the others are acknowledged."""
+    group = call.group
+
+    async def settle(handles: Sequence[str]) -> Settled:
+        settled, of_topic = Settled([], []), []
+        for handle in handles:
+            try:
+                check_handle(handle, group, call.topic)
+            except ReceiptError as error:
+                settled.failed.append((handle, error))
+            else:
+                of_topic.append(handle)
+        if of_topic:  # else there may be no such group
+            done, failed = await call.broker.receipts.acknowledge(group, of_topic)
+            settled.done.extend(done)
+            settled.failed.extend(failed)
+        return settled
+
+    return await _settle(call, settle)
+
+
+async def commit(call: Call) -> Answer:
+    """Make half messages whole. A handle is enough; the group may be missing (H-7)."""
+    return await _settle(call, lambda handles: call.broker.popped_halves.commit(call.topic, handles))
+
+
+async def rollback(call: Call) -> Answer:
+    """Take half messages back. As ``commit``."""
+    return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
+
+
+async def _settle(call: Call, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> Answer:
+    handles = _handles(call.content)
+    if not handles:
+        raise AliyunError("MissingReceiptHandle")
+    failed = (await settle(handles)).failed
+    return failures(failed) if failed else Answer(204)
+
+
+def _handles(content: bytes) -> list[str]:
+    """The handles in the body, every one once."""
+    if not content:
+        return []
+    leaves = leaves_of(content, "ReceiptHandles", ("ReceiptHandle",))
+    return list(dict.fromkeys(text for _, leaf in leaves if (text := leaf.strip())))
+
+
+def _wishes(call: Call) -> tuple[str, int, float, TagFilter]:
+    """For which group, how many messages, how long to wait in real seconds, and which tags.
+
+    A wait is cut to the setting ``max_wait``. Raises InvalidArgumentError.
+    """
+    max_messages = call.whole("numOfMessages", 1, MAX_MESSAGES)
+    wait_s = min(call.whole("waitseconds", 0, MAX_WAIT_S, default=0), call.settings.max_wait_us / US_PER_S)
+    return call.group, max_messages, wait_s, TagFilter.parse(call.parameters.get("tag"))
+
+
+def _messages(call: Call, taken: Sequence[Taken]) -> Answer:
+    if not taken:
+        raise AliyunError("MessageNotExist")
+    limit = call.broker.intake.max_message_bytes
+    return Answer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
+
+
+def _message(taken: Taken, limit: int) -> str:
+    """One message, its body unpacked up to ``limit`` bytes. Times are milliseconds of the emulated clock."""
+    message = taken.message
+    properties = decode_properties(message.properties)
+    body = representable(body_of(message, limit).content.decode(errors="replace"))
+    return nested(
+        "Message",
+        [
+            ("MessageId", message.unique_key),
+            ("MessageBodyMD5", md5_of(body.encode())),
+            ("MessageBody", body),
+            ("ReceiptHandle", taken.handle),
+            ("PublishTime", message.born_us // US_PER_MS),
+            ("FirstConsumeTime", taken.first_taken_us // US_PER_MS),
+            ("NextConsumeTime", taken.visible_us // US_PER_MS),
+            ("ConsumedTimes", taken.times),
+            ("MessageTag", properties.get(TAGS, "")),
+            ("Properties", property_string.render(properties)),
+        ],
+    )

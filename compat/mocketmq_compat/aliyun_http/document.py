@@ -1,0 +1,98 @@
+"""XML: reading what the clients write, and writing what every one of them can read.
+
+Documents of this protocol are two levels deep: a root, and leaves of text. The parser is expat, which comes
+with Python. A document type is refused where it begins, so there are no entities but XML's own five.
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from typing import Final
+from xml.parsers import expat
+
+from mocketmq.errors import InvalidArgumentError
+
+from mocketmq_compat.aliyun_http.errors import AliyunError
+
+MAX_LEAVES: Final = 1_000
+
+_NOT_XML: Final = re.compile("[^\t\n\r -\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+_ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "&#13;"})
+
+
+def leaves_of(content: bytes, root: str, allowed: Iterable[str]) -> list[tuple[str, str]]:
+    """The leaves of a document with this root, as pairs of name and text, in their order.
+
+    Names are compared without namespaces (X-1). A byte order mark, CDATA and a missing declaration are fine
+    (X-2). Raises AliyunError ``MalformedXML`` for what is no XML in UTF-8 or has a document type (X-3), and
+    InvalidArgumentError for another root, leaves that are not ``allowed``, more than 1,000 of them, and
+    anything deeper.
+    """
+    reader = _Reader(root, frozenset(allowed))
+    parser = expat.ParserCreate("utf-8")
+    parser.buffer_text = True
+    parser.StartDoctypeDeclHandler = _refuse_document_type
+    parser.StartElementHandler = reader.start
+    parser.EndElementHandler = reader.end
+    parser.CharacterDataHandler = reader.add
+    try:
+        parser.Parse(content, True)
+    except expat.ExpatError as error:
+        raise AliyunError("MalformedXML", f"the body is not well-formed XML in UTF-8: {error}") from None
+    return [(name, "".join(parts)) for name, parts in reader.leaves]
+
+
+class _Reader:
+    """Gathers leaves, and refuses what is not as it should be as soon as it is met."""
+
+    def __init__(self, root: str, allowed: frozenset[str]) -> None:
+        self.leaves: list[tuple[str, list[str]]] = []
+        self._root = root
+        self._allowed = allowed
+        self._depth = 0
+
+    def start(self, qualified: str, _attributes: Mapping[str, str]) -> None:
+        name = qualified.rpartition(":")[2]
+        self._depth += 1
+        if self._depth == 1:
+            if name != self._root:
+                raise InvalidArgumentError("the root element", name, self._root)
+        elif self._depth > 2:
+            raise InvalidArgumentError(f"an element in {self.leaves[-1][0]}", name, "text")
+        elif name not in self._allowed:
+            raise InvalidArgumentError(f"an element in {self._root}", name, ", ".join(sorted(self._allowed)))
+        elif len(self.leaves) == MAX_LEAVES:
+            raise InvalidArgumentError("the number of elements", MAX_LEAVES + 1, f"at most {MAX_LEAVES}")
+        else:
+            self.leaves.append((name, []))
+
+    def end(self, _qualified: str) -> None:
+        self._depth -= 1
+
+    def add(self, text: str) -> None:
+        if self._depth == 2:
+            self.leaves[-1][1].append(text)
+        elif not text.isspace():
+            raise InvalidArgumentError(f"text in {self._root}", text, "elements only")
+
+
+def _refuse_document_type(*_: object) -> None:
+    raise AliyunError("MalformedXML", "the body has a document type declaration; allowed: none")
+
+
+def representable(text: str) -> str:
+    """The text with U+FFFD in place of every character that XML 1.0 cannot carry (X-13)."""
+    return _NOT_XML.sub("\ufffd", text)
+
+
+def elements(fields: Iterable[tuple[str, object]]) -> str:
+    """Leaves without attributes, each with one plain text (X-9, X-11); left out is what has none (X-10)."""
+    return "".join(
+        f"<{name}>{representable(text).translate(_ESCAPES)}</{name}>"
+        for name, value in fields
+        if (text := str(value))
+    )
+
+
+def document(root: str, namespace: str, inside: str) -> bytes:
+    """A document in UTF-8 with a declaration and no prefixes (X-12, X-14)."""
+    return f'<?xml version="1.0" encoding="utf-8"?>\n<{root} xmlns="{namespace}">{inside}</{root}>'.encode()

@@ -1,0 +1,71 @@
+"""What this protocol calls an error (Aliyun sheet, 1.12)."""
+
+import logging
+from collections.abc import Mapping
+from typing import Final
+
+from mocketmq.errors import EmulatorError, InternalError, ReceiptSpentError, RefusedError, wire_codes
+from mocketmq.http_api.problem import HttpError
+
+log = logging.getLogger(__name__)
+
+STATUS: Final[Mapping[str, int]] = {
+    "AccessDenied": 403,
+    "InternalError": 500,
+    "InvalidAccessKeyId": 403,
+    "InvalidArgument": 400,
+    "InvalidAuthorizationHeader": 400,
+    "InvalidDateHeader": 400,
+    "InvalidDigest": 400,
+    "InvalidQueryString": 400,
+    "InvalidRequestURL": 400,
+    "MalformedXML": 400,
+    "MessageNotExist": 404,
+    "MissingAuthorizationHeader": 400,
+    "MissingDateHeader": 400,
+    "MissingReceiptHandle": 400,
+    "QpsLimitExceeded": 400,
+    "ReceiptHandleError": 404,
+    "SignatureDoesNotMatch": 403,
+    "SubscriptionNotExist": 404,
+    "TimeExpired": 408,
+    "TopicNotExist": 404,
+}
+"""The HTTP status of every code."""
+
+_WORDS: Final = {
+    "MessageNotExist": "Message not exist.",
+    "MissingReceiptHandle": "ReceiptHandle is required.",
+    "ReceiptHandleError": "The receipt handle you provide is not valid.",
+    "TopicNotExist": "The topic you provided does not exist.",
+}
+"""The service's own sentences, where they are known (1.9, 1.12)."""
+
+
+class AliyunError(RefusedError):
+    """A refusal that only this protocol knows. ``code`` is a key of ``STATUS``."""
+
+    def __init__(self, code: str, reason: str = "") -> None:
+        super().__init__(reason)
+        self.code = code
+
+
+def code_of(error: EmulatorError) -> str:
+    """What the error is called. What HTTP itself refuses of a body is a wrong argument here."""
+    if isinstance(error, AliyunError):
+        return error.code
+    return "InvalidArgument" if isinstance(error, HttpError) else wire_codes(error).aliyun
+
+
+def message_of(error: EmulatorError) -> str:
+    """The service's sentence if it is known, else what was wrong here. For a spent handle it is both."""
+    words, reason = _WORDS.get(code_of(error)), str(error)
+    return f"{words} ({reason})" if isinstance(error, ReceiptSpentError) else words or reason
+
+
+def known(error: Exception) -> EmulatorError:
+    """The error itself; for a defect, which is logged, one that says so."""
+    if isinstance(error, EmulatorError):
+        return error
+    log.error("a request failed by a defect", exc_info=error)
+    return InternalError(f"a defect of the emulator: {error!r}; its log says more")

@@ -1,0 +1,68 @@
+"""The string ``key:value|key:value|`` in which this protocol keeps properties (Aliyun sheet, 1.6)."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.message import HALF_DUE_US, KEYS, START_DELIVER_TIME
+
+from mocketmq_compat.sharding import SHARDING_KEY
+
+CHECK_IMMUNITY: Final = "__TransCheckT"
+"""Makes a message a half message; seconds until its producer is first asked about it."""
+
+_LAST: Final = (KEYS, START_DELIVER_TIME, SHARDING_KEY, CHECK_IMMUNITY)
+"""Names that mean something to the service; they follow the user's own."""
+
+_ROCKETMQ: Final = frozenset(
+    {
+        *("1ST_POP_TIME", "BORN_TIMESTAMP", "BUYER_ID", "CHECK_IMMUNITY_TIME_IN_SECONDS", "CLUSTER"),
+        *("CONSUME_START_TIME", "CORRECTION_FLAG", "DELAY", "DLQ_ORIGIN_MESSAGE_ID", "DLQ_ORIGIN_TOPIC"),
+        *("DUP_INFO", "EXTEND_UNIQ_INFO", "INNER_MULTI_DISPATCH", "INNER_MULTI_QUEUE_OFFSET", "INSTANCE_ID"),
+        *("MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET", "MQ2_FLAG", "MSG_REGION", "ORIGIN_MESSAGE_ID"),
+        *("PGROUP", "POP_CK", "POP_CK_OFFSET", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME", "RETRY_TOPIC"),
+        *("TAGS", "TIMER_DELAY_LEVEL", "TIMER_DELAY_MS", "TIMER_DELAY_SEC", "TIMER_DELIVER_MS"),
+        *("TIMER_DEL_UNIQKEY", "TIMER_DEQUEUE_MS", "TIMER_ENQUEUE_MS", "TIMER_OUT_MS", "TIMER_ROLL_TIMES"),
+        *("TRACE_ON", "TRANSACTION_CHECK_TIMES", "TRANSFER_FLAG", "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
+        *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US),
+    }
+)
+"""Names that brokers and other clients use among themselves (remoting sheet, 4): not for users here."""
+
+
+def parse(text: str) -> dict[str, str]:
+    """The properties of a message that is sent.
+
+    Raises InvalidArgumentError for a pair that is not ``key:value``, both without ``:`` and ``|`` and not
+    empty, a key that comes twice, and RocketMQ's own names.
+    """
+    properties: dict[str, str] = {}
+    for pair in filter(None, text.split("|")):
+        key, _, value = pair.partition(":")
+        if not key or not value or ":" in value:
+            raise InvalidArgumentError(
+                "a pair in Properties", pair, "key:value, both there and without : and |"
+            )
+        if key in properties:
+            raise InvalidArgumentError("a key in Properties", key, "every key once")
+        if key in _ROCKETMQ:
+            raise InvalidArgumentError("a key in Properties", key, "no name that RocketMQ keeps for itself")
+        properties[key] = value
+    return properties
+
+
+def render(properties: Mapping[str, str]) -> str:
+    """What a consumer is shown: the user's, then the service's, every pair ended by ``|`` (X-5).
+
+    Left out are RocketMQ's own, and by whatever door they came, those that this string cannot hold.
+    """
+    own = [key for key in properties if key not in _ROCKETMQ and key not in _LAST]
+    return "".join(
+        f"{key}:{properties[key]}|"
+        for key in (*own, *_LAST)
+        if key in properties and _fits(key) and _fits(properties[key])
+    )
+
+
+def _fits(part: str) -> bool:
+    return part != "" and ":" not in part and "|" not in part

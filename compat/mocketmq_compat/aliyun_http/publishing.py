@@ -1,0 +1,82 @@
+"""Publishing: a message at once, for later, in order, or in a transaction (Aliyun sheet, 1.7)."""
+
+import hashlib
+from typing import Final
+
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.http_api.request import client_of
+from mocketmq.message import TAGS, Message
+
+from mocketmq_compat.aliyun_http import properties as property_string
+from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer
+from mocketmq_compat.aliyun_http.call import Call, whole_number
+from mocketmq_compat.aliyun_http.document import document, elements, leaves_of
+from mocketmq_compat.aliyun_http.properties import CHECK_IMMUNITY
+from mocketmq_compat.sharding import SHARDING_KEY, sharded_queue_id
+
+SHORTEST_IMMUNITY_S: Final = 10
+LONGEST_IMMUNITY_S: Final = 300
+
+_BODY, _TAG, _PROPERTIES = "MessageBody", "MessageTag", "Properties"
+
+
+async def publish(call: Call) -> Answer:
+    """Answers when the message is durable, with the id by which its consumers will know it.
+
+    Raises as :meth:`Broker.send`, AliyunError ``MalformedXML``, and InvalidArgumentError.
+    """
+    message = await _message(call)
+    immunity_us = _immunity_us(message.properties)
+    handle = ""
+    if immunity_us is None:
+        stored = (await call.broker.send(message)).stored
+    else:
+        stored, handle, _ = await call.broker.popped_halves.prepare(message, immunity_us)
+    fields = [
+        ("MessageId", stored.unique_key),
+        ("MessageBodyMD5", md5_of(message.body)),
+        ("ReceiptHandle", handle),
+    ]
+    return Answer(201, document("Message", NAMESPACE, elements(fields)))
+
+
+def md5_of(body: bytes) -> str:
+    """The MD5 in upper-case hex, over the bytes that are sent (1.13)."""
+    return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
+
+
+async def _message(call: Call) -> Message:
+    given: dict[str, str] = {}
+    for name, text in leaves_of(call.content, "Message", (_BODY, _TAG, _PROPERTIES)):
+        if name in given:
+            raise InvalidArgumentError(name, text, "to be given once")
+        given[name] = text
+    properties = property_string.parse(given.get(_PROPERTIES, ""))
+    if tag := given.get(_TAG):
+        properties[TAGS] = tag
+    queue_id = None
+    if sharding_key := properties.get(SHARDING_KEY):
+        topic = await call.broker.topics.for_send(call.topic)
+        queue_id = sharded_queue_id(sharding_key, topic.write_queues)
+    return Message(
+        call.topic,
+        given.get(_BODY, "").encode(),
+        properties,
+        queue_id,
+        born_us=call.broker.clock.now_us(),
+        born_host=client_of(call.request),
+    )
+
+
+def _immunity_us(properties: dict[str, str]) -> int | None:
+    """For how long the producer of a half message is not asked about it; None for a whole one."""
+    text = properties.get(CHECK_IMMUNITY)
+    if text is None:
+        return None
+    seconds = whole_number(text)
+    if seconds is None or not SHORTEST_IMMUNITY_S <= seconds <= LONGEST_IMMUNITY_S:
+        raise InvalidArgumentError(
+            CHECK_IMMUNITY, text, f"a whole number of seconds, {SHORTEST_IMMUNITY_S} to {LONGEST_IMMUNITY_S}"
+        )
+    return seconds * US_PER_S

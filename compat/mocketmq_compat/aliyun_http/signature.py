@@ -1,0 +1,121 @@
+"""Signatures, dates and digests of requests (Aliyun sheet, 1.3 and 1.4)."""
+
+import base64
+import hashlib
+import hmac
+import re
+from collections.abc import Mapping
+from datetime import UTC, datetime, timedelta
+from email.utils import format_datetime, parsedate_to_datetime, parsedate_tz
+from typing import Final
+
+from mocketmq.access.accounts import Account, Accounts
+from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.errors import shorten
+
+from mocketmq_compat.aliyun_http.errors import AliyunError
+
+MAX_SKEW: Final = timedelta(minutes=15)
+
+_EXAMPLE: Final = "Tue, 11 Apr 2017 10:09:19 GMT"
+_IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GMT")
+"""The Python client names day and month in its locale's language. Such a date is signed, but not judged."""
+
+
+def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
+    """What a client has to sign; ``target`` is the request's, as it stood on the request line.
+
+    ``headers`` are found by names in any case.
+    """
+    own = sorted((name.lower(), value) for name, value in headers.items() if name.lower().startswith("x-mq-"))
+    return "\n".join(
+        [
+            method,
+            headers.get("Content-MD5", ""),
+            headers.get("Content-Type", ""),
+            headers.get("Date", ""),
+            *(f"{name}:{value}" for name, value in own),
+            target,
+        ]
+    )
+
+
+def sign(secret: str, text: str) -> str:
+    """base64 of HMAC-SHA1 with the key's secret."""
+    # A header that is not UTF-8 comes with its bytes as surrogates.
+    code = hmac.digest(secret.encode(), text.encode(errors="surrogateescape"), "sha1")
+    return base64.b64encode(code).decode()
+
+
+def check_signature(
+    method: str, target: str, headers: Mapping[str, str], accounts: Accounts, host: str
+) -> Account | None:
+    """The account by which the request was signed, at most 15 minutes ago by the wall clock.
+
+    None if the client at ``host`` is trusted without. Raises AliyunError with the code of what is missing or
+    wrong.
+    """
+    if accounts.trusts(host):
+        return None
+    given = headers.get("Authorization", "")
+    if not given:
+        raise AliyunError(
+            "MissingAuthorizationHeader",
+            "a signature is needed: Authorization: MQ <access key id>:<signature>",
+        )
+    match = re.fullmatch(r"MQ ([^:\s]+):([^:\s]+)", given)
+    if not match:
+        raise AliyunError("InvalidAuthorizationHeader", "allowed: MQ <access key id>:<signature>")
+    key_id, signature = match.groups()
+    account = accounts.by_key.get(key_id)
+    if account is not None and account.trusts(host):
+        return None
+    _check_date(headers.get("Date", ""))
+    if account is None:
+        raise AliyunError("InvalidAccessKeyId", f"no access key has the id {shorten(key_id)}")
+    text = string_to_sign(method, target, headers)
+    expected = sign(account.secret, text)
+    if not hmac.compare_digest(signature.encode(errors="surrogateescape"), expected.encode()):
+        raise AliyunError(
+            "SignatureDoesNotMatch", f"the secret is another one, or the text signed is not this: {text!r}"
+        )
+    return account
+
+
+def _check_date(text: str) -> None:
+    if not text:
+        raise AliyunError("MissingDateHeader", f"Date is needed, such as {_EXAMPLE}")
+    if parsedate_tz(text) is None and _IN_ANOTHER_LANGUAGE.fullmatch(text):
+        return
+    try:
+        signed = parsedate_to_datetime(text)
+    except (ValueError, OverflowError):
+        raise AliyunError(
+            "InvalidDateHeader", f"Date is {shorten(text)}; allowed: such as {_EXAMPLE}"
+        ) from None
+    if signed.tzinfo is None:
+        signed = signed.replace(tzinfo=UTC)
+    now = datetime.fromtimestamp(wall_us() // US_PER_S, UTC)
+    if abs(signed - now) > MAX_SKEW:
+        raise AliyunError(
+            "TimeExpired",
+            f"Date is {shorten(text)}; allowed: within 15 minutes of {format_datetime(now, True)}",
+        )
+
+
+def check_digest(given: str | None, content: bytes) -> None:
+    """Refuse a wrong ``Content-MD5``. Raises AliyunError ``InvalidDigest``.
+
+    Right are base64 of the digest (RFC 1864), the digest in hex, and base64 of that, which Aliyun's clients
+    send. No header is fine.
+    """
+    if not given:
+        return
+    digest = hashlib.md5(content, usedforsecurity=False)
+    text = digest.hexdigest()
+    if given.lower() != text and given not in (_base64(digest.digest()), _base64(text.encode())):
+        raise AliyunError("InvalidDigest", f"Content-MD5 is {shorten(given)}, but the body's MD5 is {text}")
+
+
+def _base64(data: bytes) -> str:
+    return base64.b64encode(data).decode()

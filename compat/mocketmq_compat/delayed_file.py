@@ -1,0 +1,166 @@
+"""The file of one delayed message: its name, its format, and nothing that touches a disk.
+
+A file lies in the directory named by the epoch second of its due time and is called
+``<due>-<number>-<key>.msg``: the due time in epoch milliseconds; the message's place in the order of
+arrival, 16 hex digits; a hash of its unique key, 16 hex digits. Number and key hash together are the
+message's identity. Its content is, in version 1::
+
+    mocketmq-delayed 1 sha256 <64 hex digits>
+    {"number":…,"due_us":…,"topic":"orders","queue_id":2,"properties":{…},…}
+    <the body, as many bytes as the header's "size" says, to the end of the file>
+
+The first line ends with the SHA-256 of everything behind it, so standard tools can read and check a file::
+
+    tail -n +2 FILE | sha256sum      sed -n 2p FILE | jq .      tail -n +3 FILE
+"""
+
+import hashlib
+import re
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+from mocketmq.clock import US_PER_MS, US_PER_S, whole_ms_us
+from mocketmq.errors import EmulatorError
+
+VERSION: Final = 1
+MAGIC: Final = b"mocketmq-delayed "
+_FIRST_LINE: Final = re.compile(rb"%s%d sha256 ([0-9a-f]{64})" % (MAGIC, VERSION))
+_ANY_VERSION: Final = re.compile(rb"%s([0-9]{1,9})(?: .*)?" % MAGIC)
+_NAME: Final = re.compile(r"(0|[1-9][0-9]{0,14})-([0-7][0-9a-f]{15})-([0-7][0-9a-f]{15})\.msg")
+_MS_PER_S: Final = US_PER_S // US_PER_MS
+
+
+class DamagedFileError(EmulatorError):
+    """The file is no delayed message, or not the one that was written; ``kind`` is a word for counters."""
+
+    def __init__(self, kind: str, reason: str) -> None:
+        super().__init__(reason)
+        self.kind = kind
+
+
+Identity = tuple[int, int]
+"""Number and key hash of a message."""
+
+
+class Entry(NamedTuple):
+    """What a file's name says. Entries sort by due millisecond, then by arrival."""
+
+    due_ms: int
+    number: int
+    key_hash: int
+
+    @property
+    def due_us(self) -> int:
+        """The due time in microseconds."""
+        return self.due_ms * US_PER_MS
+
+    @property
+    def identity(self) -> Identity:
+        """Which message it is, whenever that is due."""
+        return self.number, self.key_hash
+
+    @property
+    def second(self) -> int:
+        """The directory that it belongs in."""
+        return self.due_ms // _MS_PER_S
+
+    @property
+    def name(self) -> str:
+        """The name of its file."""
+        return f"{self.due_ms}-{self.number:016x}-{self.key_hash:016x}.msg"
+
+
+Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
+"""A number that the store can hold."""
+
+
+class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The second line of a file. Instants in emulated microseconds, ``size`` in bytes of the body."""
+
+    number: Int64
+    due_us: Int64
+    stored_us: Int64
+    topic: str
+    queue_id: int
+    unique_key: str
+    born_us: Int64
+    born_host: str
+    store_host: str
+    flag: Int64
+    sys_flag: Int64
+    reconsume_times: Int64
+    size: int
+    properties: dict[str, str]
+
+    @property
+    def entry(self) -> Entry:
+        """Which entry this is the header of."""
+        return Entry(whole_ms_us(self.due_us) // US_PER_MS, self.number, key_hash(self.unique_key))
+
+
+class DelayedFile(NamedTuple):
+    """The content of a file."""
+
+    header: Header
+    body: bytes
+
+
+_encode_header = msgspec.json.Encoder().encode
+_decode_header = msgspec.json.Decoder(Header).decode
+
+
+def key_hash(unique_key: str) -> int:
+    """63 bits of a hash of the key, so that SQLite can hold it."""
+    digest = hashlib.blake2b(unique_key.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1
+
+
+def parse_name(name: str) -> Entry | None:
+    """The entry that a file of this name holds; None for any other name."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None
+    due_ms, number, digest = match.groups()
+    return Entry(int(due_ms), int(number, 16), int(digest, 16))
+
+
+def parse_second(name: str) -> int | None:
+    """The second that a directory is named by; None for any other name."""
+    return int(name) if name.isascii() and name.isdigit() and str(int(name)) == name else None
+
+
+def encode(header: Header, body: bytes) -> bytes:
+    """The content of a message's file."""
+    content = _encode_header(header) + b"\n" + body
+    digest = hashlib.sha256(content, usedforsecurity=False).hexdigest()
+    return b"%s%d sha256 %s\n%s" % (MAGIC, VERSION, digest.encode(), content)
+
+
+def decode(content: bytes) -> DelayedFile:
+    """The message of a file's content. Raises DamagedFileError."""
+    first, _, rest = content.partition(b"\n")
+    match = _FIRST_LINE.fullmatch(first)
+    if match is None:
+        raise _unknown(content)
+    if hashlib.sha256(rest, usedforsecurity=False).hexdigest().encode() != match[1]:
+        raise DamagedFileError("checksum", "the content does not have the checksum of the first line")
+    line, _, body = rest.partition(b"\n")
+    try:
+        header = _decode_header(line)
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
+        raise DamagedFileError("header", f"the header cannot be read: {error}") from None
+    if parse_name(header.entry.name) is None:
+        raise DamagedFileError("header", f"number {header.number} or due_us {header.due_us} is out of range")
+    if header.size != len(body):
+        raise DamagedFileError("size", f"the body has {len(body)} bytes, the header says {header.size}")
+    return DelayedFile(header, body)
+
+
+def _unknown(content: bytes) -> DamagedFileError:
+    first, newline, _ = content.partition(b"\n")
+    if not content.strip(b"\0") or (not newline and MAGIC.startswith(first[: len(MAGIC)])):
+        return DamagedFileError("torn", f"the file ends after {len(content)} bytes, before its header")
+    match = _ANY_VERSION.fullmatch(first)
+    if match is not None and int(match[1]) != VERSION:
+        return DamagedFileError("version", f"the file has version {int(match[1])}; known: {VERSION}")
+    return DamagedFileError("stray", "the file does not begin as a delayed message does")

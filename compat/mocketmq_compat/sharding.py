@@ -1,0 +1,18 @@
+"""Sharding: messages with one key go to one queue, and so are consumed in order."""
+
+from typing import Final
+
+from mocketmq.message import java_hash
+
+SHARDING_KEY: Final = "__SHARDINGKEY"
+
+_SMALLEST: Final = -(1 << 31)
+
+
+def sharded_queue_id(sharding_key: str, queues: int) -> int:
+    """The queue of this key among so many: by the absolute value of Java's hash, as Aliyun's clients choose.
+
+    The smallest integer has no absolute value in Java, and means the first queue.
+    """
+    code = java_hash(sharding_key)
+    return 0 if code == _SMALLEST else abs(code) % queues

@@ -1,0 +1,163 @@
+"""Reads absolute due times: Aliyun's ``__STARTDELIVERTIME``, and the timers of Apache RocketMQ 5.x.
+
+A message may bear several; they are looked at in this order, and the first that is there decides:
+
+1. A delay level above 0 (sheet D-2, sheet 5.6 rule 2). The ``TIMER_*`` properties are then removed, as
+   upstream does; ``__STARTDELIVERTIME`` stays and does nothing, whatever it says.
+2. ``__STARTDELIVERTIME``, judged by mode. That it goes before ``TIMER_*`` is a choice: no broker knows both.
+3. ``TIMER_OUT_MS``, which a broker set when the message was delayed before: not again (rule 3).
+4. ``TIMER_DELAY_SEC``, ``TIMER_DELAY_MS``, ``TIMER_DELIVER_MS``, in this order (rule 3), in every mode.
+
+Absolute times come from a client's wall clock and are read with :meth:`Clock.from_wall`; relative ones count
+from the emulated now.
+
+Of ``__STARTDELIVERTIME``, by mode (sheet 2.7, D-2, D-6):
+
+=================  ===================  ===================  ==============================
+the value is       ``aliyun4``          ``aliyun5``          ``dongwo``
+=================  ===================  ===================  ==============================
+in the past        at once              at once              at once
+now                at once              at once              delayed
+in the window      delayed              delayed              delayed
+beyond it          refused, code 13     at once              delayed, to the end of 9999
+malformed          refused, code 13     refused, code 13     refused, code 1, in Java's words
+=================  ===================  ===================  ==============================
+
+Differences from upstream: Dongwo's patch has no end of time, and the 4.x that it patches knows no timers.
+Those of 5.x are due at whole seconds, here at their own millisecond, which ``TIMER_OUT_MS`` says (rule 7); a
+delay too large for 64 bits is too long instead of in the past (rule 5). A timer with ``TIMER_DEL_UNIQKEY``
+recalls a message there and is refused here (rule 6).
+"""
+
+import re
+from typing import Final
+
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock, whole_ms_us
+from mocketmq.duration import format_duration
+from mocketmq.errors import IllegalMessageError, InvalidArgumentError, RefusedError, shorten
+from mocketmq.message import (
+    MAX_TIMER_DELAY_MS,
+    START_DELIVER_TIME,
+    TIMER_DEL_UNIQKEY,
+    TIMER_DELAY_SEC,
+    TIMER_DELIVER_MS,
+    TIMER_OUT_MS,
+    TIMERS,
+)
+from mocketmq.settings import StartDeliverMode
+
+_LONG: Final = re.compile(r"([+-]?)0*([0-9]{1,19})")
+_INT64: Final = range(-(1 << 63), 1 << 63)
+_A_LONG: Final = "a whole number of 64 bits"
+_AN_INSTANT: Final = f"milliseconds since the epoch, {_A_LONG}, such as 1767225600000"
+_START_FIELD: Final = "start_deliver_ms"  # the name of the property in the JSON API
+_MAX_TIMER_DELAY_US: Final = MAX_TIMER_DELAY_MS * US_PER_MS
+_ILLEGAL_TIMER: Final = (
+    f"timer message illegal, the delay time should not be bigger than the max delay {MAX_TIMER_DELAY_MS}dms;"
+    " or if set del msg, the delay time should be bigger than the current time"
+)
+
+
+class StartDeliverTime:
+    """The :class:`~mocketmq.schedule.scheme.DueTimes` of a broker, in one mode and with one window."""
+
+    def __init__(self, clock: Clock, mode: StartDeliverMode, window_us: int) -> None:
+        self._clock = clock
+        self._mode = mode
+        self._window_us = window_us
+
+    def due_us(self, properties: dict[str, str], level: int) -> int | None:
+        """The emulated instant until which to keep the message, or None for at once.
+
+        In mode ``dongwo`` it may lie up to a millisecond in the past. Removes ``TIMER_*`` beside a delay
+        level above 0, and adds ``TIMER_OUT_MS`` to a timer. Raises IllegalMessageError for a value that is
+        malformed, too far ahead, or beyond the year 9999; InvalidArgumentError for a malformed
+        ``__STARTDELIVERTIME`` in mode ``dongwo``.
+        """
+        if level > 0:
+            for name in TIMERS:
+                properties.pop(name, None)
+            return None
+        if (text := properties.get(START_DELIVER_TIME)) is not None:
+            return self._start_us(text)
+        timer = next((name for name in TIMERS if name in properties), None)
+        if timer is None or TIMER_OUT_MS in properties:
+            return None
+        due_us = self._timer_us(timer, properties)
+        if due_us is not None:
+            properties[TIMER_OUT_MS] = str(whole_ms_us(due_us) // US_PER_MS)
+        return due_us
+
+    def _start_us(self, text: str) -> int | None:
+        value_ms = parse_long(text)
+        if value_ms is None:
+            raise self._malformed_start(text)
+        now_us = self._clock.now_us()
+        due_us = self._clock.from_wall(value_ms * US_PER_MS)
+        if self._mode == "dongwo":
+            # The patch compares System.currentTimeMillis(), so all of this millisecond is now (D-2).
+            if due_us // US_PER_MS < now_us // US_PER_MS:
+                return None
+        elif due_us <= now_us:
+            return None
+        elif due_us > (end_us := whole_ms_us(now_us + self._window_us)):
+            if self._mode == "aliyun5":
+                return None
+            last_ms = value_ms - whole_ms_us(due_us - end_us) // US_PER_MS
+            raise IllegalMessageError(
+                _START_FIELD,
+                f"property {START_DELIVER_TIME} is {value_ms}, {format_duration(due_us - now_us)} ahead;"
+                f" allowed: at most {format_duration(self._window_us)} ahead, now up to {last_ms}",
+            )
+        _check_calendar(_START_FIELD, START_DELIVER_TIME, value_ms, due_us)
+        return due_us
+
+    def _malformed_start(self, text: str) -> RefusedError:
+        field = f"properties.{START_DELIVER_TIME}"
+        if self._mode == "dongwo":
+            reason = f'java.lang.NumberFormatException: For input string: "{text[:80]}"; '
+            reason += f"property {START_DELIVER_TIME} must be {_AN_INSTANT}"
+            return InvalidArgumentError(field, text, _AN_INSTANT, reason)
+        return IllegalMessageError(
+            field, f"property {START_DELIVER_TIME} is {shorten(text)}; allowed: {_AN_INSTANT}"
+        )
+
+    def _timer_us(self, name: str, properties: dict[str, str]) -> int | None:
+        field, text = f"properties.{name}", properties[name]
+        number = parse_long(text)
+        if number is None:
+            reason = f"property {name} is {shorten(text)}; allowed: {_A_LONG}"
+            raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
+        if TIMER_DEL_UNIQKEY in properties:
+            reason = f"property {TIMER_DEL_UNIQKEY} is not supported; recall the message by its handle"
+            raise IllegalMessageError(f"properties.{TIMER_DEL_UNIQKEY}", f"{_ILLEGAL_TIMER}; {reason}")
+        now_us = self._clock.now_us()
+        if name == TIMER_DELIVER_MS:
+            due_us = self._clock.from_wall(number * US_PER_MS)
+        else:
+            due_us = now_us + number * (US_PER_S if name == TIMER_DELAY_SEC else US_PER_MS)
+        if due_us <= now_us:
+            return None
+        if due_us > whole_ms_us(now_us + _MAX_TIMER_DELAY_US):
+            reason = f"property {name} is {number}, {format_duration(due_us - now_us)} ahead"
+            raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
+        if name == TIMER_DELIVER_MS:  # a relative one may reach over the end as a delay level does
+            _check_calendar(field, name, number, due_us)
+        return due_us
+
+
+def parse_long(text: str) -> int | None:
+    """The number that Java's ``Long.parseLong`` reads, None where it throws; of digits it knows 0 to 9."""
+    match = _LONG.fullmatch(text)
+    if match is None:
+        return None
+    number = int(match[1] + match[2])
+    return number if number in _INT64 else None
+
+
+def _check_calendar(field: str, name: str, value_ms: int, due_us: int) -> None:
+    if due_us > LATEST_US:
+        last_ms = value_ms - whole_ms_us(due_us - LATEST_US) // US_PER_MS
+        raise IllegalMessageError(
+            field, f"property {name} is {value_ms}; allowed: up to {last_ms}, where the year 9999 ends"
+        )

@@ -1,5 +1,0 @@
-"""``python -m emulator`` is ``mocketmq``."""
-
-from emulator.cli import main
-
-main()

@@ -1,0 +1,5 @@
+"""``python -m mocketmq`` is ``mocketmq``."""
+
+from mocketmq.cli import main
+
+main()

@@ -1,0 +1,77 @@
+"""The accounts that count now: of a file, which is read again when it changes, and of settings."""
+
+import logging
+from collections.abc import Iterable
+from pathlib import Path
+
+from mocketmq.access.accounts import Account, Accounts
+from mocketmq.access.plain_acl import AccessFileError, read_accounts
+from mocketmq.errors import SettingError
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+_Version = tuple[int, int, int]
+
+
+class Access:
+    """``path`` may be None; ``more`` are accounts beside it. Raises SettingError for a file with mistakes."""
+
+    def __init__(self, path: Path | None, more: Iterable[Account] = ()) -> None:
+        self._path = path
+        self._more = list(more)
+        self._version = self._version_now()
+        try:
+            self._accounts = self._read()
+        except (AccessFileError, OSError) as error:
+            raise SettingError(
+                "acl", str(path), f"a file of accounts such as plain_acl.yml ({error})"
+            ) from None
+
+    @property
+    def accounts(self) -> Accounts:
+        """Those of now: a look at the file costs two microseconds. If it has mistakes, those from before."""
+        version = self._version_now()
+        if version != self._version:
+            self._version = version
+            try:
+                self._accounts = self._read()
+                log.info("%s was read again: %d accounts", self._path, len(self._accounts.by_key))
+            except (AccessFileError, OSError) as error:
+                log.error("%s is not followed, what was read before counts on: %s", self._path, error)
+        return self._accounts
+
+    def _read(self) -> Accounts:
+        if self._path is None:
+            return Accounts(self._more)
+        try:
+            accounts = read_accounts(self._path.read_text("utf-8"))
+        except UnicodeDecodeError:
+            raise AccessFileError(None, "it is no UTF-8") from None
+        for account in self._more:
+            if account.access_key in accounts.by_key:
+                raise AccessFileError(
+                    None, f"{account.access_key} is one of access_keys as well; allowed: one"
+                )
+        return accounts.with_more(self._more)
+
+    def _version_now(self) -> _Version | None:
+        if self._path is None:
+            return None
+        try:
+            found = self._path.stat()
+        except OSError:
+            return None
+        return found.st_mtime_ns, found.st_size, found.st_ino
+
+
+def access_of(settings: Settings) -> Access | None:
+    """What guards the doors, or None if everybody may come in. Raises SettingError.
+
+    ``access_keys`` may do everything.
+    """
+    keys = settings.access_keys or {}
+    if settings.acl is None and not keys:
+        return None
+    more = [Account(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
+    return Access(None if settings.acl is None else Path(settings.acl), more)

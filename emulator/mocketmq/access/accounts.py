@@ -1,0 +1,102 @@
+"""Accounts: keys, and what may be done with them (PlainPermissionManager.java, 4.9.8)."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+from enum import Flag
+from typing import Final, NamedTuple
+
+from mocketmq.access.addresses import Addresses, parse_addresses
+from mocketmq.errors import AccessError, UnknownAccessKeyError
+from mocketmq.message import RETRY_PREFIX, is_trace_topic
+
+_NOBODY: Final = parse_addresses("")
+_SHOWN: Final = 80  # characters of a key that nobody knows
+
+
+class Permission(Flag):
+    """What an account may do with a topic or group; nothing is called ``DENY``."""
+
+    DENY = 0
+    PUB = 1
+    SUB = 2
+
+
+class Need(NamedTuple):
+    """A permission that a request takes. A retry topic stands for its group, as upstream."""
+
+    kind: str  # topic or group
+    name: str
+    permission: Permission
+
+
+def topic_need(topic: str, permission: Permission) -> Need:
+    """What it takes to use a topic; a consumer may use the retry topics of its groups."""
+    if topic.startswith(RETRY_PREFIX):
+        return group_need(topic.removeprefix(RETRY_PREFIX))
+    return Need("topic", topic, permission)
+
+
+def group_need(group: str) -> Need:
+    """What it takes to consume as a member of a group."""
+    return Need("group", group, Permission.SUB)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Account:
+    """``topics`` and ``groups`` are those that the defaults are not for."""
+
+    access_key: str
+    secret: str = field(repr=False)
+    trusts: Addresses = _NOBODY  # from there, neither signature nor permissions are asked for
+    is_admin: bool = False
+    default_topic: Permission = Permission.DENY
+    default_group: Permission = Permission.DENY
+    topics: Mapping[str, Permission] = field(default_factory=dict)
+    groups: Mapping[str, Permission] = field(default_factory=dict)
+
+    def check(self, needs: Iterable[Need]) -> None:
+        """Refuse what the account may not do. Raises AccessError.
+
+        An administrator may do everything, as upstream unless permissions are listed beside it. Everybody may
+        report a trace.
+        """
+        if self.is_admin and not self.topics and not self.groups:
+            return
+        for need in needs:
+            kind, name, wanted = need
+            owned, default = (
+                (self.topics, self.default_topic) if kind == "topic" else (self.groups, self.default_group)
+            )
+            is_trace = kind == "topic" and wanted is Permission.PUB and is_trace_topic(name)
+            if not is_trace and wanted not in owned.get(name, default):
+                raise AccessError(f"No default permission for {kind}:{name}")
+
+    def check_admin(self, what: str) -> None:
+        """Refuse what takes an administrator. Raises AccessError."""
+        if not self.is_admin:
+            raise AccessError(f"Need admin permission for {what}, but accessKey={self.access_key} is not")
+
+
+class Accounts:
+    """All accounts, by their keys; ``trusted`` are addresses that need none."""
+
+    def __init__(self, accounts: Iterable[Account], trusted: Sequence[Addresses] = ()) -> None:
+        self.by_key: Mapping[str, Account] = {account.access_key: account for account in accounts}
+        self._trusted = trusted
+
+    def trusts(self, host: str) -> bool:
+        """Whether a client of this address needs no key."""
+        return any(trusts(host) for trusts in self._trusted)
+
+    def find(self, access_key: str | None) -> Account:
+        """The account. Raises UnknownAccessKeyError."""
+        if access_key is None:
+            raise UnknownAccessKeyError("No accessKey is configured")
+        account = self.by_key.get(access_key)
+        if account is None:
+            raise UnknownAccessKeyError(f"No acl config for {access_key[:_SHOWN]}")
+        return account
+
+    def with_more(self, accounts: Iterable[Account]) -> "Accounts":
+        """These and others, whose keys are not among them."""
+        return Accounts([*self.by_key.values(), *accounts], self._trusted)

@@ -1,0 +1,39 @@
+"""Bodies for those who receive them without a client library, which would unpack what another compressed."""
+
+import zlib
+from typing import Final, Literal, NamedTuple
+
+from mocketmq.message import StoredMessage
+
+Compression = Literal["zlib", "lz4", "zstd", "unknown"]
+
+_COMPRESSED: Final = 1
+_KIND_SHIFT, _KIND_MASK = 8, 7
+_KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
+"""By bits 8 to 10 of sysFlag (sheet 3.2)."""
+
+
+class Body(NamedTuple):
+    """``compression`` is None for what its producer gave, else how ``content`` is still compressed."""
+
+    content: bytes
+    compression: Compression | None
+
+
+def body_of(message: StoredMessage, limit: int) -> Body:
+    """The body as its producer gave it, if that can be had: by zlib, and at most ``limit`` bytes."""
+    if not message.sys_flag & _COMPRESSED:
+        return Body(message.body, None)
+    kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
+    content = _inflated(message.body, limit) if kind == "zlib" else None
+    return Body(message.body, kind) if content is None else Body(content, None)
+
+
+def _inflated(packed: bytes, limit: int) -> bytes | None:
+    """None for what is broken or gets too large; no more than that is ever made of it."""
+    unpacker = zlib.decompressobj()
+    try:
+        content = unpacker.decompress(packed, limit + 1)
+    except zlib.error:
+        return None
+    return content if unpacker.eof and len(content) <= limit else None

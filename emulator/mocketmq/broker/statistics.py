@@ -1,0 +1,207 @@
+"""What goes through the broker: messages put and got, in total and of late.
+
+Rates are by real time, whatever the emulated clock does: they say how busy the broker is, and a clock that
+stands still or jumps would make that infinite or nothing. Counting is all that is done on a message's way;
+how it was a minute, an hour and a day ago is noted beside it. Everything begins at 0 with each start.
+"""
+
+from bisect import bisect_right
+from collections import deque
+from collections.abc import Callable, Collection, Iterable
+from typing import Final, NamedTuple
+
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
+from mocketmq.message import StoredMessage
+from mocketmq.store.chore import Chore
+from mocketmq.store.queues import Queue
+
+TURN_S: Final = 10.0
+"""Real seconds between two notes of the totals, as upstream's (StatsItemSet)."""
+MINUTE_US: Final = 60 * US_PER_S
+HOUR_US: Final = 60 * MINUTE_US
+DAY_US: Final = 24 * HOUR_US
+STEPS: Final = 6
+"""Notes in a minute, an hour and a day; their windows may be longer by one step."""
+
+PUT_MS: Final = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
+"""Bounds by which the time to store a message is counted, as upstream's (StoreStatsService)."""
+
+
+class Totals(NamedTuple):
+    """Sums since the start. ``size`` in bytes of bodies; ``calls`` are those that had the messages."""
+
+    messages: int = 0
+    size: int = 0
+    calls: int = 0
+    took_us: int = 0
+
+
+class Window(NamedTuple):
+    """What was added within ``elapsed_us`` up to now."""
+
+    added: Totals
+    elapsed_us: int
+
+    def per_second(self, amount: int) -> float:
+        """The rate of an amount that was added."""
+        return amount * US_PER_S / self.elapsed_us
+
+
+class Meter:
+    """Counts, and notes what it had counted before. While nothing changes nothing is noted."""
+
+    __slots__ = ("_day", "_hour", "_minute", "calls", "messages", "size", "took_us")
+
+    def __init__(self) -> None:
+        self.messages = self.size = self.calls = self.took_us = 0
+        self._minute: deque[tuple[int, Totals]] = deque()
+        self._hour: deque[tuple[int, Totals]] = deque()
+        self._day: deque[tuple[int, Totals]] = deque()
+
+    @property
+    def totals(self) -> Totals:
+        """Up to now."""
+        return Totals(self.messages, self.size, self.calls, self.took_us)
+
+    def add(self, messages: int, size: int, calls: int = 1, took_us: int = 0) -> None:
+        """Count a call, or several."""
+        self.messages += messages
+        self.size += size
+        self.calls += calls
+        self.took_us += took_us
+
+    def note(self, now_us: int, turn: int) -> None:
+        """Note the totals; for the hour and the day only once in so many turns."""
+        for notes, span_us in self._spans():
+            is_due = turn % (span_us // MINUTE_US) == 0
+            if is_due and self.calls != (notes[-1][1].calls if notes else 0):
+                notes.append((now_us, self.totals))
+            while len(notes) > 1 and notes[1][0] <= now_us - span_us:
+                notes.popleft()
+
+    def window(self, span_us: int, now_us: int, started_us: int) -> Window:
+        """What was added in the last minute, hour or day, or since the start if that was later."""
+        notes, noted_us = next(spans for spans in self._spans() if span_us <= spans[1])
+        since_us = now_us - span_us
+        before = Totals()
+        for at_us, totals in notes:
+            if at_us > since_us:
+                since_us = min(since_us, at_us - noted_us // STEPS)
+                break
+            before = totals
+        added = Totals(*(now - then for now, then in zip(self.totals, before, strict=True)))
+        return Window(added, max(now_us - max(since_us, started_us), US_PER_S))
+
+    def _spans(self) -> Iterable[tuple[deque[tuple[int, Totals]], int]]:
+        return ((self._minute, MINUTE_US), (self._hour, HOUR_US), (self._day, DAY_US))
+
+
+class Mornings(NamedTuple):
+    """Messages put and got up to the last midnights of UTC."""
+
+    put_yesterday: int = 0
+    put_today: int = 0
+    got_yesterday: int = 0
+    got_today: int = 0
+
+
+class Statistics(Chore):
+    """Every meter. ``found`` and ``missed`` are reads of queues; ``put_times`` counts by :data:`PUT_MS`."""
+
+    name = "statistics"
+    interval_s = TURN_S
+
+    def __init__(self, ticks: Callable[[], int] = steady_us, wall: Callable[[], int] = wall_us) -> None:
+        super().__init__()
+        self.ticks = ticks
+        self.put, self.got = Meter(), Meter()
+        self.found, self.missed = Meter(), Meter()
+        self.topics: dict[str, Meter] = {}  # puts
+        self.groups: dict[tuple[str, str], Meter] = {}  # gets, by topic and group
+        self.given_back: dict[tuple[str, str], Meter] = {}
+        self.count_fired: Callable[[], int] = lambda: 0  # messages of the timed scheme, since the start
+        self.mornings = Mornings()
+        self.put_times = [0] * (len(PUT_MS) + 1)
+        self.longest_put_us = self.longest_read_us = 0
+        self._fired = Meter()
+        self._wall = wall
+        self.started_wall_us = wall()
+        self._started_us = ticks()
+        self._today = self.started_wall_us // DAY_US
+        self._turns = 0
+
+    # Count
+
+    def stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
+        """Messages and bytes were appended to queues by one transaction."""
+        total = 0
+        for queue, messages, size in appended:
+            meter = self.topics.get(queue.topic)
+            if meter is None:
+                meter = self.topics[queue.topic] = Meter()
+            meter.add(messages, size, messages)
+            self.put.add(messages, size, messages)
+            total += messages
+        self.put_times[bisect_right(PUT_MS, took_us // US_PER_MS)] += total
+        self.longest_put_us = max(self.longest_put_us, took_us)
+
+    def read(self, messages: int, took_us: int) -> None:
+        """A queue was read, and so many messages found."""
+        (self.found if messages else self.missed).add(messages, 0)
+        self.longest_read_us = max(self.longest_read_us, took_us)
+
+    def given(self, topic: str, group: str, messages: Collection[StoredMessage], took_us: int) -> None:
+        """A group was given messages of a topic, if there are any."""
+        if messages:
+            size = sum(len(message.body) for message in messages)
+            self.groups.setdefault((topic, group), Meter()).add(len(messages), size, 1, took_us)
+            self.got.add(len(messages), size)
+
+    def gave_back(self, topic: str, group: str) -> None:
+        """A group gave a message of a topic back."""
+        self.given_back.setdefault((topic, group), Meter()).add(1, 0)
+
+    def forget_topic(self, topic: str) -> None:
+        """The topic is gone."""
+        self.topics.pop(topic, None)
+        self._forget(lambda key: key[0] == topic)
+
+    def forget_group(self, group: str) -> None:
+        """The group is gone."""
+        self._forget(lambda key: key[1] == group)
+
+    def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
+        for meters in (self.groups, self.given_back):
+            for key in [key for key in meters if is_gone(key)]:
+                del meters[key]
+
+    # Look back
+
+    @property
+    def fired(self) -> Meter:
+        """Messages of the timed scheme that became visible."""
+        self._fired.messages = self._fired.calls = self.count_fired()
+        return self._fired
+
+    def window(self, meter: Meter, span_us: int) -> Window:
+        """What a meter counted in the last minute, hour or day, or any time below."""
+        return meter.window(span_us, self.ticks(), self._started_us)
+
+    @property
+    def age_us(self) -> int:
+        """How long it has been counted."""
+        return self.ticks() - self._started_us
+
+    async def turn(self) -> None:
+        """Note what every meter has counted."""
+        now_us, today = self.ticks(), self._wall() // DAY_US
+        for meter in (self.put, self.got, self.found, self.missed, self.fired):
+            meter.note(now_us, self._turns)
+        for meters in (self.topics, self.groups, self.given_back):
+            for meter in meters.values():
+                meter.note(now_us, self._turns)
+        self._turns += 1
+        if today != self._today:
+            self._today = today
+            put, got = self.put.messages, self.got.messages
+            self.mornings = Mornings(self.mornings.put_today, put, self.mornings.got_today, got)

@@ -1,0 +1,73 @@
+"""``mocketmq clock``: show the broker's clock, or move it."""
+
+import click
+
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.screen import Screen, instant
+from mocketmq.client import Answer, Client
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import format_duration
+
+
+class _ShowByDefault(click.Group):
+    """Takes ``clock``, also with options behind it, for ``clock show``."""
+
+    def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
+        is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
+        return super().parse_args(ctx, ["show", *args] if is_bare else args)
+
+
+@click.group(cls=_ShowByDefault)
+def clock() -> None:
+    """Show the broker's clock, or move it forward.
+
+    A move answers when everything that became due on the way has been delivered.
+    """
+
+
+@clock.command("show")
+@with_broker
+async def show(broker: Client, screen: Screen) -> None:
+    """Show what time it is for the broker; the same as `mocketmq clock`."""
+    found = await broker.clock()
+    screen.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
+
+
+@clock.command("advance")
+@click.argument("duration")
+@with_broker
+async def advance(broker: Client, screen: Screen, duration: str) -> None:
+    """Move the clock by DURATION, such as 200ms, 10s or 2h."""
+    move = await broker.advance(duration)
+    screen.show(move, *_describe_move(move))
+
+
+@clock.command("to")
+@click.argument("instant_ms", metavar="MS", type=int)
+@with_broker
+async def to(broker: Client, screen: Screen, instant_ms: int) -> None:
+    """Move the clock to MS, an instant in epoch milliseconds."""
+    move = await broker.move_to(instant_ms)
+    screen.show(move, *_describe_move(move))
+
+
+@clock.command("next")
+@with_broker
+async def to_next(broker: Client, screen: Screen) -> None:
+    """Move the clock to where the next message is due."""
+    move = await broker.move_to_next()
+    screen.show(move, *_describe_move(move))
+
+
+def _describe_move(move: Answer) -> tuple[str, str]:
+    by = format_duration((move["now_ms"] - move["from_ms"]) * US_PER_MS)
+    return f"{instant(move['now_ms'])}, moved by {by}: {move['fired']} delivered", _describe_pending(move)
+
+
+def _describe_pending(answer: Answer) -> str:
+    if not answer["pending"]:
+        return "nothing is pending"
+    due = answer["next_due_ms"]
+    return f"{answer['pending']} pending" + (
+        "" if due is None else f", the next due {instant(due, answer['now_ms'])}"
+    )

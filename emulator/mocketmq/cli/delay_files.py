@@ -1,0 +1,250 @@
+"""``mocketmq delayed`` on files: what a delay directory holds, whether or not a broker is running on it."""
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import click
+import msgspec
+from mocketmq_compat.delay_directory import FOLDER
+from mocketmq_compat.delay_import import import_files
+from mocketmq_compat.delay_inspection import (
+    Progress,
+    Report,
+    Trouble,
+    Waiting,
+    find,
+    in_order,
+    list_files,
+)
+from mocketmq_compat.delay_inspection import verify as check
+from mocketmq_compat.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
+
+from mocketmq.cli.delayed import DIRECTORY
+from mocketmq.cli.exits import Exit, Failure
+from mocketmq.cli.progress import Meter
+from mocketmq.cli.screen import Screen, harmless, instant, table
+from mocketmq.client import Answer
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import KEYS, TAGS, offset_message_id
+from mocketmq.store.database import MEMORY
+from mocketmq.store.lock import LOCK_FILE
+
+_TROUBLE = ("file", "trouble", "reason")
+
+_json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+
+
+def show_list(
+    screen: Screen, directory: Path, topic: str | None, max_messages: int, after: str | None
+) -> None:
+    """``delayed ls --dir``: what waits in the files of a directory, in order of due time."""
+    behind = None if after is None else parse_name(after)
+    if after is not None and behind is None:
+        raise click.BadParameter(
+            f"{after!r} is not the name of a file that a list ended with", param_hint="--after"
+        )
+    with _reading(directory) as (root, progress):
+        listing = list_files(root, progress)
+        troubles = [*listing.strays]
+        found: list[Waiting] = []
+        for each in in_order(root, listing.places, progress, behind):
+            if isinstance(each, Trouble):
+                troubles.append(each)
+            elif topic in (None, each.file.header.topic):
+                found.append(each)
+                if len(found) == max_messages:
+                    break
+    more = found[-1].entry.name if len(found) == max_messages else None
+    columns = ("due", "topic", ">queue", "message", "tag", "keys", ">size", "file")
+    shown = [_described(each) for each in found]
+    rows = (
+        (
+            instant(each["due_ms"]),
+            each["real_topic"],
+            each["real_queue_id"],
+            each["message_id"],
+            each["tag"],
+            " ".join(each["keys"]),
+            each["size"],
+            each["file"],
+        )
+        for each in shown
+    )
+    notes = [f"{_count(len(troubles), 'file')} passed over: see mocketmq delayed verify"] if troubles else []
+    answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
+    screen.show_page(answer, columns, rows, "nothing is pending", *notes)
+
+
+@click.command()
+@click.option(
+    "--dir", "directory", type=DIRECTORY, help="The directory to look in, unless a path to a FILE is given."
+)
+@click.option("--body", "is_body_only", is_flag=True, help="Write the body and nothing else, byte by byte.")
+@_json
+@click.argument("wanted", metavar="ID|FILE")
+def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) -> None:
+    """Show the header and the body of a message.
+
+    It is found by its message id, its offset message id, or the name of its file in a delay directory, or the
+    one in a data directory.
+    """
+    if is_body_only and as_json:
+        raise click.UsageError("only one of --body and --json can be given")
+    name, file = _file_at(Path(wanted)) if Path(wanted).is_file() else _file_in(directory, wanted)
+    if is_body_only:
+        sys.stdout.buffer.write(file.body)
+        return
+    try:
+        text, binary = file.body.decode(), None
+    except UnicodeDecodeError:
+        text, binary = None, file.body
+    header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
+    shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
+    body = f"a body of {_count(len(file.body), 'byte')}, which is no text: --body writes it as it is"
+    Screen(as_json).show(
+        {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
+        shown,
+        "",
+        body if text is None else harmless(text, "\n"),
+    )
+
+
+@click.command()
+@click.option(
+    "--dir", "directory", type=DIRECTORY, required=True, help="A delay directory, or a data directory."
+)
+@_json
+def verify(directory: Path, as_json: bool) -> None:
+    """Check every file of a directory.
+
+    Its content and checksum, its name, its place, and that no other file is the same message. The exit code
+    is 6 if anything is wrong, or lies in the quarantine.
+    """
+    with _reading(directory) as (root, progress):
+        report = check(root, progress)
+    troubles = [*report.troubles, *report.quarantined]
+    answer: Answer = report._asdict() | {
+        "directory": str(root),
+        "is_good": report.is_good,
+        "troubles": _described_all(report.troubles),
+        "quarantined": _described_all(report.quarantined),
+    }
+    parts = [table(_TROUBLE, troubles)] if troubles else []
+    Screen(as_json).show(answer, *parts, _summary(report))
+    if not report.is_good:
+        raise click.exceptions.Exit(Exit.DAMAGED)
+
+
+@click.command("import")
+@click.option(
+    "--data",
+    type=click.Path(file_okay=False, path_type=Path),
+    envvar="MOCKETMQ_DATA",
+    required=True,
+    help="The data directory to import to; its broker must not be running.",
+)
+@_json
+@click.argument("source", type=DIRECTORY)
+def import_(data: Path, as_json: bool, source: Path) -> None:
+    """Bring in the messages of another directory.
+
+    Those of SOURCE, a delay directory or a data directory, are copied into a data directory. They stay the
+    same messages: what is there is not imported again, and what its broker has delivered it will not deliver
+    again. The exit code is 6 if any file was not imported.
+    """
+    if str(data) == MEMORY or (data.name == FOLDER and (data.parent / LOCK_FILE).exists()):
+        raise click.BadParameter(f"{data} is not a data directory", param_hint="--data")
+    with _reading(source) as (root, progress):
+        if root.resolve() == (data / FOLDER).resolve():
+            raise click.BadParameter(f"{source} is the directory to import to", param_hint="SOURCE")
+        done = import_files(data, root, progress)
+    parts = [table(_TROUBLE, done.troubles)] if done.troubles else []
+    told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
+    told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
+    Screen(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)
+    if done.troubles:
+        raise click.exceptions.Exit(Exit.DAMAGED)
+
+
+@contextmanager
+def _reading(directory: Path) -> Iterator[tuple[Path, Progress]]:
+    """The delay directory that this is, or that is in it. An OSError becomes a StoreUnavailableError."""
+    root = directory / FOLDER
+    if not root.is_dir():
+        root = directory
+        if (directory / LOCK_FILE).exists():
+            raise Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
+    try:
+        with Meter() as meter:
+            yield root, meter
+    except OSError as error:
+        raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
+
+
+def _file_at(path: Path) -> tuple[str, DelayedFile]:
+    try:
+        return str(path), decode(path.read_bytes())
+    except DamagedFileError as error:
+        raise Failure(f"{path}: {error}", Exit.DAMAGED) from error
+    except OSError as error:
+        raise StoreUnavailableError(f"{path} cannot be read: {error.strerror}") from error
+
+
+def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
+    if directory is None:
+        raise click.UsageError(f"there is no file {wanted!r}; say with --dir where to look for the message")
+    with _reading(directory) as (root, progress):
+        found = find(root, list_files(root, progress).places, wanted)
+    match found:
+        case []:
+            raise Failure(f"no file in {root} holds a message {wanted}", Exit.NOTHING)
+        case [Waiting() as one]:
+            return one.place.path, one.file
+        case [Trouble() as trouble]:
+            raise Failure(f"{trouble.file}: {trouble.reason}", Exit.DAMAGED)
+    files = ", ".join(each.file if isinstance(each, Trouble) else each.place.path for each in found)
+    raise Failure(f"several files may be meant by {wanted}, name one of them: {files}", Exit.USAGE)
+
+
+def _described(each: Waiting) -> Answer:
+    """The fields that a broker's list has, as far as a file knows them, and where it is."""
+    header = each.file.header
+    return {
+        "message_id": header.unique_key,
+        "offset_message_id": offset_message_id(header.store_host, header.number),
+        "due_ms": each.entry.due_ms,
+        "real_topic": header.topic,
+        "real_queue_id": header.queue_id,
+        "tag": header.properties.get(TAGS),
+        "keys": header.properties.get(KEYS, "").split(),
+        "properties": header.properties,
+        "born_ms": header.born_us // US_PER_MS,
+        "store_ms": header.stored_us // US_PER_MS,
+        "reconsume_times": header.reconsume_times,
+        "size": header.size,
+        "file": each.place.path,
+    }
+
+
+def _described_all(troubles: list[Trouble]) -> list[Answer]:
+    return [trouble._asdict() for trouble in troubles]
+
+
+def _summary(report: Report) -> str:
+    told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
+    told += f", {_count(report.bytes, 'byte')}"
+    if report.messages:
+        told += f", due from {instant(report.first_due_ms)} to {instant(report.last_due_ms)}"
+    if report.temporary:
+        told += f"; {report.temporary:,} temporary, being written or left by a kill"
+    if report.is_good:
+        return f"{told}: nothing is wrong"
+    return f"{told}: {len(report.troubles):,} wrong, {len(report.quarantined):,} in the quarantine"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number:,} {what}{'' if number == 1 else 's'}"

@@ -1,0 +1,148 @@
+"""``mocketmq levels`` and ``mocketmq delayed``."""
+
+from importlib import import_module
+from pathlib import Path
+
+import click
+from click.core import ParameterSource
+
+from mocketmq.cli.connection import ask_broker, broker_options, with_broker
+from mocketmq.cli.screen import Screen, instant, table
+from mocketmq.client import Client
+
+_ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
+DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
+
+
+@click.command()
+@with_broker
+async def levels(broker: Client, screen: Screen) -> None:
+    """Show the delay levels: how many wait, how far each has been delivered, what is due next."""
+    answer = await broker.levels()
+    files = answer["second_directories"]
+    now_ms = (await broker.clock())["now_ms"]
+    columns = (">level", ">delay", ">pending", ">delivered to", ">end", "next due", "oldest overdue")
+    rows = (
+        (
+            level["level"],
+            level["delay"],
+            level["pending"],
+            level["delay_offset"],
+            level["max_offset"],
+            instant(level["next_due_ms"], now_ms),
+            instant(level["oldest_overdue_ms"], now_ms),
+        )
+        for level in answer["levels"]
+    )
+    due = instant(files["next_due_ms"], now_ms)
+    told = f"any other due time: {files['pending']} pending in {files['directories']} second directories"
+    screen.show(answer, table(columns, rows), f"{told}, the next due {due}" if files["pending"] else told)
+
+
+class _Delayed(click.Group):
+    """Imports the commands on files when one of them runs: they need much more than a client does."""
+
+    def list_commands(self, ctx: click.Context) -> list[str]:
+        return sorted({*super().list_commands(ctx), *_ON_FILES})
+
+    def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
+        if cmd_name not in _ON_FILES:
+            return super().get_command(ctx, cmd_name)
+        command: click.Command = getattr(import_module("mocketmq.cli.delay_files"), _ON_FILES[cmd_name])
+        return command
+
+
+@click.group(cls=_Delayed)
+def delayed() -> None:
+    """List, cancel or deliver what waits for its due time; check its files, and bring in others."""
+
+
+@delayed.command("ls")
+@click.option("--dir", "directory", type=DIRECTORY, help="List the files in this directory; asks no broker.")
+@click.option("--topic", help="Only what will go to this topic.")
+@click.option("--level", type=int, help="Only this delay level; files have none.")
+@click.option(
+    "--max",
+    "max_messages",
+    type=click.IntRange(min=1),
+    default=100,
+    show_default=True,
+    help="At most so many.",
+)
+@click.option("--after", help="Continue behind this, which a longer list ends with.")
+@broker_options
+@click.pass_context
+def ls(
+    ctx: click.Context,
+    directory: Path | None,
+    topic: str | None,
+    level: int | None,
+    max_messages: int,
+    after: str | None,
+    url: str,
+    token: str | None,
+    as_json: bool,
+) -> None:
+    """List the messages that wait for their due time.
+
+    A broker lists them in order of arrival, at most 1000 at once. With --dir, the files of a delay directory,
+    or of the one in a data directory, are listed in order of due time.
+    """
+    screen = Screen(as_json)
+    if directory is None:
+        try:
+            number = None if after is None else int(after)
+        except ValueError:
+            raise click.BadParameter(f"{after!r} is not a whole number", param_hint="--after") from None
+        ask_broker(
+            url, token, lambda broker: _list_pending(broker, screen, topic, level, max_messages, number)
+        )
+        return
+    for name in ("level", "url", "token"):
+        if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
+            raise click.UsageError(
+                f"--{name} has no effect on a list of files; leave out either --{name} or --dir"
+            )
+    import_module("mocketmq.cli.delay_files").show_list(screen, directory, topic, max_messages, after)
+
+
+async def _list_pending(
+    broker: Client, screen: Screen, topic: str | None, level: int | None, max_messages: int, after: int | None
+) -> None:
+    page = await broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
+    now_ms = (await broker.clock())["now_ms"]
+    columns = ("due", ">level", "topic", ">queue", "message", "tag", "keys")
+    rows = (
+        (
+            instant(each["due_ms"], now_ms),
+            each["level"],
+            each["real_topic"],
+            each["real_queue_id"],
+            each["message_id"],
+            each["tag"],
+            " ".join(each["keys"]),
+        )
+        for each in page["messages"]
+    )
+    screen.show_page(page, columns, rows, "nothing is pending")
+
+
+@delayed.command("cancel")
+@click.argument("message_id", metavar="ID")
+@with_broker
+async def cancel(broker: Client, screen: Screen, message_id: str) -> None:
+    """Never deliver the message."""
+    found = await broker.cancel(message_id)
+    screen.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
+
+
+@delayed.command("deliver")
+@click.argument("message_id", metavar="ID")
+@with_broker
+async def deliver(broker: Client, screen: Screen, message_id: str) -> None:
+    """Deliver the message now instead of when it is due."""
+    found = await broker.deliver(message_id)
+    screen.show(
+        found,
+        f"delivered {found['message_id']} to {found['real_topic']}; it was due {instant(found['due_ms'])}",
+    )

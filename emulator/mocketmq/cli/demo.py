@@ -1,0 +1,119 @@
+"""``mocketmq demo``: a day of delayed messages, and what became of them."""
+
+import asyncio
+import signal
+import tempfile
+from pathlib import Path
+
+import click
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import Progress as Bars
+
+from mocketmq.cli.exits import Exit, Failure
+from mocketmq.cli.screen import console, instant, table
+from mocketmq.client import BrokerError, Client, UnreachableError
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.demo.account import Account, Tally
+from mocketmq.demo.process import own_broker
+from mocketmq.demo.shop import Progress, Shop
+
+_COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
+_FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
+
+
+@click.command()
+@click.option(
+    "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to send."
+)
+@click.option(
+    "--data",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Empty directory for the store, which is kept; without it, one that is removed.",
+)
+@click.option(
+    "--report",
+    type=click.Path(file_okay=False),
+    help="Directory for a lateness report of the day, which needs Java; no report if not given.",
+)
+def demo(messages: int, data: Path | None, report: str | None) -> None:
+    """Run a day of delayed messages through a broker of its own, and judge what its consumers received.
+
+    The broker's clock is moved through the day, so a day takes less than a minute. The exit code is 1 when
+    a message came early, twice or not at all, be that by what consumers saw or by the report.
+    """
+    if data is not None and data.exists() and any(data.iterdir()):
+        raise click.BadParameter(f"{data} is not empty", param_hint="--data")
+    with tempfile.TemporaryDirectory(prefix="mocketmq-demo-") as temporary:
+        store = data or Path(temporary)
+        is_clean = _day(store, messages)
+        if report is not None:
+            is_clean &= _report(store, report)
+    if not is_clean:
+        raise click.exceptions.Exit(Exit.REFUSED)
+
+
+def _day(data: Path, messages: int) -> bool:
+    """Play it and show what came; whether the broker did all it should."""
+    began_us = steady_us()
+    try:
+        account = asyncio.run(_play(data, messages))
+    except asyncio.CancelledError:
+        raise click.exceptions.Exit(Exit.INTERRUPTED) from None
+    except (BrokerError, UnreachableError) as error:
+        raise Failure(f"the demo's broker failed: {error}", Exit.REFUSED) from error
+    took_s = (steady_us() - began_us) / US_PER_S
+    console().print(table(_COLUMNS, map(_row, (*account.levels, account.retries, account.total))))
+    verdict = "every message came once and none early" if account.is_clean else "the broker is at fault"
+    click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
+    if account.unknown:
+        click.echo(f"{account.unknown} messages were received that nobody had sent")
+    return account.is_clean
+
+
+def _report(data: Path, out: str) -> bool:
+    """The day as the broker's ledger has it; whether it passes."""
+    from mocketmq_report.command import failing, make  # noqa: PLC0415 - only who wants a report has Spark
+
+    with failing():
+        from mocketmq_report.job import Job  # noqa: PLC0415
+        from mocketmq_report.thresholds import parse  # noqa: PLC0415
+
+        made = make(Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)]))
+    made.show()
+    return made.report.passed
+
+
+async def _play(data: Path, messages: int) -> Account:
+    if (task := asyncio.current_task()) is not None:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, task.cancel)
+    text = TextColumn("{task.description}")
+    async with own_broker(data) as url, Client(url) as broker:
+        click.echo(f"a day at the broker on {url}, which is the demo's own")
+        with Bars(text, BarColumn(), MofNCompleteColumn(), console=console()) as bars:
+            sent, received = (bars.add_task(verb, total=messages) for verb in ("sent", "received"))
+
+            def report(progress: Progress) -> None:
+                bars.update(sent, completed=progress.sent)
+                bars.update(
+                    received,
+                    completed=progress.received,
+                    description=f"received at {instant(progress.now_ms)}",
+                )
+
+            shop = Shop(broker, messages, report)
+            await shop.play()
+    return shop.account
+
+
+def _row(tally: Tally) -> tuple[object, ...]:
+    return (
+        tally.name,
+        tally.delay,
+        f"{tally.sent:,}",
+        f"{tally.delivered:,}",
+        tally.early,
+        f"{tally.latest_ms} ms",
+        tally.lost,
+        tally.repeated,
+    )

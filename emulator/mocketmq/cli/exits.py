@@ -1,0 +1,48 @@
+"""The exit codes of the command line, and which error ends in which."""
+
+from enum import IntEnum
+
+import click
+
+from mocketmq.errors import EmulatorError, InvalidArgumentError, ListenError, SettingError, StoreError
+
+
+class Exit(IntEnum):
+    """An exit code, with a ``meaning`` for ``--help``."""
+
+    meaning: str
+
+    def __new__(cls, value: int, meaning: str) -> "Exit":
+        """Make the member that is this number."""
+        member = int.__new__(cls, value)
+        member._value_ = value
+        member.meaning = meaning
+        return member
+
+    DONE = 0, "done"
+    REFUSED = 1, "the broker refused, or the demo found a fault"
+    USAGE = 2, "wrong usage, or a setting with a wrong value"
+    NOT_READY = 3, "the broker cannot be reached or is not ready"
+    NOTHING = 4, "nothing was received, or there is no such thing"
+    NOT_STARTED = 5, "the broker cannot open its store or a port"
+    DAMAGED = 6, "files of delayed messages are damaged, or not where they belong"
+    DEFECT = 70, "a defect of mocketmq itself; see the log"
+    INTERRUPTED = 130, "interrupted by Ctrl-C"
+
+
+class Failure(click.ClickException):
+    """Ends the command with a sentence on stderr and an exit code."""
+
+    def __init__(self, sentence: str, code: Exit) -> None:
+        super().__init__(sentence)
+        self.exit_code = code  # type: ignore[misc]  # click reads it from the instance, too
+
+
+def exit_of(error: EmulatorError) -> Exit:
+    """The exit code for an error that was raised in this process, not answered by a broker."""
+    match error:
+        case SettingError() | InvalidArgumentError():
+            return Exit.USAGE
+        case StoreError() | ListenError():
+            return Exit.NOT_STARTED
+    return Exit.DEFECT

@@ -1,0 +1,37 @@
+"""``mocketmq export``: the ledger as Parquet."""
+
+from pathlib import Path
+
+import click
+
+from mocketmq.cli.exits import Exit, Failure
+from mocketmq.cli.progress import Meter
+from mocketmq.cli.screen import Screen
+
+_EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "numpy", "pyarrow"}
+
+
+@click.command()
+@click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+@click.argument("data", type=click.Path(exists=True, path_type=Path))
+@click.argument("out", type=click.Path(file_okay=False, path_type=Path))
+def export(as_json: bool, data: Path, out: Path) -> None:
+    """Write the ledger of DATA as Parquet below the folder OUT.
+
+    DATA is a data directory, or the mocketmq.db of one; its broker may be running. What `mocketmq report` can
+    be given is all in there: deliveries by day and run, what was not delivered, runs and moves of the clock.
+    Several stores may share one folder; exporting a store again replaces its files.
+    """
+    try:
+        from mocketmq_report.export import export as write  # noqa: PLC0415 - an extra, which other commands do without
+    except ModuleNotFoundError as error:
+        if error.name is None or error.name.partition(".")[0] not in _EXTRA:
+            raise
+        raise Failure(
+            f"exporting needs {error.name}, which is not installed: pip install 'mocketmq[report]'",
+            Exit.USAGE,
+        ) from error
+    with Meter() as meter:
+        done = write(data, out, meter)
+    told = f"exported {done.rows:,} rows of {done.runs:,} runs to {out}"
+    Screen(as_json).show(done._asdict(), f"{told}: {done.files:,} files, {done.bytes:,} bytes")

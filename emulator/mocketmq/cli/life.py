@@ -1,0 +1,106 @@
+"""The life of a message as a timeline that people can read."""
+
+from collections.abc import Iterator
+from typing import NamedTuple
+
+from mocketmq.cli.screen import instant
+from mocketmq.client import Answer
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import format_duration
+from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP
+
+_OUTCOMES = {
+    "acked": "acknowledged by {}",
+    "retried": "given back by {}",
+    "dead": "given up by {}",
+    "passed": "passed over by {}",
+    "committed": "committed",
+    "rolled back": "rolled back",
+    "abandoned": "given up, as nobody had decided",
+}
+_HALF_GROUPS = (HALF_GROUP, CHECKED_HALF_GROUP)
+
+
+class _Event(NamedTuple):
+    """Something that happened to a record. Fields stand in the order by which events are sorted."""
+
+    at_us: int
+    commit_offset: int
+    stage: int  # of one record in one instant
+    text: str
+
+
+def timeline(life: Answer) -> Iterator[tuple[str, str, str]]:
+    """When, how long after the beginning, and what happened or will happen, in the order of time."""
+    events = sorted((*_stored(life), *_delivered(life), *_intervened(life), *_taken(life)))
+    for event in events:
+        after = format_duration(event.at_us - events[0].at_us)
+        yield instant(event.at_us // US_PER_MS), f"+{after}", event.text
+
+
+def _stored(life: Answer) -> Iterator[_Event]:
+    """Records that somebody sent or gave back. Those that a delivery made are told by it."""
+    done = {each["parked_offset"] for each in (*life["deliveries"], *life["interventions"])}
+    for record in life["records"]:
+        at_us, order = record["store_ms"] * US_PER_MS, record["commit_offset"]
+        where = f"{record['topic']} queue {record['queue_id']} at offset {record['queue_offset']}"
+        if record["due_ms"] is not None:
+            delay = format_duration((record["due_ms"] - record["store_ms"]) * US_PER_MS)
+            yield _Event(at_us, order, 0, f"parked for {delay} in {where}, for {_goal(record)}")
+            if order not in done:
+                yield _Event(record["due_ms"] * US_PER_MS, order, 1, f"due, to go to {_goal(record)}")
+        elif record["parked_offset_message_id"] is None:
+            yield _Event(at_us, order, 0, f"stored in {where}")
+
+
+def _goal(parked: Answer) -> str:
+    return f"{parked['real_topic']} queue {parked['real_queue_id']}"
+
+
+def _delivered(life: Answer) -> Iterator[_Event]:
+    records = {record["commit_offset"]: record for record in life["records"]}
+    for delivery in life["deliveries"]:
+        order = delivery["delivered_offset"]
+        record = records.get(order)
+        where = (
+            f" to {record['topic']} queue {record['queue_id']} at offset {record['queue_offset']}"
+            if record
+            else ""
+        )
+        if delivery["scheme"] != "levels":  # which leave a record of what was parked
+            delay = format_duration(delivery["due_us"] - delivery["stored_us"])
+            yield _Event(delivery["stored_us"], order, 0, f"parked for {delay} in a second directory")
+        late_us = delivery["delivered_us"] - delivery["due_us"]
+        late = (
+            f"{format_duration(abs(late_us))} {'late' if late_us >= 0 else 'early'}" if late_us else "on time"
+        )
+        by_hand = " by hand" if delivery["forced"] else ""
+        if not delivery["forced"]:
+            yield _Event(delivery["due_us"], order, 1, "due")
+        yield _Event(delivery["delivered_us"], order, 2, f"delivered{by_hand}{where}, {late}")
+
+
+def _intervened(life: Answer) -> Iterator[_Event]:
+    for each in life["interventions"]:
+        if each["kind"] == "cancelled":
+            yield _Event(each["at_us"], each["parked_offset"], 1, "cancelled: it will not be delivered")
+
+
+def _taken(life: Answer) -> Iterator[_Event]:
+    taken = {(each["group"], each["commit_offset"]) for each in life["takes"]}
+    for take in life["takes"]:
+        group, order = take["group"], take["commit_offset"]
+        if group in _HALF_GROUPS:
+            yield _Event(take["first_taken_us"], order, 3, "held until its producer decides")
+        elif take["first_taken_us"] is not None:
+            yield _Event(take["first_taken_us"], order, 3, f"taken by {group}")
+        if take["times"] > 1 and group not in _HALF_GROUPS:
+            yield _Event(
+                take["last_taken_us"], order, 4, f"taken by {group} again, {take['times']} times in all"
+            )
+        if take["settled_us"] is not None:
+            yield _Event(take["settled_us"], order, 5, _OUTCOMES[take["outcome"]].format(group))
+    for delivery in life["deliveries"]:
+        order, group = delivery["delivered_offset"], delivery["pulled_by"]
+        if group is not None and (group, order) not in taken:
+            yield _Event(delivery["pulled_us"], order, 3, f"first pulled by {group}")

@@ -1,0 +1,152 @@
+"""``mocketmq send``, ``receive`` and ``message``."""
+
+import re
+import sys
+from datetime import UTC, datetime, timedelta
+
+import click
+
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.exits import Exit
+from mocketmq.cli.life import timeline
+from mocketmq.cli.screen import Screen, distance, instant, table
+from mocketmq.client import Answer, Client, MessageOptions, body_of, whole_ms
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+
+@click.command()
+@click.argument("topic")
+@click.argument("body")
+@click.option("--level", type=int, help="Delay level, numbered from 1; `mocketmq levels` shows them.")
+@click.option("--delay", help="Deliver after this long, such as 1500ms, 90s or 2d; up to 3d.")
+@click.option(
+    "--at",
+    metavar="INSTANT",
+    help="Deliver at this instant of the wall clock: epoch milliseconds, or such as 2030-01-31T08:00:00Z.",
+)
+@click.option("--tag", help="Tag, by which receivers filter.")
+@click.option("--key", "keys", multiple=True, help="Key to find the message by; may be given more than once.")
+@click.option(
+    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="User property; likewise."
+)
+@click.option("--queue", type=int, help="Queue to send to; without it the broker picks one.")
+@with_broker
+async def send(
+    broker: Client,
+    screen: Screen,
+    topic: str,
+    body: str,
+    level: int | None,
+    delay: str | None,
+    at: str | None,
+    tag: str | None,
+    keys: tuple[str, ...],
+    properties: tuple[str, ...],
+    queue: int | None,
+) -> None:
+    """Send a message to TOPIC. With - as BODY it is read from the standard input, as it is.
+
+    It is visible at once, or delayed by one of --level, --delay and --at.
+    """
+    if [level, delay, at].count(None) < 2:
+        raise click.UsageError("only one of --level, --delay and --at can be given")
+    options = MessageOptions()
+    if level is not None:
+        options["delay_level"] = level
+    if delay is not None:
+        options["delay_ms"] = whole_ms(delay, "delay")
+    if at is not None:
+        options["start_deliver_ms"] = _instant_ms(at)
+    if tag is not None:
+        options["tag"] = tag
+    if keys:
+        options["keys"] = keys
+    if properties:
+        options["properties"] = dict(map(_name_and_value, properties))
+    if queue is not None:
+        options["queue_id"] = queue
+    content = sys.stdin.buffer.read() if body == "-" else body
+    sent = await broker.send(topic, content, **options)
+    screen.show(sent, _describe_sent(sent))
+
+
+@click.command()
+@click.argument("topic")
+@click.option("--group", required=True, help="Consumer group.")
+@click.option("--max", "max_messages", type=int, default=1, show_default=True, help="At most so many.")
+@click.option("--wait", default="0s", show_default=True, help="How long to wait for the first.")
+@click.option("--no-ack", is_flag=True, help="Do not acknowledge: they become visible again after 30s.")
+@click.option("--filter", "tags", help="Only these tags, such as 'A || B'; all without it.")
+@click.option("--sql", help="Only with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
+@with_broker
+async def receive(
+    broker: Client,
+    screen: Screen,
+    topic: str,
+    group: str,
+    max_messages: int,
+    wait: str,
+    no_ack: bool,
+    tags: str | None,
+    sql: str | None,
+) -> None:
+    """Receive messages of TOPIC for a consumer group, and acknowledge them once they are printed."""
+    if tags is not None and sql is not None:
+        raise click.UsageError("only one of --filter and --sql can be given")
+    messages = await broker.receive(
+        topic, group=group, max_messages=max_messages, wait=wait, tags=tags or "*", sql=sql
+    )
+    columns = ("stored", "message", "tag", "keys", ">attempt", "body")
+    nothing = f"nothing to receive from {topic} for group {group}"
+    screen.show({"messages": messages}, table(columns, map(_received_row, messages)) if messages else nothing)
+    if not messages:
+        raise click.exceptions.Exit(Exit.NOTHING)
+    if not no_ack:
+        await broker.acknowledge(group, messages)
+
+
+@click.command()
+@click.argument("message_id", metavar="ID")
+@with_broker
+async def message(broker: Client, screen: Screen, message_id: str) -> None:
+    """Show the whole life of a message: parked, due, delivered, who took it, acknowledged."""
+    life = await broker.message(message_id)
+    columns = ("time", ">after", "what happened")
+    screen.show(life, f"message {life['message_id']} is {life['state']}", table(columns, timeline(life)))
+
+
+def _name_and_value(text: str) -> tuple[str, str]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
+    return name, value
+
+
+def _instant_ms(text: str) -> int:
+    """Epoch milliseconds, rounded up, so that nothing is delivered before the instant."""
+    if re.fullmatch("[0-9]{1,15}", text):
+        return int(text)
+    try:
+        # Without an offset this fails, too: nobody could tell which instant it is.
+        return -((_EPOCH - datetime.fromisoformat(text)) // timedelta(milliseconds=1))
+    except (TypeError, ValueError):
+        raise click.BadParameter(
+            f"{text!r} is neither epoch milliseconds nor an instant with Z or an offset,"
+            " such as 2030-01-31T08:00:00Z or 2030-01-31T08:00:00+01:00",
+            param_hint="--at",
+        ) from None
+
+
+def _describe_sent(sent: Answer) -> str:
+    where = f"{sent['message_id']} → {sent['topic']} queue {sent['queue_id']}"
+    if sent["due_ms"] is None:
+        return f"{where}, offset {sent['queue_offset']}"
+    level = f", level {sent['delay_level']}" if sent["delay_level"] else ""
+    return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'] - sent['store_ms'])}"
+
+
+def _received_row(message: Answer) -> tuple[object, ...]:
+    body = body_of(message).decode(errors="replace")
+    keys = " ".join(message["keys"])
+    return instant(message["store_ms"]), message["message_id"], message["tag"], keys, message["attempt"], body

@@ -1,0 +1,98 @@
+"""``mocketmq topics``, ``groups`` and ``reset``."""
+
+import click
+
+from mocketmq.cli.connection import ask_broker, broker_options, with_broker
+from mocketmq.cli.screen import Screen, table
+from mocketmq.client import Client
+
+
+@click.group(invoke_without_command=True)
+@broker_options
+@click.pass_context
+def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
+    """List the topics, their queues and how many messages each holds; create or delete one."""
+    if ctx.invoked_subcommand is None:
+        ask_broker(url, token, lambda broker: _list_topics(broker, Screen(as_json)))
+
+
+@topics.command()
+@click.argument("name")
+@click.option("--queues", type=int, default=4, show_default=True, help="How many, to read and to write.")
+@with_broker
+async def create(broker: Client, screen: Screen, name: str, queues: int) -> None:
+    """Create a topic, or give it other queues."""
+    answer = await broker.put_topic(name, read_queues=queues, write_queues=queues)
+    screen.show(answer, f"topic {name} has {queues} queues")
+
+
+@topics.command("delete")
+@click.argument("name")
+@with_broker
+async def delete_topic(broker: Client, screen: Screen, name: str) -> None:
+    """Delete a topic with its messages, and with what is pending for it."""
+    answer = await broker.delete_topic(name)
+    screen.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
+
+
+async def _list_topics(broker: Client, screen: Screen) -> None:
+    found = await broker.topics()
+    columns = ("topic", "perm", ">read queues", ">write queues", ">messages", "kind")
+    rows = (
+        (
+            topic["name"],
+            topic["perm"],
+            topic["read_queues"],
+            topic["write_queues"],
+            sum(queue["max_offset"] - queue["min_offset"] for queue in topic["queues"]),
+            "system" if topic["system"] else "",
+        )
+        for topic in found
+    )
+    screen.show({"topics": found}, table(columns, rows))
+
+
+@click.group(invoke_without_command=True)
+@broker_options
+@click.pass_context
+def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
+    """List the consumer groups, and per topic how far each is behind; delete one."""
+    if ctx.invoked_subcommand is None:
+        ask_broker(url, token, lambda broker: _list_groups(broker, Screen(as_json)))
+
+
+@groups.command("delete")
+@click.argument("name")
+@with_broker
+async def delete_group(broker: Client, screen: Screen, name: str) -> None:
+    """Delete a consumer group and how far it has come."""
+    screen.show(await broker.delete_group(name), f"group {name} is deleted")
+
+
+async def _list_groups(broker: Client, screen: Screen) -> None:
+    found = await broker.groups()
+    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
+    rows = [
+        (
+            group["name"],
+            queue["topic"],
+            queue["queue_id"],
+            queue["committed_offset"],
+            queue["max_offset"],
+            queue["lag"],
+            queue["in_flight"],
+        )
+        for group in found
+        for queue in group["queues"]
+    ]
+    rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
+    screen.show({"groups": found}, table(columns, rows) if found else "no consumer groups")
+
+
+@click.command()
+@click.option("--topic", help="Only this topic; without it, everything.")
+@with_broker
+async def reset(broker: Client, screen: Screen, topic: str | None) -> None:
+    """Forget all messages, or those of one topic. Topics, groups and the clock stay as they are."""
+    answer = await broker.reset(topic)
+    screen.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")

@@ -1,0 +1,64 @@
+"""``mocketmq transactions``."""
+
+import click
+
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.screen import Screen, instant
+from mocketmq.client import Client
+
+
+@click.group()
+def transactions() -> None:
+    """List, commit or roll back half messages, which nobody consumes before their producer has decided."""
+
+
+@transactions.command("ls")
+@click.option("--topic", help="Only what a commit lets go to this topic.")
+@click.option(
+    "--max",
+    "max_messages",
+    type=click.IntRange(1, 1000),
+    default=100,
+    show_default=True,
+    help="At most so many.",
+)
+@click.option("--after", type=int, help="Continue behind this, which a longer list ends with.")
+@with_broker
+async def ls(broker: Client, screen: Screen, topic: str | None, max_messages: int, after: int | None) -> None:
+    """List the half messages that wait for a decision, in order of arrival."""
+    page = await broker.transactions(topic=topic, after=after, max_messages=max_messages)
+    now_ms = (await broker.clock())["now_ms"]
+    columns = ("prepared", "topic", ">queue", "producers", ">checks", "next check", "message", "tag", "keys")
+    rows = (
+        (
+            instant(each["store_ms"], now_ms),
+            each["real_topic"],
+            each["real_queue_id"],
+            each["producer_group"],
+            each["checks"],
+            instant(each["next_check_ms"], now_ms),
+            each["message_id"],
+            each["tag"],
+            " ".join(each["keys"]),
+        )
+        for each in page["messages"]
+    )
+    screen.show_page(page, columns, rows, "nothing waits for a decision")
+
+
+@transactions.command("commit")
+@click.argument("message_id", metavar="ID")
+@with_broker
+async def commit(broker: Client, screen: Screen, message_id: str) -> None:
+    """Let the message become visible, or be delayed, as it was sent."""
+    half = await broker.commit(message_id)
+    screen.show(half, f"committed {half['message_id']} to {half['real_topic']}")
+
+
+@transactions.command("rollback")
+@click.argument("message_id", metavar="ID")
+@with_broker
+async def rollback(broker: Client, screen: Screen, message_id: str) -> None:
+    """Never let anybody see the message."""
+    half = await broker.rollback(message_id)
+    screen.show(half, f"rolled back {half['message_id']}")

@@ -1,0 +1,375 @@
+"""A client of the JSON API, for tests and scripts in Python::
+
+    async with Client("http://127.0.0.1:9877") as broker:
+        await broker.send("orders", "cancel order 7", delay_level=3)
+        await broker.advance("10s")
+        messages = await broker.receive("orders", group="shop")
+        await broker.acknowledge("shop", messages)
+
+Answers are dictionaries with the fields that the API documents. Instants (``_ms``) are epoch
+milliseconds; durations are texts such as ``200ms``, ``10s`` or ``2h``.
+"""
+
+import base64
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Self, TypedDict, Unpack
+from urllib.parse import quote, urlencode
+
+import aiohttp
+import msgspec
+from yarl import URL
+
+from mocketmq import DEFAULT_URL
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
+
+CONNECT_S = 10.0
+"""Real seconds for a connection; an answer may take as long as it needs, such as that to a move."""
+
+Answer = dict[str, Any]
+
+
+class BrokerError(EmulatorError):
+    """The broker refused: its problem document (RFC 9457), or what stood in the place of one."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.title = str(problem.get("title", "error"))
+        self.detail = str(problem.get("detail", ""))
+        self.field: str | None = problem.get("field")
+        super().__init__(self.detail or f"{self.title} (HTTP status {status})")
+
+
+class UnreachableError(EmulatorError):
+    """No broker answers at the address, or it went away before it answered."""
+
+
+class MessageOptions(TypedDict, total=False):
+    """What a message may have besides a body. See MessageIn of the API."""
+
+    tag: str
+    keys: Sequence[str]
+    properties: Mapping[str, str]
+    delay_level: int
+    delay_ms: int
+    start_deliver_ms: int
+    queue_id: int
+    message_id: str
+    born_ms: int
+    flag: int
+
+
+class Client:
+    """One broker. Use it as an async context manager; every method raises BrokerError, UnreachableError."""
+
+    def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
+        self.url = url.rstrip("/")
+        if not self.url.startswith(("http://", "https://")):
+            raise InvalidArgumentError("url", url, f"an address such as {DEFAULT_URL}")
+        self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._session: aiohttp.ClientSession | None = None
+
+    async def __aenter__(self) -> Self:
+        self._session = aiohttp.ClientSession(
+            headers=self._headers,
+            connector=aiohttp.TCPConnector(limit=0),
+            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_S),
+        )
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        if self._session is not None:
+            await self._session.close()
+
+    # Messages
+
+    async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> Answer:
+        """Send one message; it is stored when this returns."""
+        return await self._call("POST", _path("topics", topic, "messages"), outgoing(body, **options))
+
+    async def send_batch(self, topic: str, messages: Sequence[Answer]) -> list[Answer]:
+        """Send up to 1,000 messages made by :func:`outgoing`: all or none."""
+        answer = await self._call("POST", _path("topics", topic, "messages", "batch"), {"messages": messages})
+        return _list(answer, "sent")
+
+    async def receive(
+        self,
+        topic: str,
+        *,
+        group: str,
+        max_messages: int = 1,
+        wait: str = "0",
+        invisible: str = "30s",
+        tags: str = "*",
+        sql: str | None = None,
+    ) -> list[Answer]:
+        """Take messages, waiting up to ``wait`` for the first; empty when none came.
+
+        Each bears a receipt, and is invisible to the rest of the group for ``invisible``. ``tags`` is a
+        filter such as ``A || B``; ``sql`` is one by properties in its place, such as ``price > 10``.
+        """
+        answer = await self._call(
+            "POST",
+            _path("groups", group, "receive"),
+            {
+                "topic": topic,
+                "max": max_messages,
+                "wait_ms": whole_ms(wait, "wait"),
+                "invisible_ms": whole_ms(invisible, "invisible"),
+                **_filter(tags, sql),
+            },
+        )
+        return _list(answer, "messages")
+
+    async def acknowledge(self, group: str, messages: Iterable[Answer]) -> Answer:
+        """The received messages are done with."""
+        return await self._settle(group, "ack", messages)
+
+    async def give_back(self, group: str, messages: Iterable[Answer], delay_level: int = 0) -> Answer:
+        """Retry the received messages later; a level below zero makes them dead letters at once."""
+        return await self._settle(group, "give-back", messages, delay_level=delay_level)
+
+    async def extend(self, group: str, messages: Iterable[Answer], invisible: str) -> Answer:
+        """Keep the received messages invisible for this long from now."""
+        return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
+
+    async def browse(
+        self,
+        topic: str,
+        queue_id: int,
+        *,
+        offset: int = 0,
+        max_messages: int = 32,
+        tags: str = "*",
+        sql: str | None = None,
+    ) -> Answer:
+        """Read a queue without leaving a trace. ``tags`` and ``sql`` as for ``receive``."""
+        return await self._get(
+            _path("topics", topic, "queues", str(queue_id), "messages"),
+            {"offset": offset, "max": max_messages, **_filter(tags, sql)},
+        )
+
+    async def message(self, message_id: str) -> Answer:
+        """The whole life of a message."""
+        return await self._get(_path("messages", message_id))
+
+    async def messages_by_key(self, key: str, *, topic: str | None = None) -> list[Answer]:
+        """The messages that bear this key, oldest first."""
+        return _list(await self._get(_path("messages"), {"key": key, "topic": topic}), "messages")
+
+    # Delayed messages
+
+    async def levels(self) -> Answer:
+        """The delay ``levels``, what waits in each, and in ``second_directories``."""
+        return await self._get(_path("levels"))
+
+    async def delayed(
+        self,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        after: int | None = None,
+        max_messages: int = 100,
+    ) -> Answer:
+        """What waits for its due time, oldest first; ``next_after`` continues the list."""
+        return await self._get(
+            _path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
+        )
+
+    async def cancel(self, message_id: str) -> Answer:
+        """Never deliver the delayed message."""
+        return await self._call("DELETE", _path("delayed", message_id))
+
+    async def deliver(self, message_id: str) -> Answer:
+        """Deliver the delayed message now."""
+        return await self._call("POST", _path("delayed", message_id, "deliver"))
+
+    # Transactions
+
+    async def prepare(
+        self, topic: str, body: str | bytes, *, group: str, **options: Unpack[MessageOptions]
+    ) -> Answer:
+        """Store a half message, which nobody consumes before its commit; producers of the group are asked."""
+        half = {**outgoing(body, **options), "group": group}
+        return await self._call("POST", _path("topics", topic, "transactions"), half)
+
+    async def transactions(
+        self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
+    ) -> Answer:
+        """The half messages that wait for a decision, oldest first; ``next_after`` continues the list."""
+        return await self._get(_path("transactions"), {"topic": topic, "after": after, "max": max_messages})
+
+    async def commit(self, message_id: str) -> Answer:
+        """Let the half message become visible, or be delayed, as it was prepared."""
+        return await self._call("POST", _path("transactions", message_id, "commit"))
+
+    async def rollback(self, message_id: str) -> Answer:
+        """Never let anybody see the half message."""
+        return await self._call("POST", _path("transactions", message_id, "rollback"))
+
+    # Topics and groups
+
+    async def topics(self) -> list[Answer]:
+        """Every topic with its queues."""
+        return _list(await self._get(_path("topics")), "topics")
+
+    async def topic(self, name: str) -> Answer:
+        """One topic with its queues."""
+        return await self._get(_path("topics", name))
+
+    async def put_topic(
+        self, name: str, *, read_queues: int = 4, write_queues: int = 4, perm: str = "rw"
+    ) -> Answer:
+        """Create the topic, or change it."""
+        return await self._call(
+            "PUT",
+            _path("topics", name),
+            {"read_queues": read_queues, "write_queues": write_queues, "perm": perm},
+        )
+
+    async def delete_topic(self, name: str) -> Answer:
+        """Delete the topic with its messages, and with what is pending for it."""
+        return await self._call("DELETE", _path("topics", name))
+
+    async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> Answer:
+        """Wait until so many messages have been delivered to the topic, or the (real) time is up."""
+        return await self._call(
+            "POST",
+            _path("topics", topic, "wait"),
+            {"delivered": delivered, "timeout_ms": whole_ms(wait, "wait")},
+        )
+
+    async def groups(self) -> list[Answer]:
+        """Every consumer group with its lag."""
+        return _list(await self._get(_path("groups")), "groups")
+
+    async def group(self, name: str) -> Answer:
+        """One consumer group with its lag."""
+        return await self._get(_path("groups", name))
+
+    async def put_group(self, name: str, *, max_retries: int = 16, retry_queues: int = 1) -> Answer:
+        """Create the consumer group, or change it."""
+        return await self._call(
+            "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
+        )
+
+    async def delete_group(self, name: str) -> Answer:
+        """Delete the consumer group and how far it has come."""
+        return await self._call("DELETE", _path("groups", name))
+
+    async def clients(self) -> list[Answer]:
+        """Every RocketMQ client that is connected, with its groups."""
+        return _list(await self._get(_path("clients")), "clients")
+
+    async def running_info(self, client_id: str, *, group: str) -> Answer:
+        """What a consumer tells of itself, in the words of its library."""
+        answer = await self._get(_path("clients", client_id, "running-info"), {"group": group})
+        info: Answer = answer["running_info"]
+        return info
+
+    async def consume(self, client_id: str, message_id: str, *, group: str) -> Answer:
+        """Let a consumer consume a message now; what came of it."""
+        return await self._call(
+            "POST", _path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
+        )
+
+    # The clock and the broker
+
+    async def clock(self) -> Answer:
+        """What time it is for the broker, and what is due next."""
+        return await self._get(_path("clock"))
+
+    async def advance(self, by: str) -> Answer:
+        """Move the clock forward; everything due on the way has been delivered when this returns."""
+        parse_duration_us(by, "by")
+        return await self._call("POST", _path("clock", "advance"), {"by": by})
+
+    async def move_to(self, instant_ms: int) -> Answer:
+        """Move the clock to an instant. As ``advance``."""
+        return await self._call("POST", _path("clock", "to"), {"instant_ms": instant_ms})
+
+    async def move_to_next(self) -> Answer:
+        """Move the clock to where something is due next. As ``advance``."""
+        return await self._call("POST", _path("clock", "next"))
+
+    async def reset(self, topic: str | None = None) -> Answer:
+        """Forget every message, or those of one topic. Topics, groups and the clock stay."""
+        return await self._call("POST", _path("reset"), {"topic": topic} if topic else {})
+
+    async def info(self) -> Answer:
+        """What the broker is and how it was started."""
+        return await self._get(_path("info"))
+
+    async def _settle(self, group: str, verb: str, messages: Iterable[Answer], **more: int) -> Answer:
+        receipts = [message["receipt"] for message in messages]
+        return await self._call("POST", _path("groups", group, verb), {"receipts": receipts, **more})
+
+    async def _get(self, path: str, query: Mapping[str, object] | None = None) -> Answer:
+        given = {name: value for name, value in (query or {}).items() if value is not None}
+        return await self._call("GET", f"{path}?{urlencode(given)}" if given else path)
+
+    async def _call(self, method: str, path: str, body: object = None) -> Answer:
+        if self._session is None:
+            raise RuntimeError("enter the client first: async with Client(…) as broker")
+        data = None if body is None else msgspec.json.encode(body)
+        headers = {} if data is None else {"Content-Type": "application/json"}
+        try:
+            async with self._session.request(
+                method, URL(self.url + path, encoded=True), data=data, headers=headers
+            ) as response:
+                raw = await response.read()
+        except aiohttp.ClientConnectorError:
+            raise UnreachableError(
+                f"no broker answers at {self.url}; start one with `mocketmq serve`, or give another address"
+            ) from None
+        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+            raise UnreachableError(
+                f"the broker at {self.url} did not answer: {error or type(error).__name__}"
+            ) from None
+        try:
+            answer = msgspec.json.decode(raw)
+        except msgspec.DecodeError:
+            answer = None
+        if not response.ok:
+            raise BrokerError(
+                response.status, answer if isinstance(answer, dict) else {"title": response.reason}
+            )
+        if not isinstance(answer, dict):
+            raise BrokerError(
+                response.status, {"title": f"{self.url} is no mocketmq: it answers {shorten(raw)}"}
+            )
+        return answer
+
+
+def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> Answer:
+    """A message for :meth:`Client.send_batch`."""
+    if isinstance(body, bytes):
+        return {"body_base64": base64.b64encode(body).decode(), **options}
+    return {"body": body, **options}
+
+
+def body_of(message: Mapping[str, Any]) -> bytes:
+    """The body of a message that the broker answered."""
+    text: str | None = message["body"]
+    return base64.b64decode(message["body_base64"]) if text is None else text.encode()
+
+
+def whole_ms(duration: str, field: str) -> int:
+    """A duration in milliseconds, rounded up, so that nothing gets shorter than asked for.
+
+    ``field`` names it in the InvalidArgumentError that is raised when the text is no duration.
+    """
+    return -(-parse_duration_us(duration, field) // 1_000)
+
+
+def _filter(tags: str, sql: str | None) -> dict[str, str]:
+    return {"filter": tags} if sql is None else {"filter": sql, "filter_type": "SQL92"}
+
+
+def _path(*segments: str) -> str:
+    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
+
+
+def _list(answer: Answer, name: str) -> list[Answer]:
+    found: list[Answer] = answer[name]
+    return found

@@ -1,0 +1,169 @@
+"""The only place that asks what time it is.
+
+One class serves all three modes, because they differ only in how fast emulated time runs against
+real time: ``real`` 1, ``manual`` 0, ``xN`` N. Everything else in the emulator is handed a
+:class:`Clock` and works in integer microseconds since the epoch (``_us``).
+
+The clock never goes back. It is anchored to the wall clock once, when it is made, and runs from
+there on the operating system's steady clock, so a wall clock that is set back or forward while the
+broker runs neither delays nor releases a message. It counts the time that the machine was suspended.
+"""
+
+import os
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from mocketmq.errors import ClockError
+
+US_PER_MS = 1_000
+US_PER_S = 1_000_000
+LATEST_US = 253_402_300_799_999_999
+"""The last instant of the year 9999; the clock can be moved so far and no further."""
+
+_STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
+_DRIFT_US = 100 * US_PER_MS
+"""The wall clock is slewed all the time; what is further off was stepped."""
+
+
+def wall_us() -> int:
+    """The machine's wall clock. Only for what concerns the world outside: starts, moves, retention."""
+    return time.time_ns() // 1_000
+
+
+def steady_us() -> int:
+    """A clock that never steps and does not stop while the machine is suspended."""
+    return time.clock_gettime_ns(_STEADY) // 1_000
+
+
+_imported_us = steady_us()
+
+
+def process_age_us() -> int:
+    """How long this process has been running, to 10 ms; where the system does not say, since its imports."""
+    try:
+        # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
+        fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
+        return steady_us() - int(fields[19]) * US_PER_S // os.sysconf("SC_CLK_TCK")
+    except (OSError, IndexError, ValueError):
+        return steady_us() - _imported_us
+
+
+class Clock:
+    """Emulated time, which runs ``rate`` times as fast as real time and can be moved forward.
+
+    It starts at ``start_us`` when the wall clock is at ``wall_start_us``, which is read from ``wall`` if it
+    is not given.
+    """
+
+    def __init__(
+        self,
+        rate: float,
+        start_us: int,
+        ticks: Callable[[], int] = steady_us,
+        wall: Callable[[], int] = wall_us,
+        wall_start_us: int | None = None,
+    ) -> None:
+        self.rate = rate
+        self._ticks = ticks
+        self._wall = wall
+        self._base_us = start_us
+        self._base_ticks = ticks()
+        # At rate 1: how far this clock is ahead of the wall clock, unless that is stepped.
+        self._ahead_us = start_us - (wall() if wall_start_us is None else wall_start_us)
+
+    @property
+    def mode(self) -> str:
+        """``real``, ``manual`` or ``xN``, as in the setting."""
+        if self.rate == 0:
+            return "manual"
+        return "real" if self.rate == 1 else f"x{self.rate:.15g}"
+
+    def now_us(self) -> int:
+        """The emulated instant. Never less than an earlier answer."""
+        if self.rate == 0:
+            return self._base_us
+        elapsed_us = self._ticks() - self._base_ticks
+        return self._base_us + (elapsed_us if self.rate == 1 else int(elapsed_us * self.rate))
+
+    def seconds_until(self, instant_us: int) -> float | None:
+        """Real seconds until the clock gets to the instant by itself; None if it never does."""
+        remaining_us = instant_us - self.now_us()
+        if remaining_us <= 0:
+            return 0.0
+        return remaining_us / self.rate / US_PER_S if self.rate else None
+
+    def reach(self, instant_us: int) -> None:
+        """Set the clock forward to the instant, unless it is past it already.
+
+        What becomes due by that is not fired here, but by the timer, whose ``move`` calls this.
+        """
+        ticks = self._ticks()
+        moved_us = instant_us - self._base_us - int((ticks - self._base_ticks) * self.rate)
+        if moved_us > 0:
+            self._base_ticks = ticks
+            self._base_us = instant_us
+            self._ahead_us += moved_us
+
+    def from_wall(self, instant_us: int) -> int:
+        """The emulated instant that stands for one which somebody computed from the machine's wall clock.
+
+        It is as far from now here as it is there, so with the clock moved a client's ``now + 10 s`` still
+        means ten seconds. How far a real clock is ahead of the wall clock is known exactly, from where it
+        started and its moves; without those the instant stays as it is. In the other modes, and when the
+        wall clock was stepped, it is measured, and the result is rounded up to whole milliseconds.
+        """
+        measured_us = self.now_us() - self._wall()
+        if self.rate == 1 and abs(measured_us - self._ahead_us) <= _DRIFT_US:
+            return instant_us + self._ahead_us
+        return whole_ms_us(instant_us + measured_us)
+
+
+def whole_ms_us(instant_us: int) -> int:
+    """The instant in whole milliseconds, rounded up so that nothing gets early by it."""
+    return -(-instant_us // US_PER_MS) * US_PER_MS
+
+
+def check_move(from_us: int, to_us: int) -> None:
+    """Raise ClockError unless a clock can be moved so: forward, and not beyond the year 9999."""
+    if to_us < from_us:
+        raise ClockError(
+            f"the clock only moves forward: it is at {from_us // US_PER_MS} ms,"
+            f" {to_us // US_PER_MS} ms is {(from_us - to_us) / US_PER_S:.3f} s before that"
+        )
+    if to_us > LATEST_US:
+        raise ClockError(f"the clock ends with the year 9999, at {LATEST_US // US_PER_MS} ms")
+
+
+def rate_of(mode: str) -> float:
+    """The rate that a valid clock setting stands for: ``real`` 1, ``manual`` 0, ``x60`` 60."""
+    return {"real": 1.0, "manual": 0.0}[mode] if mode in ("real", "manual") else float(mode[1:])
+
+
+class Mark(NamedTuple):
+    """Where a clock of this mode stood at an instant of the wall clock."""
+
+    mode: str
+    wall_us: int
+    at_us: int
+
+    def now_us(self, wall_now_us: int) -> int:
+        """Where it stands if it has run on since."""
+        return self.at_us + int(rate_of(self.mode) * max(wall_now_us - self.wall_us, 0))
+
+
+def start_instant_us(mode: str, wall_now_us: int, last_us: int, mark: Mark | None) -> int:
+    """Where a clock starts on a store that was used before.
+
+    ``last_us`` is the latest instant that the store remembers, 0 if none; ``mark`` is where the last run's
+    clock stood when it was last set. That clock counts as having run on until now, so a restart never sets
+    time back, whatever the new mode. A clock of the same mode goes on from there, and messages that were
+    due in two emulated hours still are; so does a manual one. Others catch up with the wall clock.
+    """
+    reached_us = last_us if mark is None else max(last_us, mark.now_us(wall_now_us))
+    if mode == "manual":
+        return reached_us or wall_now_us - wall_now_us % US_PER_MS
+    if mark is not None and rate_of(mark.mode) == rate_of(mode):
+        return reached_us
+    return max(reached_us, wall_now_us)

@@ -1,0 +1,141 @@
+"""The shop whose day the demo plays: what it delays, when, and who receives it."""
+
+import asyncio
+import random
+from collections import Counter, defaultdict
+from collections.abc import Callable, Sequence
+from typing import NamedTuple
+
+import msgspec
+
+from mocketmq.client import Answer, Client, outgoing
+from mocketmq.clock import US_PER_MS
+from mocketmq.demo.account import LEVELS, Account
+
+_HOUR_MS = 3_600_000
+_MOVES = 300  # of the clock, through the day
+_SEND = 500  # messages in one request
+_RECEIVE = 256
+_ONE_IN = 50  # so few received messages are given back
+
+
+class _Kind(NamedTuple):
+    """One kind of message that the shop delays, and its ``share`` of all, in percent."""
+
+    topic: str
+    tag: str
+    levels: tuple[int, ...]
+    share: int
+
+
+_KINDS = (
+    _Kind("orders", "cancel-unpaid", (14, 15, 16, 17, 18), 30),
+    _Kind("orders", "release-stock", (10, 11, 12, 13, 14), 15),
+    _Kind("payments", "retry-capture", (3, 4, 5, 6, 7, 8, 9), 30),
+    _Kind("notices", "retry-push", (1, 2, 3, 4), 15),
+    _Kind("notices", "remind-of-cart", (16, 17, 18), 10),
+)
+_GROUPS = {"orders": "order-service", "payments": "payment-service", "notices": "notice-service"}
+_REGIONS = ("eu-west", "eu-north", "us-east", "ap-south")
+_BUSY = (3, 2, 1, 1, 1, 2, 4, 8, 12, 14, 15, 17, 18, 15, 14, 14, 15, 17, 20, 23, 22, 18, 11, 6)
+"""How busy the shop is, by the hour."""
+
+
+class Progress(NamedTuple):
+    """How far the day has come. What was given back counts as received when it comes again."""
+
+    now_ms: int
+    sent: int
+    received: int
+
+
+class Shop:
+    """Sends and receives a day's messages, keeps account of them and tells ``report`` how far it is."""
+
+    def __init__(self, broker: Client, messages: int, report: Callable[[Progress], None]) -> None:
+        self.account = Account()
+        self._broker = broker
+        self._messages = messages
+        self._report = report
+        self._random = random.Random(messages)  # noqa: S311 - for play, not for secrets
+        self._now_ms = 0
+        self._sent = 0
+        self._received = 0
+
+    async def play(self) -> None:
+        """Go through the day, and through the hours until the last message must have come."""
+        start_ms = (await self._broker.clock())["now_ms"]
+        moves = sorted(self._random.randrange(24 * _HOUR_MS) for _ in range(_MOVES))
+        busy = [_BUSY[after_ms // _HOUR_MS] for after_ms in moves]
+        visits = Counter(self._random.choices(range(_MOVES), busy, k=self._messages))
+        for number, after_ms in enumerate(moves):
+            await self._move_to(start_ms + after_ms)
+            await asyncio.gather(self._send(visits[number]), self._receive())
+        # The longest delay, and another for what is given back then.
+        for _ in range(2):
+            await self._move_to(self._now_ms + max(LEVELS.delays_us) // US_PER_MS)
+            await self._receive()
+
+    async def _move_to(self, instant_ms: int) -> None:
+        self._now_ms = (await self._broker.move_to(instant_ms))["now_ms"]
+        self._tell()
+
+    async def _send(self, count: int) -> None:
+        topics = defaultdict(list)
+        for kind in self._random.choices(_KINDS, [kind.share for kind in _KINDS], k=count):
+            topics[kind.topic].append(self._message(kind))
+        await asyncio.gather(
+            *(
+                self._send_batch(topic, messages[first : first + _SEND])
+                for topic, messages in topics.items()
+                for first in range(0, len(messages), _SEND)
+            )
+        )
+
+    async def _send_batch(self, topic: str, messages: Sequence[Answer]) -> None:
+        answers = await self._broker.send_batch(topic, messages)
+        for message, sent in zip(messages, answers, strict=True):
+            self.account.sent(message["delay_level"], sent["message_id"], sent["store_ms"])
+        self._sent += len(messages)
+        self._tell()
+
+    def _message(self, kind: _Kind) -> Answer:
+        order = f"O-{self._random.randrange(10**9):09}"
+        content = {
+            "event": kind.tag,
+            "order": order,
+            "customer": f"C-{self._random.randrange(10**6):06}",
+            "amount_cents": self._random.randrange(199, 99_900),
+            "currency": "EUR",
+        }
+        return outgoing(
+            msgspec.json.encode(content).decode(),
+            tag=kind.tag,
+            keys=[order],
+            properties={"region": self._random.choice(_REGIONS)},
+            delay_level=self._random.choice(kind.levels),
+        )
+
+    async def _receive(self) -> None:
+        """Let every group receive until nothing more comes; the clock stands still meanwhile."""
+        await asyncio.gather(*(self._receive_topic(topic, group) for topic, group in _GROUPS.items()))
+
+    async def _receive_topic(self, topic: str, group: str) -> None:
+        while messages := await self._broker.receive(topic, group=group, max_messages=_RECEIVE):
+            done: list[Answer] = []
+            back: list[Answer] = []
+            for message in messages:
+                self.account.received(message)
+                is_failure = message["attempt"] == 1 and self._random.randrange(_ONE_IN) == 0
+                (back if is_failure else done).append(message)
+            if done:
+                await self._broker.acknowledge(group, done)
+            if back:
+                await self._broker.give_back(group, back)
+                for message in back:
+                    self.account.given_back(message, self._now_ms)
+            self._received += len(done)
+            self._tell()
+
+    def _tell(self) -> None:
+        self._report(Progress(self._now_ms, self._sent, self._received))

@@ -1,0 +1,135 @@
+"""Looking at the clock, and moving it."""
+
+from datetime import UTC, datetime, timedelta
+from typing import Annotated
+
+import msgspec
+
+from mocketmq.broker.broker import Moved as MovedClock
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import ClockError
+from mocketmq.http_api.fields import Input, InstantMs, NoInput, matching
+from mocketmq.http_api.record import to_ms
+from mocketmq.http_api.route import Call, Family, Route
+
+_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+
+# Each unit at most once and short enough that the sum is less than a century.
+Duration = Annotated[
+    str,
+    matching(
+        r"^(?:0|(?=[0-9])(?:[0-9]{1,4}(?:\.[0-9]{1,6})?d)?(?:[0-9]{1,4}(?:\.[0-9]{1,6})?h)?"
+        r"(?:[0-9]{1,6}(?:\.[0-9]{1,6})?m)?(?:[0-9]{1,8}(?:\.[0-9]{1,6})?s)?"
+        r"(?:[0-9]{1,11}(?:\.[0-9]{1,3})?ms)?(?:[0-9]{1,14}us)?)$",
+        "a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, in whole microseconds",
+    ),
+]
+
+
+class ClockOut(msgspec.Struct, frozen=True):
+    """What time it is. `now` is ISO 8601 in UTC; `next_due_ms` is when something happens by itself next."""
+
+    mode: str
+    now_ms: int
+    now: str
+    next_due_ms: int | None
+    pending: int
+
+
+class AdvanceIn(Input, frozen=True):
+    """How far."""
+
+    by: Duration
+
+
+class ToIn(Input, frozen=True):
+    """Where to."""
+
+    instant_ms: InstantMs
+
+
+class Moved(msgspec.Struct, frozen=True):
+    """A move: how many delayed messages it delivered, and what is left."""
+
+    from_ms: int
+    now_ms: int
+    fired: int
+    pending: int
+    next_due_ms: int | None
+
+
+async def clock(call: Call, _: NoInput) -> ClockOut:
+    """In emulated time."""
+    broker = call.broker
+    now_us = broker.clock.now_us()
+    now = _EPOCH + timedelta(microseconds=now_us)
+    return ClockOut(
+        broker.clock.mode,
+        now_us // US_PER_MS,
+        now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
+        to_ms(broker.pending.next_due_us),
+        broker.pending.count,
+    )
+
+
+async def advance(call: Call, _: NoInput, move: AdvanceIn) -> Moved:
+    """Answers when everything on the way is delivered."""
+    return _moved(call, await call.broker.advance_clock(parse_duration_us(move.by, "by")))
+
+
+async def move_to(call: Call, _: NoInput, move: ToIn) -> Moved:
+    """Answers when everything on the way is delivered."""
+    return _moved(call, await call.broker.move_clock_to(move.instant_ms * US_PER_MS))
+
+
+async def move_to_next(call: Call, _: NoInput, __: NoInput) -> Moved:
+    """Answers when everything that is due then is delivered."""
+    return _moved(call, await call.broker.move_clock_to_next())
+
+
+def _moved(call: Call, move: MovedClock) -> Moved:
+    return Moved(
+        move.from_us // US_PER_MS,
+        move.now_us // US_PER_MS,
+        move.fired,
+        call.broker.pending.count,
+        to_ms(move.next_due_us),
+    )
+
+
+CLOCK = Family(
+    "clock",
+    "Look at the clock, and move it forward",
+    [
+        Route("GET", "/v1/clock", clock, "What time it is, and when something is due next", ClockOut),
+        Route(
+            "POST",
+            "/v1/clock/advance",
+            advance,
+            "Move the clock by a duration",
+            Moved,
+            body=AdvanceIn,
+            errors=[ClockError],
+        ),
+        Route(
+            "POST",
+            "/v1/clock/to",
+            move_to,
+            "Move the clock to an instant",
+            Moved,
+            body=ToIn,
+            errors=[ClockError],
+        ),
+        Route(
+            "POST",
+            "/v1/clock/next",
+            move_to_next,
+            "Move the clock to where the next delayed message is due",
+            Moved,
+            body=NoInput,
+            is_body_optional=True,
+            errors=[ClockError],
+        ),
+    ],
+)

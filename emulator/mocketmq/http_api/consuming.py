@@ -1,0 +1,215 @@
+"""Consuming by receipt: receive, acknowledge, give back, extend."""
+
+from collections.abc import Sequence
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mocketmq.broker.filters import parse_filter, prepare
+from mocketmq.broker.receipts import MAX_MESSAGES, Settled, Taken
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
+from mocketmq.http_api.fields import (
+    INT32,
+    FilterExpression,
+    FilterType,
+    GroupPath,
+    Input,
+    TopicName,
+    WaitMs,
+    bound_waits,
+)
+from mocketmq.http_api.record import MessageOut, fields_of
+from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.settings import Settings
+
+LONGEST_INVISIBLE_MS = 43_200_000
+"""Twelve hours, the longest that upstream allows."""
+
+Receipts = Annotated[
+    list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(min_length=1, max_length=1_000)
+]
+
+
+class ReceiveIn(Input, frozen=True):
+    """What to take, how long to wait for it, and for how long nobody else gets it (emulated time)."""
+
+    topic: TopicName
+    max: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
+    wait_ms: WaitMs = 0
+    invisible_ms: Annotated[int, Meta(ge=1, le=LONGEST_INVISIBLE_MS)] = 30_000
+    filter: FilterExpression = "*"
+    filter_type: FilterType = "TAG"
+
+
+class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
+    """A message that was taken. `topic` is the one that was asked for, also for a retry.
+
+    `times` counts how often the group took it by receipt, `attempt` how often it was given to the group as
+    a new message: 1, and one more for each time that it was given back.
+    """
+
+    receipt: str
+    times: int
+    attempt: int
+    visible_ms: int
+
+
+class Received(msgspec.Struct, frozen=True):
+    """What was taken; nothing when nothing came in time."""
+
+    messages: list[ReceivedMessage]
+
+
+class AckIn(Input, frozen=True):
+    """Receipts of messages that are done with."""
+
+    receipts: Receipts
+
+
+class GiveBackIn(Input, frozen=True):
+    """Receipts of messages to retry: at this delay level, 0 for the next in turn, less for never again."""
+
+    receipts: Receipts
+    delay_level: Annotated[int, INT32] = 0
+
+
+class ExtendIn(Input, frozen=True):
+    """Receipts of messages to keep for so long from now; 0 makes them visible at once."""
+
+    receipts: Receipts
+    invisible_ms: Annotated[int, Meta(ge=0, le=LONGEST_INVISIBLE_MS)]
+
+
+class FailedReceipt(msgspec.Struct, frozen=True):
+    """A receipt that could not be settled, and why."""
+
+    receipt: str
+    detail: str
+
+
+class SettledOut(msgspec.Struct, frozen=True):
+    """What became of each receipt."""
+
+    settled: list[str]
+    failed: list[FailedReceipt]
+
+
+async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
+    """A client that goes away before its answer is written has taken nothing."""
+    receipts = call.broker.receipts
+    await prepare(what.filter_type)
+    taken = await receipts.receive(
+        path.group,
+        what.topic,
+        max_messages=what.max,
+        invisible_us=what.invisible_ms * US_PER_MS,
+        wait_s=what.wait_ms * US_PER_MS / US_PER_S,
+        tag_filter=parse_filter(what.filter, what.filter_type),
+    )
+    if taken and call.is_lost:
+        await receipts.release(path.group, taken)
+    return Received([_received(call, one) for one in taken])
+
+
+async def acknowledge(call: Call, path: GroupPath, what: AckIn) -> SettledOut:
+    """Each receipt settles or fails by itself."""
+    return _settled(await call.broker.receipts.acknowledge(path.group, what.receipts))
+
+
+async def give_back(call: Call, path: GroupPath, what: GiveBackIn) -> SettledOut:
+    """Each receipt settles or fails by itself."""
+    return _settled(await call.broker.receipts.give_back(path.group, what.receipts, what.delay_level))
+
+
+async def extend(call: Call, path: GroupPath, what: ExtendIn) -> SettledOut:
+    """Each receipt settles or fails by itself."""
+    invisible_us = what.invisible_ms * US_PER_MS
+    return _settled(await call.broker.receipts.extend(path.group, what.receipts, invisible_us))
+
+
+def _received(call: Call, taken: Taken) -> ReceivedMessage:
+    fields = fields_of(call.broker, taken.message)
+    fields["topic"] = taken.topic
+    return ReceivedMessage(
+        **fields,
+        receipt=taken.handle,
+        times=taken.times,
+        attempt=taken.message.reconsume_times + 1,
+        visible_ms=taken.visible_us // US_PER_MS,
+    )
+
+
+def _settled(settled: Settled) -> SettledOut:
+    if not settled.done:
+        raise ReceiptError(_none_of(settled.failed))
+    return SettledOut(settled.done, [FailedReceipt(handle, str(error)) for handle, error in settled.failed])
+
+
+def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
+    first = str(failed[0][1])
+    return first if len(failed) == 1 else f"none of the {len(failed)} receipts is valid; the first: {first}"
+
+
+def consuming(settings: Settings) -> Family:
+    """The routes, with waits as long as the settings allow."""
+    path = "/v1/groups/{group}/"
+    errors = [GroupNotFoundError, ReceiptError]
+    return Family(
+        "consuming",
+        "Take messages for a consumer group, and settle them by receipt",
+        [
+            Route(
+                "POST",
+                path + "receive",
+                receive,
+                "Take messages, waiting for the first if need be",
+                Received,
+                GroupPath,
+                bound_waits(ReceiveIn, settings.max_wait_us),
+                links={
+                    name: {
+                        "parameters": {"group": "$request.path.group"},
+                        "requestBody": {"receipts": ["$response.body#/messages/0/receipt"], **more},
+                    }
+                    for name, more in (
+                        ("acknowledge", {}),
+                        ("give_back", {}),
+                        ("extend", {"invisible_ms": 0}),
+                    )
+                },
+                errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
+            ),
+            Route(
+                "POST",
+                path + "ack",
+                acknowledge,
+                "Acknowledge messages",
+                SettledOut,
+                GroupPath,
+                AckIn,
+                errors=errors,
+            ),
+            Route(
+                "POST",
+                path + "give-back",
+                give_back,
+                "Give messages back, to be retried later or never",
+                SettledOut,
+                GroupPath,
+                GiveBackIn,
+                errors=errors,
+            ),
+            Route(
+                "POST",
+                path + "extend",
+                extend,
+                "Keep messages for longer, or no longer",
+                SettledOut,
+                GroupPath,
+                ExtendIn,
+                errors=errors,
+            ),
+        ],
+    )

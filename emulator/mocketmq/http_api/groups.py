@@ -1,0 +1,130 @@
+"""Consumer groups and how far they have come."""
+
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
+from mocketmq.broker.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, Group
+from mocketmq.errors import GroupNotFoundError, NoPermissionError
+from mocketmq.http_api.fields import GroupPath, Input, NoInput
+from mocketmq.http_api.route import Call, Created, Family, Route
+
+
+class GroupQueueOut(msgspec.Struct, frozen=True):
+    """A group in one queue. `lag` counts from the first message that it has not finished."""
+
+    topic: str
+    queue_id: int
+    committed_offset: int
+    max_offset: int
+    lag: int
+    in_flight: int
+
+
+class GroupOut(msgspec.Struct, frozen=True):
+    """A consumer group, with the queues of which it has consumed. `in_flight` is taken and not settled."""
+
+    name: str
+    max_retries: int
+    retry_queues: int
+    lag: int
+    in_flight: int
+    queues: list[GroupQueueOut]
+
+
+class GroupsOut(msgspec.Struct, frozen=True):
+    """All groups, by name."""
+
+    groups: list[GroupOut]
+
+
+class DeletedGroupOut(msgspec.Struct, frozen=True):
+    """The group that is no more."""
+
+    deleted: str
+
+
+class GroupIn(Input, frozen=True):
+    """How the group shall be."""
+
+    max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
+    retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
+
+
+async def groups(call: Call, _: NoInput) -> GroupsOut:
+    """All groups with their lag."""
+    return GroupsOut([_group_out(group) for group in call.broker.groups])
+
+
+async def group(call: Call, path: GroupPath) -> GroupOut:
+    """One group with its lag."""
+    return _group_out(call.broker.groups.get(path.group))
+
+
+async def put_group(call: Call, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
+    """Answers when it is durable."""
+    is_new = all(known.name != path.group for known in call.broker.groups)
+    made = await call.broker.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
+    return Created(_group_out(made)) if is_new else _group_out(made)
+
+
+async def delete_group(call: Call, path: GroupPath) -> DeletedGroupOut:
+    """With how far it has come; its retries and dead letters stay in their topics."""
+    await call.broker.groups.delete(path.group, clean_offsets=True)
+    return DeletedGroupOut(path.group)
+
+
+def _group_out(found: Group) -> GroupOut:
+    queues = [
+        GroupQueueOut(
+            place.queue.topic,
+            place.queue.queue_id,
+            place.committed_offset,
+            place.queue.next_offset,
+            place.lag,
+            sum(not take.is_available for take in place.open.values()),
+        )
+        for place in found.queues.values()
+    ]
+    queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
+    return GroupOut(
+        found.name,
+        found.max_retries,
+        found.retry_queues,
+        sum(queue.lag for queue in queues),
+        sum(queue.in_flight for queue in queues),
+        queues,
+    )
+
+
+GROUPS = Family(
+    "groups",
+    "Consumer groups and how far they have come",
+    [
+        Route("GET", "/v1/groups", groups, "All groups", GroupsOut),
+        Route(
+            "GET", "/v1/groups/{group}", group, "One group", GroupOut, GroupPath, errors=[GroupNotFoundError]
+        ),
+        Route(
+            "PUT",
+            "/v1/groups/{group}",
+            put_group,
+            "Create a group, or change it",
+            GroupOut,
+            GroupPath,
+            GroupIn,
+            is_body_optional=True,
+            may_create=True,
+        ),
+        Route(
+            "DELETE",
+            "/v1/groups/{group}",
+            delete_group,
+            "Delete a group",
+            DeletedGroupOut,
+            GroupPath,
+            errors=[NoPermissionError, GroupNotFoundError],
+        ),
+    ],
+)

@@ -1,0 +1,82 @@
+"""What a decoder refused, in words: the field, its value, and what it may be by its declared type."""
+
+import re
+from typing import Any, Final
+
+import msgspec
+
+from mocketmq.errors import InvalidArgumentError
+
+_PLACE: Final = re.compile(r"^(?P<what>.*?)(?: - at (?P<key>`key` in )?`\$\.?(?P<path>.*)`)?$", re.DOTALL)
+_NAMED: Final = re.compile(r"(unknown|required) field `(.*)`", re.DOTALL)
+_STEP: Final = re.compile(r"[^.\[\]]+|\[\d+\]|\[\.\.\.\]")
+
+Schema = dict[str, Any]
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+def invalid_argument(
+    error: msgspec.ValidationError, kind: type[msgspec.Struct], given: object
+) -> InvalidArgumentError:
+    """The error with everything a caller needs; ``given`` is what was decoded as a ``kind``."""
+    place = _PLACE.match(str(error))
+    what, path = (place["what"], place["path"] or "") if place else (str(error), "")
+    definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
+    schema, value = definitions[kind.__name__], given
+    for step in _STEP.findall(path):
+        schema, value = _step(definitions, schema, step), _value(value, step)
+    if place and place["key"]:
+        schema = schema.get("propertyNames", {})
+    elif named := _NAMED.search(what):
+        path = f"{path}.{named[2]}" if path else named[2]
+        value = _entry(value, named[2])
+        if named[1] == "unknown":
+            return InvalidArgumentError(
+                path, value, f"only {', '.join(schema.get('properties', {})) or 'nothing'}"
+            )
+        schema = _step(definitions, schema, named[2])
+    return InvalidArgumentError(path or "body", value, _rule(schema))
+
+
+def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
+    if step.startswith("["):
+        schema = schema.get("items") or schema.get("additionalProperties") or {}
+    else:
+        schema = schema.get("properties", {}).get(step, {})
+    return definitions[schema["$ref"].rpartition("/")[2]] if "$ref" in schema else schema
+
+
+def _value(value: Any, step: str) -> object:
+    if step == "[...]":  # which entry of an object is not told
+        return value
+    if step.startswith("["):
+        index = int(step[1:-1])
+        return value[index] if isinstance(value, list) and index < len(value) else _Missing()
+    return _entry(value, step)
+
+
+def _entry(value: object, name: str) -> object:
+    return value.get(name, _Missing()) if isinstance(value, dict) else _Missing()
+
+
+def _rule(schema: Schema) -> str:
+    match schema:
+        case {"pattern": _, "description": rule}:
+            return str(rule)
+        case {"enum": values}:
+            return ", ".join(map(repr, values))
+        case {"type": "integer", "minimum": low, "maximum": high}:
+            return f"a whole number from {low} to {high}"
+        case {"type": "array", "minItems": low, "maxItems": high}:
+            return f"a list of {low} to {high} entries"
+        case {"type": "string", "minLength": low, "maxLength": high}:
+            return f"text of {low} to {high} characters"
+        case {"type": "string", "minLength": _}:
+            return "text that is not empty"
+        case {"type": str(name)}:
+            return {"integer": "a whole number", "array": "a list", "string": "text"}.get(name, f"an {name}")
+    return "an object"

@@ -1,0 +1,136 @@
+"""Looking at messages without consuming them."""
+
+from typing import Annotated, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mocketmq.broker.filters import parse_filter, prepare
+from mocketmq.broker.lives import DeliveryRecord, InterventionRecord, Life, TakeRecord
+from mocketmq.broker.pull import PullStatus
+from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
+from mocketmq.http_api.fields import (
+    FilterExpression,
+    FilterType,
+    Input,
+    MessagePath,
+    Offset,
+    QueueId,
+    TopicName,
+    TopicPath,
+)
+from mocketmq.http_api.record import MessageOut, message_out
+from mocketmq.http_api.route import Call, Family, Route, given
+
+
+class Browse(TopicPath, frozen=True):
+    """A range of a queue."""
+
+    queue_id: QueueId
+    offset: Offset = 0
+    max: Annotated[int, Meta(ge=1, le=256)] = 32
+    filter: FilterExpression = "*"
+    filter_type: FilterType = "TAG"
+
+
+class Browsed(msgspec.Struct, frozen=True):
+    """What a range holds. `next_offset` is where to go on."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[MessageOut]
+
+
+class LifeOut(msgspec.Struct, frozen=True):
+    """Everything that is known of a message. `state` is that of its newest record."""
+
+    message_id: str
+    state: Literal["pending", "delivered", "cancelled", "stored"]
+    records: list[MessageOut]
+    deliveries: list[DeliveryRecord]
+    interventions: list[InterventionRecord]
+    takes: list[TakeRecord]
+
+
+class ByKey(Input, frozen=True):
+    """Messages that bear a key."""
+
+    key: Annotated[str, Meta(min_length=1, max_length=255)]
+    topic: TopicName | UnsetType = UNSET
+    max: Annotated[int, Meta(ge=1, le=256)] = 64
+
+
+class Messages(msgspec.Struct, frozen=True):
+    """Messages, oldest first."""
+
+    messages: list[MessageOut]
+
+
+async def browse(call: Call, where: Browse) -> Browsed:
+    """Leaves no trace."""
+    await prepare(where.filter_type)
+    tag_filter = parse_filter(where.filter, where.filter_type)
+    status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
+        where.topic, where.queue_id, where.offset, where.max, tag_filter
+    )
+    return Browsed(
+        status, next_offset, min_offset, max_offset, [message_out(call.broker, one) for one in messages]
+    )
+
+
+async def life(call: Call, path: MessagePath) -> LifeOut:
+    """By unique key, or by the offset message id of any of its records."""
+    found = await call.broker.lives.life(path.message_id)
+    return LifeOut(
+        found.records[0].unique_key,
+        _state(call, found),
+        [message_out(call.broker, record) for record in found.records],
+        found.deliveries,
+        found.interventions,
+        found.takes,
+    )
+
+
+async def by_key(call: Call, what: ByKey) -> Messages:
+    """By one of its `keys`."""
+    found = await call.broker.lives.by_key(what.key, given(what.topic), what.max)
+    return Messages([message_out(call.broker, record) for record in found])
+
+
+def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelled", "stored"]:
+    newest = found.records[-1]
+    if newest.due_us is None:
+        return "stored" if newest.parked_offset is None else "delivered"
+    if call.broker.pending.holds(newest):
+        return "pending"
+    kinds = {row.kind for row in found.interventions if row.parked_offset == newest.commit_offset}
+    return "cancelled" if "cancelled" in kinds else "delivered"
+
+
+LOOKUP = Family(
+    "lookup",
+    "Look at messages without consuming them",
+    [
+        Route(
+            "GET",
+            "/v1/topics/{topic}/queues/{queue_id}/messages",
+            browse,
+            "Browse a queue",
+            Browsed,
+            Browse,
+            errors=[TopicNotFoundError, QueueNotFoundError],
+        ),
+        Route(
+            "GET",
+            "/v1/messages/{message_id}",
+            life,
+            "Look a message up with its whole life",
+            LifeOut,
+            MessagePath,
+            errors=[MessageNotFoundError],
+        ),
+        Route("GET", "/v1/messages", by_key, "Look messages up by key", Messages, ByKey),
+    ],
+)

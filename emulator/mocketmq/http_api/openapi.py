@@ -1,0 +1,138 @@
+"""The OpenAPI 3.1 document, made from the same routes that the server serves."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import msgspec
+
+from mocketmq import __version__
+from mocketmq.errors import wire_codes
+from mocketmq.http_api.problem import MEDIA_TYPE, Problem
+from mocketmq.http_api.route import JSON, Api, Route
+
+_REFERENCE = "#/components/schemas/{name}"
+_REASONS = {
+    400: "A field is missing, unknown, or has a value that is not allowed",
+    401: "The token is missing or wrong",
+    413: "The body is too large",
+    500: "A defect of the emulator",
+    503: "The store refuses, or the broker is stopping; nothing was changed",
+}
+"""What can go wrong with any request that could."""
+
+Document = dict[str, Any]
+
+
+def document(api: Api) -> Document:
+    """The whole document."""
+    routes = [route for family in api.families for route in family.routes]
+    paths: dict[str, Document] = {}
+    for family in api.families:
+        for route in family.routes:
+            operation = _operation(route, family.name, has_token=api.settings.token is not None)
+            paths.setdefault(route.path, {})[route.method.lower()] = operation
+    components: Document = {"schemas": _schemas(routes)}
+    whole: Document = {
+        "openapi": "3.1.0",
+        "info": {
+            "title": "mocketmq",
+            "version": __version__,
+            "description": "RocketMQ for test environments. Instants are milliseconds since the epoch"
+            " (`_ms`), or microseconds where the name says so (`_us`), of the emulated clock.",
+        },
+        "tags": [{"name": family.name, "description": family.summary} for family in api.families],
+        "paths": paths,
+        "components": components,
+    }
+    if api.settings.token is not None:
+        components["securitySchemes"] = {"token": {"type": "http", "scheme": "bearer"}}
+        whole["security"] = [{"token": []}]
+    return whole
+
+
+def _operation(route: Route, tag: str, *, has_token: bool) -> Document:
+    operation: Document = {
+        "operationId": route.handler.__name__,
+        "tags": [tag],
+        "summary": route.summary,
+        "description": route.handler.__doc__,
+        "responses": _responses(route, has_token=has_token),
+    }
+    if parameters := list(_parameters(route)):
+        operation["parameters"] = parameters
+    if route.body is not None:
+        operation["requestBody"] = {
+            "required": not route.is_body_optional,
+            "content": {JSON: {"schema": _reference(route.body)}},
+        }
+    if has_token and route.is_open:
+        operation["security"] = []
+    return operation
+
+
+def _parameters(route: Route) -> Iterator[Document]:
+    schema = msgspec.json.schema(route.parameters)["$defs"][route.parameters.__name__]
+    for name, value in schema["properties"].items():
+        is_in_path = f"{{{name}}}" in route.path
+        yield {
+            "name": name,
+            "in": "path" if is_in_path else "query",
+            "required": is_in_path or name in schema["required"],
+            "schema": value,
+        }
+
+
+def _responses(route: Route, *, has_token: bool) -> Document:
+    if isinstance(route.answer, str):
+        content: Document = {
+            route.answer: {"schema": {"type": "object" if route.answer == JSON else "string"}}
+        }
+    else:
+        content = {JSON: {"schema": _reference(route.answer)}}
+    responses: Document = {str(route.status): {"description": "Done", "content": content}}
+    if route.may_create:
+        responses["201"] = {"description": "Made anew", "content": content}
+    if route.links:
+        responses[str(route.status)]["links"] = {
+            name: {"operationId": name, **given} for name, given in route.links.items()
+        }
+    for status, reason in sorted(_problems(route, has_token=has_token).items()):
+        responses[str(status)] = {
+            "description": reason,
+            "content": {MEDIA_TYPE: {"schema": _reference(Problem)}},
+        }
+        if status == 401:
+            responses["401"]["headers"] = {
+                "WWW-Authenticate": {"schema": {"type": "string"}, "required": True}
+            }
+    return responses
+
+
+def _problems(route: Route, *, has_token: bool) -> dict[int, str]:
+    """What can go wrong, by status."""
+    statuses = [400, 500, 503]
+    if has_token and not route.is_open:
+        statuses.append(401)
+    if route.body is not None:
+        statuses.append(413)
+    own: dict[int, list[str]] = {}
+    for error in route.errors:
+        sentence, _, _ = (error.__doc__ or "").partition(".")
+        own.setdefault(wire_codes(error.__new__(error)).http, []).append(sentence)
+    return {status: _REASONS[status] for status in statuses} | {
+        status: ". ".join(sentences) for status, sentences in own.items()
+    }
+
+
+def _schemas(routes: list[Route]) -> Document:
+    bodies = [route.body for route in routes if route.body is not None]
+    answers = [route.answer for route in routes if not isinstance(route.answer, str)]
+    kinds = list(dict.fromkeys([*bodies, *answers, Problem]))
+    _, schemas = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
+    for kind in kinds:
+        schemas[kind.__name__] |= getattr(kind, "more_schema", {})
+    return schemas
+
+
+def _reference(kind: type) -> Document:
+    return {"$ref": _REFERENCE.format(name=kind.__name__)}

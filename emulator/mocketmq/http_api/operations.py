@@ -1,0 +1,145 @@
+"""Health, information, reset, metrics and the documents of the API itself."""
+
+from typing import Literal
+
+import msgspec
+from aiohttp import web
+from msgspec import UNSET, UnsetType
+
+from mocketmq import __version__
+from mocketmq.broker.broker import MAX_BATCH
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import StoppingError, TopicNotFoundError
+from mocketmq.http_api.fields import Input, NoInput, TopicName
+from mocketmq.http_api.route import JSON, Call, Family, Route
+
+TEXT, HTML = "text/plain", "text/html"
+
+
+class Info(msgspec.Struct, frozen=True):
+    """What is running, with the limits that a client may want to know."""
+
+    version: str
+    profile: str
+    clock: str
+    levels: str
+    data: str
+    durability: str
+    run: int
+    uptime_ms: int
+    max_message_bytes: int
+    max_batch: int
+    max_wait_ms: int
+
+
+class ResetIn(Input, frozen=True):
+    """What to empty: one topic, or everything."""
+
+    topic: TopicName | UnsetType = UNSET
+
+
+class ResetOut(msgspec.Struct, frozen=True):
+    """What was emptied: `all`, or the topic."""
+
+    reset: str
+
+
+class Health(msgspec.Struct, frozen=True):
+    """The process answers."""
+
+    status: Literal["ok"] = "ok"
+
+
+class Readiness(msgspec.Struct, frozen=True):
+    """Every listener is up, and recovery is over."""
+
+    status: Literal["ready"] = "ready"
+
+
+async def info(call: Call, _: NoInput) -> Info:
+    """What does not change while it runs, and for how long it has."""
+    settings = call.api.settings
+    return Info(
+        __version__,
+        call.broker.levels.profile.name,
+        call.broker.clock.mode,
+        call.broker.levels.table.text,
+        settings.data,
+        settings.durability,
+        call.api.run,
+        call.api.uptime_us // US_PER_MS,
+        call.broker.intake.max_message_bytes,
+        MAX_BATCH,
+        settings.max_wait_us // US_PER_MS,
+    )
+
+
+async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
+    """Topics, groups, settings and the clock stay; with one topic, so do its rows in the ledger."""
+    if what.topic is UNSET:
+        await call.broker.reset.all()
+        return ResetOut("all")
+    await call.broker.reset.topic(what.topic)
+    return ResetOut(what.topic)
+
+
+async def health(_: Call, __: NoInput) -> Health:
+    """No token needed."""
+    return Health()
+
+
+async def readiness(call: Call, _: NoInput) -> Readiness:
+    """No token needed. A problem with status 503 while the broker starts or stops."""
+    if not call.api.is_ready:
+        raise StoppingError("the broker is not ready: it is starting or stopping")
+    return Readiness()
+
+
+async def metrics(call: Call, _: NoInput) -> web.Response:
+    """In the text format of Prometheus."""
+    # Half as long to import as the whole API, and many brokers are never scraped.
+    from mocketmq.http_api.metrics import render  # noqa: PLC0415
+
+    return web.Response(
+        body=render(call.api), headers={"Content-Type": "text/plain; version=0.0.4; charset=utf-8"}
+    )
+
+
+async def openapi(call: Call, _: NoInput) -> web.Response:
+    """This document."""
+    from mocketmq.http_api.openapi import document  # noqa: PLC0415
+
+    return web.json_response(body=msgspec.json.encode(document(call.api)))
+
+
+async def docs(_: Call, __: NoInput) -> web.Response:
+    """Works without a network."""
+    from importlib.resources import files  # noqa: PLC0415
+
+    return web.Response(
+        body=files(__package__).joinpath("docs.html").read_bytes(), content_type=HTML, charset="utf-8"
+    )
+
+
+OPERATIONS = Family(
+    "operations",
+    "Health, information, reset, metrics",
+    [
+        Route("GET", "/v1/info", info, "What is running", Info),
+        Route(
+            "POST",
+            "/v1/reset",
+            reset,
+            "Empty the broker, or one topic",
+            ResetOut,
+            body=ResetIn,
+            is_body_optional=True,
+            errors=[TopicNotFoundError],
+        ),
+        Route("GET", "/healthz", health, "Whether the process answers", Health, is_open=True),
+        Route("GET", "/readyz", readiness, "Whether the broker takes requests", Readiness, is_open=True),
+        Route("GET", "/metrics", metrics, "Metrics for Prometheus", TEXT),
+        Route("GET", "/openapi.json", openapi, "This document", JSON),
+        Route("GET", "/docs", docs, "This document for people", HTML),
+    ],
+)

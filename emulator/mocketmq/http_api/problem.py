@@ -1,0 +1,72 @@
+"""Errors as RFC 9457 problem documents: one function for whatever can go wrong with a request."""
+
+import logging
+import re
+from collections.abc import Mapping
+from typing import ClassVar, Final
+
+import msgspec
+from aiohttp import web
+from msgspec import UNSET, UnsetType
+
+from mocketmq.errors import EmulatorError, InternalError, RefusedError, UnauthorizedError, wire_codes
+
+log = logging.getLogger(__name__)
+
+MEDIA_TYPE: Final = "application/problem+json"
+
+_WORD: Final = re.compile(r"[A-Z](?:[a-z]+|[A-Z]+(?![a-z]))")
+
+
+class HttpError(RefusedError):
+    """Base of refusals that only HTTP knows. Such a class brings its status with it."""
+
+    status: ClassVar[int]
+    headers: Mapping[str, str] = {}
+
+
+class MalformedJSONError(HttpError):
+    """The body is no JSON."""
+
+    status = 400
+    field = "body"
+    allowed = "a JSON object in UTF-8"
+
+
+class Problem(msgspec.Struct, frozen=True):
+    """What went wrong (RFC 9457). `type` names the kind of error, `detail` says it in a sentence."""
+
+    type: str
+    title: str
+    status: int
+    detail: str
+    field: str | UnsetType = UNSET
+    allowed: str | UnsetType = UNSET
+
+
+def problem_response(error: Exception) -> web.Response:
+    """The answer to a request that failed with this error."""
+    problem = problem_of(error)
+    headers = {"Content-Type": MEDIA_TYPE}
+    if isinstance(error, HttpError):
+        headers |= error.headers
+    if isinstance(error, UnauthorizedError):
+        headers["WWW-Authenticate"] = "Bearer"
+    return web.Response(status=problem.status, body=msgspec.json.encode(problem), headers=headers)
+
+
+def problem_of(error: Exception) -> Problem:
+    """What the error is called, its status, and what the caller can do about it."""
+    if not isinstance(error, EmulatorError):
+        log.error("a request failed by a defect", exc_info=error)
+        error = InternalError(f"a defect of the emulator: {error!r}; its log says more")
+    words = _WORD.findall(type(error).__name__.removesuffix("Error"))
+    first, *others = (word if word.isupper() else word.lower() for word in words)
+    return Problem(
+        f"/problems/{'-'.join(words).lower()}",
+        " ".join([first[0].upper() + first[1:], *others]),
+        error.status if isinstance(error, HttpError) else wire_codes(error).http,
+        str(error),
+        getattr(error, "field", UNSET),
+        getattr(error, "allowed", UNSET),
+    )

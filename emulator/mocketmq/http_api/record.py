@@ -1,0 +1,97 @@
+"""A stored message as clients see it."""
+
+from typing import Any
+
+import msgspec
+
+from mocketmq.broker.bodies import Compression, body_of
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import KEYS, TAGS, StoredMessage, decode_properties, offset_message_id
+
+
+class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
+    """A stored message. `body` is null when it is not UTF-8 text; it is in `body_base64` then.
+
+    What a client library compressed with zlib is shown as it was before, unless that is more than a body may
+    have. Otherwise `compression` says how `body_base64` is compressed. `sys_flag` is as stored.
+    """
+
+    message_id: str
+    offset_message_id: str
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_offset: int
+    body: str | None
+    body_base64: bytes | None
+    compression: Compression | None
+    tag: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    born_ms: int
+    born_host: str
+    store_ms: int
+    store_host: str
+    flag: int
+    sys_flag: int
+    reconsume_times: int
+    due_ms: int | None  # parked messages only
+    real_topic: str | None  # parked messages only: where it goes when it is due
+    real_queue_id: int | None
+    parked_offset_message_id: str | None  # delivered messages only
+
+
+def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
+    """The message, in the topic and queue in which it is stored."""
+    return MessageOut(**fields_of(broker, message))
+
+
+def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
+    """The fields of :class:`MessageOut`, for it and what extends it."""
+    queue = broker.topics.queue(message.queue_key)
+    properties = decode_properties(message.properties)
+    parked_offset = message.parked_offset
+    real_key = message.real_queue_key
+    real_queue = None if real_key is None else broker.topics.queue(real_key)
+    body = body_of(message, broker.intake.max_message_bytes)
+    text = None if body.compression else _text(body.content)
+    return {
+        "message_id": message.unique_key,
+        "offset_message_id": offset_message_id(message.store_host, message.commit_offset),
+        "topic": queue.topic,
+        "queue_id": queue.queue_id,
+        "queue_offset": message.queue_offset,
+        "commit_offset": message.commit_offset,
+        "body": text,
+        "body_base64": body.content if text is None else None,
+        "compression": body.compression,
+        "tag": properties.get(TAGS),
+        "keys": properties[KEYS].split() if KEYS in properties else [],
+        "properties": properties,
+        "born_ms": message.born_us // US_PER_MS,
+        "born_host": message.born_host,
+        "store_ms": message.store_us // US_PER_MS,
+        "store_host": message.store_host,
+        "flag": message.flag,
+        "sys_flag": message.sys_flag,
+        "reconsume_times": message.reconsume_times,
+        "due_ms": to_ms(message.due_us),
+        "real_topic": None if real_queue is None else real_queue.topic,
+        "real_queue_id": None if real_queue is None else real_queue.queue_id,
+        "parked_offset_message_id": None
+        if parked_offset is None
+        else offset_message_id(message.store_host, parked_offset),
+    }
+
+
+def _text(body: bytes) -> str | None:
+    try:
+        return body.decode()
+    except UnicodeDecodeError:
+        return None
+
+
+def to_ms(instant_us: int | None) -> int | None:
+    """Whole milliseconds of an instant that may be missing."""
+    return None if instant_us is None else instant_us // US_PER_MS

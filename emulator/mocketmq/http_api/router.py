@@ -1,0 +1,86 @@
+"""Finds the endpoint of a request by its path, segment by segment."""
+
+from collections.abc import Iterable
+from typing import Generic, NamedTuple, TypeVar
+from urllib.parse import unquote
+
+from mocketmq.http_api.problem import HttpError
+
+Endpoint = TypeVar("Endpoint")
+
+
+class NoSuchPathError(HttpError):
+    """No route has this path."""
+
+    status = 404
+
+
+class MethodNotAllowedError(HttpError):
+    """The path is there, but not for this method."""
+
+    status = 405
+
+    def __init__(self, method: str, path: str, allowed: Iterable[str]) -> None:
+        self.allowed = ", ".join(sorted(allowed))
+        super().__init__(f"{path} does not take {method}; allowed: {self.allowed}")
+        self.headers = {"Allow": self.allowed}
+
+
+class Match(NamedTuple, Generic[Endpoint]):
+    """An endpoint, and what stood in the place of each ``{name}`` of its path, decoded."""
+
+    endpoint: Endpoint
+    parameters: dict[str, str]
+
+
+class _Node(Generic[Endpoint]):
+    __slots__ = ("endpoints", "literals", "name", "path", "variable")
+
+    def __init__(self, path: str = "", name: str = "") -> None:
+        self.path = path
+        self.name = name
+        self.literals: dict[str, _Node[Endpoint]] = {}
+        self.variable: _Node[Endpoint] | None = None
+        self.endpoints: dict[str, Endpoint] = {}
+
+
+class Router(Generic[Endpoint]):
+    """Endpoints by method and path. Where a literal segment fits, ``{name}`` is not tried."""
+
+    def __init__(self) -> None:
+        self._root: _Node[Endpoint] = _Node()
+
+    def add(self, method: str, path: str, endpoint: Endpoint) -> None:
+        """Serve the method of this path, whose segments are literal or ``{name}``."""
+        node = self._root
+        for segment in path.split("/")[1:]:
+            below = f"{node.path}/{segment}"
+            if segment.startswith("{"):
+                node.variable = node.variable or _Node(below, segment[1:-1])
+                node = node.variable
+            else:
+                node = node.literals.setdefault(segment, _Node(below))
+        node.endpoints[method] = endpoint
+
+    def find(self, method: str, raw_path: str) -> Match[Endpoint]:
+        """The endpoint. Raises NoSuchPathError, MethodNotAllowedError.
+
+        The path is decoded after it was split: ``%2F`` belongs to its segment, ``%25`` is a percent sign.
+        """
+        node = self._root
+        parameters = {}
+        for raw in raw_path.split("/")[1:]:
+            segment = unquote(raw) if "%" in raw else raw
+            below = node.literals.get(segment)
+            if below is None:
+                below = node.variable
+                if below is None or not segment:
+                    raise NoSuchPathError("there is nothing here; /docs lists what there is")
+                parameters[below.name] = segment
+            node = below
+        endpoint = node.endpoints.get(method)
+        if endpoint is None:
+            if not node.endpoints:
+                raise NoSuchPathError("there is nothing here; /docs lists what there is")
+            raise MethodNotAllowedError(method, node.path, node.endpoints)
+        return Match(endpoint, parameters)

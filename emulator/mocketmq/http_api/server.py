@@ -1,0 +1,173 @@
+"""The HTTP listeners, and what happens to every request of the JSON API: token, errors, counting.
+
+It stands on aiohttp's low-level server, since a third of what a request costs in aiohttp is its application.
+"""
+
+import asyncio
+import hmac
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
+from typing import Any, Final
+
+from aiohttp import web
+
+from mocketmq.broker.broker import Broker
+from mocketmq.errors import ListenError, UnauthorizedError
+from mocketmq.http_api.clients import CLIENTS
+from mocketmq.http_api.clock import CLOCK
+from mocketmq.http_api.consuming import consuming
+from mocketmq.http_api.delayed import DELAYED
+from mocketmq.http_api.door import UNMATCHED, Answer, Door, Listener
+from mocketmq.http_api.groups import GROUPS
+from mocketmq.http_api.lookup import LOOKUP
+from mocketmq.http_api.operations import OPERATIONS
+from mocketmq.http_api.problem import problem_response
+from mocketmq.http_api.route import Api, Endpoint, Family
+from mocketmq.http_api.router import Router
+from mocketmq.http_api.sending import SENDING
+from mocketmq.http_api.topics import topic_routes
+from mocketmq.http_api.transactions import TRANSACTIONS
+from mocketmq.settings import Settings
+
+GRACE_S = 2.0
+"""Real seconds that running requests have when the server stops; then they are cancelled."""
+
+MAX_LINE_BYTES = 1 << 16
+"""Of a request: a filter of the allowed length fits, every character percent-encoded."""
+
+_MAIN: Final = "http_port"
+
+
+class HttpServer:
+    """JSON over HTTP, and further doors beside it by the first segment of a path.
+
+    Started and closed by the app, which also says when the broker is ready. ``more`` are listeners on ports
+    of their own, ``more_metrics`` give metrics of other doors.
+    """
+
+    def __init__(
+        self,
+        broker: Broker,
+        settings: Settings,
+        run: int,
+        doors: Mapping[str, Door],
+        more: Sequence[Listener] = (),
+        more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
+    ) -> None:
+        self._settings = settings
+        self._api = Api(broker, settings, run, families(settings), more_metrics)
+        self._expected = f"Bearer {settings.token}".encode() if settings.token else None
+        self._open_paths: set[str] = set()
+        self._router: Router[Endpoint] = Router()
+        for family in self._api.families:
+            for route in family.routes:
+                self._router.add(route.method, route.path, Endpoint(self._api, route))
+                if route.is_open:
+                    self._open_paths.add(route.path)
+        self._listeners = (Listener(_MAIN, settings.http_port, doors, self._answer), *more)
+        self._runners: list[web.ServerRunner] = []
+        self._ports: dict[str, int] = {}
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether every listener is up and recovery is over; ``/readyz`` says so."""
+        return self._api.is_ready
+
+    @is_ready.setter
+    def is_ready(self, ready: bool) -> None:
+        self._api.is_ready = ready
+
+    @property
+    def url(self) -> str:
+        """Where the JSON API listens, with the port that was picked."""
+        return self._url_of(_MAIN)
+
+    @property
+    def more_urls(self) -> dict[str, str]:
+        """Where the further listeners listen, by the setting that names the port."""
+        return {setting: self._url_of(setting) for setting in self._ports if setting != _MAIN}
+
+    def _url_of(self, setting: str) -> str:
+        host = self._settings.host
+        return f"http://{f'[{host}]' if ':' in host else host}:{self._ports.get(setting, 0)}"
+
+    async def start(self) -> None:
+        """Open every port. Raises ListenError when that is not possible; then none is open."""
+        try:
+            for listener in self._listeners:
+                await self._listen(listener)
+        except BaseException:
+            await self.close()
+            raise
+
+    async def _listen(self, listener: Listener) -> None:
+        host, port = self._settings.host, listener.port
+        loop, limit = asyncio.get_running_loop(), self._api.max_body_bytes
+
+        def request(message: Any, payload: Any, protocol: Any, writer: Any, task: Any) -> web.BaseRequest:
+            return web.BaseRequest(message, payload, protocol, writer, task, loop, client_max_size=limit)
+
+        server = web.Server(
+            partial(self._serve, listener),
+            request_factory=request,
+            handler_cancellation=True,
+            access_log=None,
+            max_line_size=MAX_LINE_BYTES,
+        )
+        runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
+        await runner.setup()
+        self._runners.append(runner)
+        try:
+            await web.TCPSite(runner, host, port).start()
+        except OSError as error:
+            raise ListenError(
+                f"cannot listen on {host}:{port} for HTTP: {error.strerror or error};"
+                " choose another port or address"
+            ) from error
+        self._ports[listener.setting] = runner.addresses[0][1]
+
+    async def close(self) -> None:
+        """Accept nothing more, give running requests a moment, then cancel them. May be called twice."""
+        self.is_ready = False
+        runners, self._runners = self._runners, []
+        await asyncio.gather(*(runner.cleanup() for runner in runners))
+
+    async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
+        template, response = await listener.answer(request)
+        self._api.requests[request.method, template, response.status] += 1
+        return response
+
+    async def _answer(self, request: web.BaseRequest) -> Answer:
+        template = UNMATCHED
+        try:
+            path = request.rel_url.raw_path
+            if self._expected is not None and path not in self._open_paths:
+                self._authorize(request, self._expected)
+            endpoint, parameters = self._router.find(request.method, path)
+            template = endpoint.route.path
+            return Answer(template, await endpoint.serve(request, parameters))
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told as a problem
+            return Answer(template, problem_response(error))
+
+    def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
+        given = request.headers.get("Authorization", "")
+        if not hmac.compare_digest(given.encode(errors="surrogateescape"), expected):
+            raise UnauthorizedError(
+                "the token is wrong" if given else "a token is needed: Authorization: Bearer <token>"
+            )
+
+
+def families(settings: Settings) -> tuple[Family, ...]:
+    """All routes, in the order of the document."""
+    return (
+        SENDING,
+        consuming(settings),
+        LOOKUP,
+        DELAYED,
+        TRANSACTIONS,
+        CLOCK,
+        topic_routes(settings),
+        GROUPS,
+        CLIENTS,
+        OPERATIONS,
+    )

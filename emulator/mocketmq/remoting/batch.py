@@ -1,0 +1,60 @@
+"""Batches: several messages in the body of one send (sheet 2.2; MessageDecoder.encodeMessage of 4.9.8)."""
+
+import struct
+from typing import Final, NamedTuple
+
+from mocketmq.errors import IllegalMessageError
+
+MAX_BATCH: Final = 16_384
+"""Messages. The answer has an id of each, and half a mebibyte is enough for a header."""
+
+_HEAD: Final = struct.Struct(">iiiii")  # size, magic code, checksum, flag, length of the body
+_PROPERTIES: Final = struct.Struct(">h")
+
+
+class BatchEntry(NamedTuple):
+    """One message; ``properties`` as the client wrote them."""
+
+    flag: int
+    body: bytes
+    properties: str
+
+
+def decode_batch(body: bytes) -> list[BatchEntry]:
+    """The messages of a batch. Raises IllegalMessageError."""
+    entries: list[BatchEntry] = []
+    start = 0
+    while start < len(body):
+        if len(entries) == MAX_BATCH:
+            raise _illegal(f"has more than {MAX_BATCH} messages; allowed: 1 to {MAX_BATCH}")
+        entry, start = _entry(body, start)
+        entries.append(entry)
+    if not entries:
+        raise _illegal("has no message")
+    return entries
+
+
+def _entry(data: bytes, start: int) -> tuple[BatchEntry, int]:
+    """The message that begins at ``start``, and where it ends."""
+    try:
+        size, _, _, flag, length = _HEAD.unpack_from(data, start)
+        body, position = _piece(data, start + _HEAD.size, length)
+        (length,) = _PROPERTIES.unpack_from(data, position)
+    except struct.error:
+        raise _illegal("ends in the middle of a message") from None
+    properties, end = _piece(data, position + _PROPERTIES.size, length)
+    if end - start != size:
+        raise _illegal(f"has a message that says it takes {size} bytes, and takes {end - start}")
+    return BatchEntry(flag, body, properties.decode("utf-8", "replace")), end
+
+
+def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
+    """The bytes that begin at ``start``, and where they end."""
+    end = start + length
+    if not start <= end <= len(data):
+        raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")
+    return data[start:end], end
+
+
+def _illegal(reason: str) -> IllegalMessageError:
+    return IllegalMessageError("body", f"the batch {reason}")

@@ -1,0 +1,172 @@
+"""A channel: one client's connection, as handlers and the broker know it."""
+
+import asyncio
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Final
+
+from mocketmq.broker.clients import Moved, PushedReply, Told
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
+from mocketmq.message import StoredMessage, Template, offset_message_id
+from mocketmq.remoting.codes import RequestCode, ResponseCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.fastjson import dumps, loads, object_keys
+from mocketmq.remoting.identity import BROKER
+from mocketmq.remoting.record import encode_record
+from mocketmq.store.queues import Queue
+
+CALL_S: Final = 10.0
+"""Real seconds in which a client is to answer what it is asked, as upstream (sheet 2.6)."""
+STATUS_S: Final = 5.0
+"""The same for how far it has come (Broker2Client of 4.9.8)."""
+
+
+class Channel:
+    """Addresses are ``host:port``.
+
+    ``remote`` is the client's; ``advertised`` the broker's, as this client can reach it; ``store_host`` the
+    same as IPv4, which records and message ids need.
+    """
+
+    def __init__(
+        self, write: Callable[[Command], None], remote: str, advertised: str, store_host: str
+    ) -> None:
+        self.remote = remote
+        self.advertised = advertised
+        self.store_host = store_host
+        self._write = write
+        self._opaques = itertools.count()
+        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._has_ended = False
+
+    def notify_members_changed(self, group: str) -> None:
+        """Let the client rebalance its queues of the group now (sheet 8.1)."""
+        self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
+
+    def reset_offsets(self, moved: Moved, language: str) -> None:
+        """Let the client's group go on elsewhere. C++ clients read another form than others (sheet 2.6)."""
+        ext = {
+            "topic": moved.topic,
+            "group": moved.group,
+            "timestamp": str(moved.timestamp_ms),
+            "isForce": str(moved.is_forced).lower(),
+        }
+        table: object = object_keys(queue_offsets(moved))
+        if language == "CPP":
+            table = [{**queue, "offset": offset} for queue, offset in queue_offsets(moved)]
+        self.ask(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps({"offsetTable": table}))
+
+    def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
+        """Ask a producer about a half message, by the offsets that its answer is to name (39; sheet 2.6)."""
+        ext = {
+            "topic": queue.topic,
+            "tranStateTableOffset": str(half.queue_offset),
+            "commitLogOffset": str(half.commit_offset),
+            "msgId": half.unique_key,
+            "transactionId": half.unique_key,
+            "offsetMsgId": offset_message_id(self.store_host, half.commit_offset),
+        }
+        record = encode_record(half, queue.topic, queue.queue_id, self.store_host)
+        self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
+
+    async def push_reply(self, reply: PushedReply) -> None:
+        """Bring the client a reply to what it asked (326; sheet 2.7)."""
+        message, template = reply.message, reply.message.template or Template("", 0)
+        ext = {
+            "producerGroup": reply.producer_group,
+            "topic": message.topic,
+            "defaultTopic": template.topic,
+            "defaultTopicQueueNums": template.queues,
+            "queueId": message.queue_id,
+            "sysFlag": message.sys_flag,
+            "bornTimestamp": (message.born_us or reply.store_us) // US_PER_MS,
+            "flag": message.flag,
+            "properties": reply.properties,
+            "reconsumeTimes": message.reconsume_times,
+            "unitMode": str(reply.is_unit_mode).lower(),
+            "bornHost": message.born_host,
+            "storeHost": self.store_host,
+            "storeTimestamp": reply.store_us // US_PER_MS,
+        }
+        texts = {name: str(value) for name, value in ext.items()}
+        await self.call(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, message.body)
+
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+        """What a consumer does at the moment (307)."""
+        ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
+        return _told(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
+
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
+        """Let a consumer consume a message now (309)."""
+        ext = {
+            "consumerGroup": group,
+            "clientId": client_id,
+            "msgId": offset_message_id(self.store_host, message.commit_offset),
+            "brokerName": BROKER,
+            "topic": queue.topic,
+        }
+        record = encode_record(message, queue.topic, queue.queue_id, self.store_host)
+        return _told(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
+
+    async def consumed_offsets(self, group: str, topic: str) -> Told:
+        """How far a consumer has come in its queues of a topic (221)."""
+        ext = {"topic": topic, "group": group}
+        return _told(await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S))
+
+    def ask(self, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
+        """Send the client a request that it does not answer."""
+        self._write(Command.oneway(code, next(self._opaques), ext, body))
+
+    async def call(
+        self, code: RequestCode, ext: dict[str, str], body: bytes = b"", timeout_s: float = CALL_S
+    ) -> Command:
+        """The client's answer to a request.
+
+        Raises ClientFailedError if it refuses or goes away, ClientTimeoutError if it does not answer in time.
+        """
+        if self._has_ended:
+            raise self._gone()
+        opaque = next(self._opaques)
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        self._calls[opaque] = answer
+        try:
+            self._write(Command.request(code, opaque, ext, body))
+            async with asyncio.timeout(timeout_s):
+                command = await answer
+        except TimeoutError:
+            raise ClientTimeoutError(f"{self.remote} has not answered in {timeout_s:g} s") from None
+        finally:
+            del self._calls[opaque]
+        if command.code != ResponseCode.SUCCESS:
+            raise ClientFailedError(command.remark or f"{self.remote} has answered with code {command.code}")
+        return command
+
+    def answered(self, answer: Command) -> None:
+        """The client has answered a request, which may have stopped waiting."""
+        call = self._calls.get(answer.opaque)
+        if call is not None and not call.done():
+            call.set_result(answer)
+
+    def end(self) -> None:
+        """No answers will be read any more."""
+        self._has_ended = True
+        for call in self._calls.values():
+            if not call.done():
+                call.set_exception(self._gone())
+
+    def _gone(self) -> ClientFailedError:
+        return ClientFailedError(f"the connection of {self.remote} has ended")
+
+
+def _told(answer: Command) -> Told:
+    try:
+        return Told(answer.body, loads(answer.body))
+    except InvalidArgumentError:
+        return Told(answer.body, None)
+
+
+def queue_offsets(moved: Moved) -> Iterator[tuple[dict[str, str | int], int]]:
+    """The offsets by queues as clients name them."""
+    for queue_id, offset in moved.offsets.items():
+        yield {"brokerName": BROKER, "queueId": queue_id, "topic": moved.topic}, offset

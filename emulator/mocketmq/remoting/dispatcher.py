@@ -1,0 +1,77 @@
+"""Finds the handler of a request, and makes an answer of whatever comes of it."""
+
+import logging
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.codes import ResponseCode
+from mocketmq.remoting.command import Command
+from mocketmq.remoting.errors import RemotingError, code_of, known
+from mocketmq.remoting.guard import Guard
+from mocketmq.remoting.handler import Call, Family, Reply
+from mocketmq.remoting.header import HeaderReader
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+OTHER: Final = "other"
+"""Stands for codes beyond the first ``MAX_UNKNOWN`` that nobody knows: a client may try them all."""
+MAX_UNKNOWN: Final = 100
+
+
+class Dispatcher:
+    """``answered`` counts answers by the code of the request and their own."""
+
+    def __init__(
+        self, broker: Broker, settings: Settings, families: Sequence[Family], guard: Guard | None = None
+    ) -> None:
+        self._guard = guard
+        self.answered: Counter[tuple[str, int]] = Counter()
+        self._broker = broker
+        self._settings = settings
+        self._handlers = {
+            int(code): (HeaderReader(request.header, request.names).read, request.handler)
+            for family in families
+            for code, request in family.requests.items()
+        }
+        self._labels = {code: str(code) for code in self._handlers}
+
+    async def answer(self, channel: Channel, command: Command, *, may_wait: bool) -> Command:
+        """The answer to a request, also where nobody waits for one."""
+        try:
+            reply = await self._reply(channel, command, may_wait)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told, and goes on
+            refusal = known(error)
+            # What is quoted in it may be no Unicode that can be written.
+            remark = str(refusal).encode(errors="backslashreplace").decode()
+            reply = Reply(code=code_of(refusal), remark=remark)
+        return self.counted(command, reply)
+
+    async def _reply(self, channel: Channel, command: Command, may_wait: bool) -> Reply:
+        found = self._handlers.get(command.code)
+        if found is None:
+            raise RemotingError(
+                ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
+            )
+        is_known = self._guard is None or self._guard.check(channel, command)
+        read, handler = found
+        header = read(command.ext)
+        call = Call(self._broker, self._settings, channel, command, header, is_known, may_wait)
+        return await handler(call)
+
+    def counted(self, command: Command, reply: Reply) -> Command:
+        """The answer, counted."""
+        self.answered[self._label(command.code), reply.code] += 1
+        return command.answer(reply.code, reply.ext, reply.body, reply.remark)
+
+    def _label(self, code: int) -> str:
+        label = self._labels.get(code)
+        if label is None:
+            if len(self._labels) >= len(self._handlers) + MAX_UNKNOWN:
+                return OTHER
+            label = self._labels[code] = str(code)
+            log.info("a client asks for request code %d, which is not supported", code)
+        return label

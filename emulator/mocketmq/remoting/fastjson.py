@@ -1,0 +1,173 @@
+"""JSON as RocketMQ's clients write it: standard, or in the dialect of fastjson (sheet 2.0; fastjson 1.2)."""
+
+import math
+import re
+from collections.abc import Iterable
+from typing import Any, Final
+
+import msgspec
+
+from mocketmq.errors import InvalidArgumentError
+
+MAX_JSON: Final = 1024 * 1024
+"""Bytes of standard JSON; what is made of them may take fifty times as much."""
+MAX_DIALECT: Final = 64 * 1024
+"""Bytes of anything else, which is slow to read."""
+MAX_DEPTH: Final = 64
+"""Of objects and arrays in each other, there."""
+
+_read: Final = msgspec.json.Decoder().decode
+_write: Final = msgspec.json.Encoder().encode
+
+_SPACE: Final = re.compile(r"[\s\b\ufeff]*+")
+_STRING: Final = re.compile(r'"((?:[^"\\]++|\\.)*+)"' r"|'((?:[^'\\]++|\\.)*+)'", re.DOTALL)
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
+_NUMBER: Final = re.compile(r"-?\d++((?:\.\d++)?+(?:[eE][+-]?\d++)?+)", re.ASCII)
+_NAME: Final = re.compile(r"-?[\w$]++", re.ASCII)
+_ESCAPED: Final = {**dict(zip("bfnrtv", "\b\f\n\r\t\v", strict=True)), **{sign: sign for sign in "\"'\\/"}}
+_WORDS: Final = {"true": True, "false": False, "null": None}
+
+
+def loads(data: bytes) -> Any:
+    """The value. Keys are always text; an object that stands as a key becomes its text.
+
+    The dialect beyond JSON: keys without quotes (names, numbers, objects), single quotes, a comma after the
+    last element, any character inside a string. What is no UTF-8 becomes U+FFFD, as in Java. Raises
+    InvalidArgumentError for anything else, and for what is too large or too deep.
+    """
+    if len(data) > MAX_JSON:
+        raise _invalid(f"JSON of {len(data)} bytes; allowed: at most {MAX_JSON}")
+    try:
+        return _read(data)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        if len(data) > MAX_DIALECT:
+            raise _invalid(f"{error}; more than {MAX_DIALECT} bytes have to be standard JSON") from None
+    return _Reader(data.decode("utf-8", "replace")).whole()
+
+
+def dumps(value: Any) -> bytes:
+    """Compact standard JSON."""
+    return _write(value)
+
+
+def object_keys(pairs: Iterable[tuple[Any, Any]]) -> msgspec.Raw:
+    """``{{"brokerName":…}:5}``: an object with objects as keys, as Java and Go want it (sheet 2.0, 2.6).
+
+    It goes into what is dumped: ``dumps({"offsetTable": object_keys(pairs)})``.
+    """
+    return msgspec.Raw(b"{%b}" % b",".join([b"%b:%b" % (_write(key), _write(value)) for key, value in pairs]))
+
+
+def _invalid(reason: str) -> InvalidArgumentError:
+    return InvalidArgumentError("json", None, "JSON", reason)
+
+
+class _Reader:
+    """Reads one text from left to right."""
+
+    def __init__(self, text: str) -> None:
+        self._text = text
+        self._at = 0
+
+    def whole(self) -> Any:
+        """The value that the text is."""
+        value = self._value(0)
+        if self._peek():
+            raise self._expected("the end")
+        return value
+
+    def _value(self, depth: int) -> Any:
+        first = self._peek()
+        if first in ("{", "["):
+            if depth == MAX_DEPTH:
+                raise _invalid(f"no JSON: more than {MAX_DEPTH} objects and arrays in each other")
+            return self._object(depth + 1) if first == "{" else self._array(depth + 1)
+        if first in ('"', "'"):
+            return self._string()
+        if first == "-" or first.isdecimal():
+            return self._number()
+        word = self._match(_NAME, "a value")[0]
+        if word not in _WORDS:
+            raise _invalid(f"no JSON: {word[:20]!r} without quotes is no value")
+        return _WORDS[word]
+
+    def _object(self, depth: int) -> dict[str, Any]:
+        members = {}
+        self._at += 1
+        while not self._skip("}"):
+            key = self._key(depth)
+            if not self._skip(":"):
+                raise self._expected("':'")
+            members[key] = self._value(depth)
+            if not self._skip(",") and self._peek() != "}":
+                raise self._expected("',' or '}'")
+        return members
+
+    def _array(self, depth: int) -> list[Any]:
+        elements = []
+        self._at += 1
+        while not self._skip("]"):
+            elements.append(self._value(depth))
+            if not self._skip(",") and self._peek() != "]":
+                raise self._expected("',' or ']'")
+        return elements
+
+    def _key(self, depth: int) -> str:
+        first = self._peek()
+        if first in ('"', "'"):
+            return self._string()
+        if first == "{":
+            start = self._at
+            self._value(depth)
+            return self._text[start : self._at]
+        return self._match(_NAME, "a key")[0]
+
+    def _string(self) -> str:
+        found = self._match(_STRING, "a string that ends")
+        text: str = found[1] or found[2] or ""
+        if "\\" not in text:
+            return text
+        # Pairs of surrogates become one character, single ones U+FFFD.
+        return (
+            _ESCAPE.sub(self._unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+        )
+
+    def _unescaped(self, found: re.Match[str]) -> str:
+        digits, sign = found.groups()
+        if digits:
+            return chr(int(digits, 16))
+        if sign not in _ESCAPED:
+            raise _invalid(f"no JSON: {found[0]!r} in a string stands for nothing")
+        return _ESCAPED[sign]
+
+    def _number(self) -> int | float:
+        found = self._match(_NUMBER, "a number")
+        try:
+            number = float(found[0]) if found[1] else int(found[0])
+        except ValueError:  # more digits than Python takes
+            number = math.inf
+        if abs(number) == math.inf:
+            raise _invalid("no JSON: a number out of range")
+        return number
+
+    def _peek(self) -> str:
+        """The next character that is no white space; nothing at the end."""
+        self._match(_SPACE, "")
+        return self._text[self._at : self._at + 1]
+
+    def _skip(self, sign: str) -> bool:
+        """Whether the sign comes next; it is passed then."""
+        is_next = self._peek() == sign
+        self._at += is_next
+        return is_next
+
+    def _match(self, pattern: re.Pattern[str], what: str) -> re.Match[str]:
+        found = pattern.match(self._text, self._at)
+        if not found:
+            raise self._expected(what)
+        self._at = found.end()
+        return found
+
+    def _expected(self, what: str) -> InvalidArgumentError:
+        there = self._text[self._at : self._at + 20]
+        return _invalid(f"no JSON: at character {self._at} stands {there!r} where {what} is expected")

@@ -1,0 +1,89 @@
+"""Headers: what a request carries beside its body, declared as a class (sheet 2).
+
+A field's name on the wire is its name here in camel case, unless the request says otherwise. Fields without a
+default are mandatory. Times end in ``_ms`` here, not on the wire.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Annotated, Any, Final, NamedTuple
+
+from mocketmq.errors import InvalidArgumentError
+
+Int32 = Annotated[int, 32]
+"""What Java reads as an Integer; every other number is a Long."""
+
+
+class NoHeader(NamedTuple):
+    """A request that has none, or none that matters here."""
+
+
+def _integer(bits: int) -> Callable[[str], int]:
+    limit = 1 << bits - 1
+
+    def read(text: str) -> int:
+        number = int(text)
+        if not -limit <= number < limit:
+            raise ValueError(text)
+        return number
+
+    return read
+
+
+_BOOLEANS: Final = {"true": True, "false": False, "1": True, "0": False}
+"""The C++ client of 1.2.4 sends numbers. Upstream takes its 1 for false, which breaks its batches."""
+
+
+def _boolean(text: str) -> bool:
+    return _BOOLEANS[text.lower()]
+
+
+class _Field(NamedTuple):
+    name: str
+    read: Callable[[str], Any]
+    allowed: str
+    is_mandatory: bool
+    default: Any
+
+
+class HeaderReader:
+    """Reads the header of one request from the ext fields of a command."""
+
+    def __init__(self, header: type[Any], names: Mapping[str, str]) -> None:
+        self._make: Callable[[list[Any]], Any] = header._make
+        self._fields = list(_fields(header, names))
+
+    def read(self, ext: Mapping[str, str]) -> Any:
+        """The header. What it does not know is left alone, as any request may carry more (sheet 2).
+
+        Raises InvalidArgumentError for what is missing, in upstream's words, or not readable.
+        """
+        values = []
+        for name, read, allowed, is_mandatory, default in self._fields:
+            text = ext.get(name)
+            if text is None:
+                if is_mandatory:
+                    raise InvalidArgumentError(name, None, allowed, f"the custom field <{name}> is null")
+                values.append(default)
+                continue
+            try:
+                values.append(read(text))
+            except (ValueError, KeyError):
+                raise InvalidArgumentError(name, text, allowed) from None
+        return self._make(values)
+
+
+def _fields(header: type[Any], names: Mapping[str, str]) -> Sequence[_Field]:
+    kinds: dict[Any, tuple[Callable[[str], Any], str]] = {
+        str: (str, "text"),
+        int: (_integer(64), "a whole number of 64 bits"),
+        Int32: (_integer(32), "a whole number of 32 bits"),
+        bool: (_boolean, "true or false"),
+    }
+    defaults = header._field_defaults
+    fields = []
+    for name, annotation in header.__annotations__.items():
+        kind = next(kind for kind in kinds if annotation in (kind, kind | None))
+        first, *others = name.split("_")
+        wire = names.get(name, first + "".join(map(str.capitalize, others)))
+        fields.append(_Field(wire, *kinds[kind], name not in defaults, defaults.get(name)))
+    return fields

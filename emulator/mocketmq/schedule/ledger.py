@@ -1,0 +1,94 @@
+"""The ledger: one row of ``deliveries`` per delayed delivery, the only input of lateness reports.
+
+The row is written in the transaction that makes the message visible; the consumer's stages are filled
+in once, by the first group that takes the message and the first that acknowledges it. Columns, all
+instants in epoch microseconds of the emulator's clock:
+
+================  ==============================================================================
+delivered_offset  commit offset of the delivered message, unique
+run               the broker's start that delivered it; ``runs`` has version, profile, clock mode
+parked_offset     commit offset of the parked message; a repeat has the same one
+unique_key        the message's UNIQ_KEY, the same before and after delivery
+topic, queue_id   where it was delivered; ``%RETRY%group`` for a retry
+queue_offset      its offset there
+scheme, level     ``levels`` and the level's number; other schemes have no level
+attempt           1, and one more for each time that a consumer gave it back
+size              bytes of the body
+forced            1: delivered by hand before it was due; its lateness means nothing
+born_us           the producer's time stamp
+stored_us         parked
+due_us            when it should have become visible
+picked_us         when the timer had chosen it
+delivered_us      store time of the delivered message, given just before its commit
+pulled_us         first given to a consumer; null: not yet
+pulled_by         the group of that consumer
+acked_us          first acknowledged; null: not yet
+================  ==============================================================================
+
+Lateness is ``delivered_us - due_us``; negative means early, which is a defect, with one exception: profile
+``rocketmq4`` delivers at once, as upstream does, what is due later than its level's present delay allows,
+which happens when the level was shortened or removed; ``due_us`` is still the original due time. Pending
+messages are the rows of ``messages`` with a ``due_us`` whose level's delay offset has not passed them and
+that have no row in ``interventions``, which holds what was cancelled or forced.
+"""
+
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+_RECORD = """
+INSERT INTO deliveries (delivered_offset, run, parked_offset, unique_key, topic, queue_id, queue_offset,
+ scheme, level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us)
+SELECT ?1, ?2, ?3, unique_key, ?4, ?5, queue_offset,
+ ?6, ?7, reconsume_times + 1, length(body), ?8, born_us, ?9, ?10, ?11, store_us
+FROM messages WHERE commit_offset = ?1"""
+_PULLED = (
+    "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE delivered_offset = ? AND pulled_us IS NULL"
+)
+_ACKED = "UPDATE deliveries SET acked_us = ? WHERE delivered_offset = ? AND acked_us IS NULL"
+
+
+class Ledger:
+    """Writes rows for one run of the broker, always into somebody else's transaction."""
+
+    def __init__(self, run: int) -> None:
+        self._run = run
+
+    def record(
+        self,
+        batch: Batch,
+        delivered_offset: int,
+        queue: Queue,
+        *,
+        parked_offset: int,
+        scheme: str,
+        level: int | None,
+        stored_us: int,
+        due_us: int,
+        picked_us: int,
+        forced: bool = False,
+    ) -> None:
+        """Record the delivery of a message that was placed in this batch."""
+        batch.execute(
+            _RECORD,
+            (
+                delivered_offset,
+                self._run,
+                parked_offset,
+                queue.topic,
+                queue.queue_id,
+                scheme,
+                level,
+                int(forced),
+                stored_us,
+                due_us,
+                picked_us,
+            ),
+        )
+
+    def pulled(self, batch: Batch, delivered_offset: int, group: str) -> None:
+        """A consumer of the group was given the message, at the batch's time."""
+        batch.execute(_PULLED, (batch.now_us, group, delivered_offset))
+
+    def acked(self, batch: Batch, delivered_offset: int) -> None:
+        """A consumer acknowledged the message, at the batch's time."""
+        batch.execute(_ACKED, (batch.now_us, delivered_offset))

@@ -1,0 +1,457 @@
+"""The level queues: a delay scheme that needs no sorting and no timer per message.
+
+A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level
+wait equally long, so the queue is in order of due time by itself, and one number per level, the delay
+offset, says how far it has been delivered. Delivery is strictly first in, first out, as upstream: after
+the level table was changed, a message waits for those parked before it, each with the due time it was
+given when it was parked.
+
+In memory there is, per level, a short read-ahead of what is due next, without bodies: delivery copies
+a message inside SQLite. So memory does not grow with the number of pending messages.
+"""
+
+import heapq
+from collections import deque
+from collections.abc import Callable, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.clock import Clock
+from mocketmq.errors import NotPendingError, StoreError
+from mocketmq.failpoint import pass_point
+from mocketmq.message import Draft, StoredMessage
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.profile import Profile
+from mocketmq.schedule.timer import Fired
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
+
+READ_AHEAD = 512
+BATCH = 256
+"""Messages per delivering transaction: enough to keep the disk busy, few enough not to hold up a send."""
+
+_DELIVER = """
+INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
+ tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
+FROM messages WHERE commit_offset = ?"""
+_SAVE_OFFSET = (
+    "INSERT INTO delay_offsets VALUES (?, ?)"
+    " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
+)
+_INTERVENE = "INSERT INTO interventions VALUES (?, ?, ?)"
+_READ_AHEAD = """
+SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(body) FROM messages m
+WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
+AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
+ORDER BY queue_offset LIMIT ?"""
+_OLDEST_DELAY = (
+    "SELECT due_us - store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
+    " ORDER BY queue_offset LIMIT 1"
+)
+
+
+class Parked(NamedTuple):
+    """A pending message without its content."""
+
+    queue_offset: int
+    commit_offset: int
+    store_us: int
+    due_us: int
+    real_queue_key: int
+    size: int  # bytes of the body
+
+
+class Level:
+    """One level queue and how far it has been delivered (``next_offset``, the delay offset)."""
+
+    __slots__ = ("ahead", "delay_us", "next_offset", "number", "queue", "read_to", "saved_offset", "settled")
+
+    def __init__(self, number: int, delay_us: int, queue: Queue, next_offset: int) -> None:
+        self.number = number
+        self.delay_us = delay_us
+        self.queue = queue
+        self.next_offset = next_offset
+        self.saved_offset = next_offset
+        self.ahead: deque[Parked] = deque()
+        self.read_to = next_offset  # everything before is delivered, settled or in ``ahead``
+        self.settled: set[int] = set()  # queue offsets not yet passed that were cancelled or forced
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait."""
+        return self.queue.next_offset - self.next_offset - len(self.settled)
+
+    @property
+    def is_read(self) -> bool:
+        """Whether everything that waits is in the read-ahead."""
+        return self.read_to >= self.queue.next_offset
+
+    def passed(self, queue_offset: int) -> None:
+        """Everything below ``queue_offset`` is done with."""
+        while self.ahead and self.ahead[0].queue_offset < queue_offset:
+            self.ahead.popleft()
+        self.next_offset = queue_offset
+        self.read_to = max(self.read_to, queue_offset)
+        if self.settled:
+            self.settled = {offset for offset in self.settled if offset >= queue_offset}
+
+
+class LevelQueues:
+    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes."""
+
+    name = "levels"
+
+    def __init__(
+        self,
+        levels: list[Level],
+        table: LevelTable,
+        profile: Profile,
+        clock: Clock,
+        database: Database,
+        writer: Writer,
+        ledger: Ledger,
+        queue_of: Callable[[int], Queue],
+        changed: Callable[[], None],
+    ) -> None:
+        self.levels = levels
+        self.table = table
+        self.profile = profile
+        self.delivered = 0  # since the start
+        self.early = 0  # of these, those before their due time: a defect
+        self.others_due_us: Callable[[], int | None] = lambda: None  # what a move must not jump over
+        self._clock = clock
+        self._database = database
+        self._writer = writer
+        self._ledger = ledger
+        self._queue_of = queue_of
+        self._changed = changed
+        self._saves_at_us = 0  # while there is something to save: when
+
+    def park(self, batch: Batch, draft: Draft, level: int, real_queue: Queue) -> StoredMessage:
+        """Append the message to its level queue, due at its store time plus the level's delay."""
+        target = self.levels[level - 1]
+        due_us = batch.now_us + target.delay_us
+        stored = batch.append(target.queue, draft, due_us=due_us, real_queue_key=real_queue.key)
+        batch.on_commit(partial(self._parked, target, stored))
+        return stored
+
+    def _parked(self, level: Level, stored: StoredMessage) -> None:
+        if level.read_to != stored.queue_offset or len(level.ahead) >= READ_AHEAD:
+            return
+        level.read_to += 1
+        level.ahead.append(_parked_of(stored))
+        if len(level.ahead) == 1:
+            self._changed()
+
+    # What is due
+
+    def next_due_us(self) -> int | None:
+        """When there is something to do next: a delivery, or saving the offset table."""
+        if any(not level.ahead and not level.is_read for level in self.levels):
+            return 0  # not known before it is read
+        delivery_us = self.next_delivery_us()
+        if not self._is_dirty:
+            return delivery_us
+        return self._saves_at_us if delivery_us is None else min(delivery_us, self._saves_at_us)
+
+    def next_delivery_us(self) -> int | None:
+        """When the next message becomes visible, by the profile's timing."""
+        now_us = self._clock.now_us()
+        return min(
+            (
+                self.profile.fires_at(level.ahead[0].due_us, level.delay_us, now_us)
+                for level in self.levels
+                if level.ahead
+            ),
+            default=None,
+        )
+
+    async def fire(self, until_us: int) -> Fired:
+        """Deliver one batch of what fires by ``until_us``, in order of due time and then of arrival."""
+        await self.read_ahead()
+        pass_point("delivery.picked")
+        # While the clock is moved, a delivery jumps to its instant. Alone, it jumps over nothing that was
+        # sent before it: all of that is committed, and known here, when it is formed.
+        picked_us = self._clock.now_us()
+        picks, until_us = await self._writer.commit(
+            partial(self._deliver, until_us, picked_us), alone=until_us > picked_us
+        )
+        pass_point("delivery.delivered")
+        if picks:
+            until_us = picks[-1][0]
+        if self._is_dirty and self._saves_at_us <= until_us:
+            await self.save()
+        with suppress(StoreError):  # delivered is delivered; the next call reads again
+            await self.read_ahead()
+        return Fired(len(picks), until_us if picks else picked_us)
+
+    async def read_ahead(self) -> None:
+        """Read what is due next in each level of which nothing is known."""
+        for level in self.levels:
+            if level.ahead or level.is_read:
+                continue
+            end = level.queue.next_offset
+            rows = await self._database.rows(_READ_AHEAD, (level.queue.key, level.read_to, end, READ_AHEAD))
+            level.ahead.extend(map(Parked._make, rows))
+            level.read_to = rows[-1][0] + 1 if len(rows) == READ_AHEAD else end
+
+    def _pick(self, until_us: int, now_us: int) -> list[tuple[int, Level, Parked]]:
+        """Merge the heads of all levels by (instant, commit offset), as far as the read-ahead reaches."""
+        picks: list[tuple[int, Level, Parked]] = []
+        heads: list[tuple[int, int, int, int]] = []
+
+        def push(level: Level, index: int, not_before_us: int) -> None:
+            entry = level.ahead[index]
+            fires_us = max(not_before_us, self.profile.fires_at(entry.due_us, level.delay_us, now_us))
+            if fires_us <= until_us:
+                heapq.heappush(heads, (fires_us, entry.commit_offset, level.number, index))
+
+        for level in self.levels:
+            if level.ahead:
+                push(level, 0, 0)
+        size = 0
+        while heads and len(picks) < BATCH and size < MAX_BATCH_BYTES:
+            fires_us, _, number, index = heapq.heappop(heads)
+            level = self.levels[number - 1]
+            picks.append((fires_us, level, level.ahead[index]))
+            size += level.ahead[index].size
+            if index + 1 < len(level.ahead):
+                push(level, index + 1, fires_us)
+            elif not level.is_read:
+                break
+        return picks
+
+    def _deliver(
+        self, until_us: int, picked_us: int, batch: Batch
+    ) -> tuple[list[tuple[int, Level, Parked]], int]:
+        if (others_us := self.others_due_us()) is not None:
+            until_us = min(until_us, others_us)
+        picks = self._pick(until_us, picked_us)
+        passed: dict[Level, int] = {}
+        early = 0
+        for fires_us, level, entry in picks:
+            batch.reach(fires_us)
+            early += batch.now_us < entry.due_us
+            self._copy(batch, level, entry, max(picked_us, fires_us))
+            passed[level] = entry.queue_offset + 1
+        if not self.profile.save_interval_us:
+            for level, offset in passed.items():
+                batch.execute(_SAVE_OFFSET, (level.number, offset))
+        if picks:
+            batch.on_commit(partial(self._delivered, passed, picks[0][0], len(picks), early))
+        return picks, until_us
+
+    def _copy(self, batch: Batch, level: Level, entry: Parked, picked_us: int, forced: bool = False) -> None:
+        queue = self._queue_of(entry.real_queue_key)
+        commit_offset, queue_offset = batch.place(queue, entry.size)
+        batch.execute(_DELIVER, (commit_offset, queue.key, queue_offset, batch.now_us, entry.commit_offset))
+        self._ledger.record(
+            batch,
+            commit_offset,
+            queue,
+            parked_offset=entry.commit_offset,
+            scheme=self.name,
+            level=level.number,
+            stored_us=entry.store_us,
+            due_us=entry.due_us,
+            picked_us=picked_us,
+            forced=forced,
+        )
+
+    def _delivered(self, passed: dict[Level, int], first_us: int, count: int, early: int) -> None:
+        if not self._is_dirty:
+            self._saves_at_us = self.profile.saves_at(first_us)
+        self.delivered += count
+        self.early += early
+        for level, offset in passed.items():
+            level.passed(offset)
+            if not self.profile.save_interval_us:
+                level.saved_offset = offset
+
+    # The saved offset table
+
+    @property
+    def _is_dirty(self) -> bool:
+        return self.profile.save_interval_us > 0 and any(
+            lv.saved_offset != lv.next_offset for lv in self.levels
+        )
+
+    async def save(self) -> None:
+        """Save the offset table, where the profile does not do it with each delivery."""
+        offsets = {level: level.next_offset for level in self.levels}
+
+        def work(batch: Batch) -> None:
+            for level, offset in offsets.items():
+                batch.execute(_SAVE_OFFSET, (level.number, offset))
+
+        await self._writer.commit(work)
+        pass_point("offsets.saved")
+        for level, offset in offsets.items():
+            level.saved_offset = offset
+
+    async def close(self) -> None:
+        """Save what is not saved yet: a clean stop repeats nothing."""
+        if self._is_dirty:
+            await self.save()
+
+    # What waits
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait."""
+        return sum(level.pending for level in self.levels)
+
+    async def page(
+        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+    ) -> list[StoredMessage]:
+        """Pending messages with a commit offset above ``after``, oldest first."""
+        ranges: list[str] = []
+        parameters: list[object] = []
+        for one in self.levels:
+            if one.pending and level in (None, one.number):
+                ranges.append("(m.queue_key = ? AND m.queue_offset >= ?)")
+                parameters += [one.queue.key, one.next_offset]
+        if not ranges:
+            return []
+        of_topic = ""
+        if topic is not None:
+            of_topic = "AND m.real_queue_key IN (SELECT key FROM queues WHERE topic = ?)"
+            parameters.append(topic)
+        rows = await self._database.rows(
+            "SELECT m.* FROM messages m LEFT JOIN interventions i ON i.parked_offset = m.commit_offset"
+            f" WHERE ({' OR '.join(ranges)}) {of_topic} AND m.commit_offset > ? AND i.parked_offset IS NULL"
+            " ORDER BY m.commit_offset LIMIT ?",
+            [*parameters, after, limit],
+        )
+        return [StoredMessage._make(row) for row in rows]
+
+    def holds(self, parked: StoredMessage) -> bool:
+        """Whether the message still waits in its level."""
+        return self.pending_level(parked) is not None
+
+    # By hand
+
+    def pending_level(self, parked: StoredMessage) -> Level | None:
+        """The level in which the message still waits; None when it does not."""
+        for level in self.levels:
+            if level.queue.key == parked.queue_key:
+                waits = level.next_offset <= parked.queue_offset and parked.queue_offset not in level.settled
+                return level if waits else None
+        return None
+
+    async def cancel(self, parked: StoredMessage) -> None:
+        """Take the message out of its level queue: it is never delivered.
+
+        Call under the timer's lock. Raises NotPendingError when it does not wait any more.
+        """
+        level = self._require_pending(parked)
+
+        def work(batch: Batch) -> None:
+            batch.execute(_INTERVENE, (parked.commit_offset, "cancelled", batch.now_us))
+            batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
+
+        await self._writer.commit(work)
+
+    async def force(self, parked: StoredMessage) -> None:
+        """Deliver the message now instead of when it is due. Raises as ``cancel``."""
+        level = self._require_pending(parked)
+        entry = _parked_of(parked)
+
+        def work(batch: Batch) -> None:
+            self._copy(batch, level, entry, batch.now_us, forced=True)
+            batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
+            batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
+
+        await self._writer.commit(work)
+
+    def _require_pending(self, parked: StoredMessage) -> Level:
+        level = self.pending_level(parked)
+        if level is None:
+            raise NotPendingError(
+                f"message {parked.unique_key} is not waiting for its due time:"
+                " it was delivered, cancelled, or never delayed"
+            )
+        return level
+
+    def _settle(self, level: Level, queue_offsets: Sequence[int]) -> None:
+        level.settled.update(queue_offsets)
+        level.ahead = deque(entry for entry in level.ahead if entry.queue_offset not in level.settled)
+        self._changed()
+
+    # Resets
+
+    def cancel_all(self, batch: Batch, level: Level, parked: Sequence[tuple[int, int]]) -> None:
+        """Cancel many of one level, each given as (queue offset, commit offset)."""
+        for _, commit_offset in parked:
+            batch.execute(_INTERVENE, (commit_offset, "cancelled", batch.now_us))
+        batch.on_commit(partial(self._settle, level, [queue_offset for queue_offset, _ in parked]))
+
+    def emptied(self, batch: Batch) -> None:
+        """Every level queue is being emptied: nothing waits after this batch."""
+        for level in self.levels:
+            batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))
+
+        def forget() -> None:
+            for level in self.levels:
+                level.passed(level.queue.next_offset)
+                level.settled.clear()
+                level.saved_offset = level.next_offset
+
+        batch.on_commit(forget)
+
+
+def _parked_of(stored: StoredMessage) -> Parked:
+    if stored.due_us is None or stored.real_queue_key is None:
+        raise NotPendingError(f"message {stored.unique_key} is not a delayed message")
+    return Parked(
+        stored.queue_offset,
+        stored.commit_offset,
+        stored.store_us,
+        stored.due_us,
+        stored.real_queue_key,
+        len(stored.body),
+    )
+
+
+async def load_levels(
+    database: Database, table: LevelTable, queues: Sequence[Queue]
+) -> tuple[list[Level], list[str]]:
+    """The levels as the store has them, and a warning for each whose delay changed with messages pending.
+
+    Saved offsets are clamped to what the queue holds (``correctDelayOffset``, sheet 5.5).
+    """
+    saved = dict(await database.rows("SELECT * FROM delay_offsets"))
+    interventions: dict[int, set[int]] = {}
+    for queue_key, queue_offset in await database.rows(
+        "SELECT queue_key, queue_offset FROM interventions i"
+        " JOIN messages m ON m.commit_offset = i.parked_offset"
+    ):
+        interventions.setdefault(queue_key, set()).add(queue_offset)
+    levels, warnings = [], []
+    for queue in queues:
+        number = queue.queue_id + 1
+        offset = saved.get(number, queue.min_offset)
+        level = Level(
+            number,
+            table.delay_us(number),
+            queue,
+            min(max(offset, queue.min_offset), queue.next_offset),
+        )
+        level.settled = {o for o in interventions.get(queue.key, ()) if o >= level.next_offset}
+        levels.append(level)
+        if level.pending and (number > table.highest or await _was_changed(database, level)):
+            warnings.append(
+                f"level {number} was changed with {level.pending} messages pending: they keep the due times"
+                " that they were given, and messages sent to it now wait behind them; in profile rocketmq4,"
+                " those due later than the new delay allows are delivered at once"
+            )
+    return levels, warnings
+
+
+async def _was_changed(database: Database, level: Level) -> bool:
+    """Whether the message that waits longest was given another delay than the level has now."""
+    oldest = await database.rows(_OLDEST_DELAY, (level.queue.key, level.next_offset))
+    return bool(oldest) and oldest[0][0] != level.delay_us

@@ -1,0 +1,182 @@
+"""The timer: fires what is due, when it is due, and moves the clock.
+
+It is driven by the next deadline and never polls. Each source (the level queues, receipts that run
+out, …) answers when it is due next; the timer sleeps exactly that long, or until something earlier
+arrives, asks the clock again, since event loops may wake early, and fires the source with the earliest
+deadline. A source fires one bounded batch at a time, and only up to the next deadline of the others, so
+everything happens in the order of its due time and sends are never held up for long.
+
+A move of the clock is the same loop in a hurry: it fires everything on its way, each at its own
+instant, before the clock stands at the target.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable
+from functools import partial
+from typing import NamedTuple, Protocol
+
+from mocketmq.clock import Clock, check_move
+from mocketmq.errors import EmulatorError
+from mocketmq.failpoint import pass_point
+
+log = logging.getLogger(__name__)
+
+RETRY_S = 0.1
+"""Real seconds until the next try after the store refused a delivery."""
+
+
+LONGEST_SLEEP_S = 30.0
+"""The event loop's clock stands still while the machine is suspended; so much later it is seen at most."""
+
+Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
+"""``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, all in one; it answers
+False and does nothing if ``is_clear()`` says that something was sent meanwhile that is due by then."""
+
+
+class Fired(NamedTuple):
+    """What one batch did: how many messages became visible, and the instant of the last of them."""
+
+    delivered: int
+    instant_us: int
+
+
+class DueSource(Protocol):
+    """Something that becomes due by itself."""
+
+    def next_due_us(self) -> int | None:
+        """The earliest instant at which there is something to fire; None for never. Cheap."""
+
+    async def fire(self, until_us: int) -> Fired:
+        """Fire one batch of what is due by ``until_us``, earliest first; durable when this returns."""
+
+
+class Move(NamedTuple):
+    """The outcome of a move of the clock, in emulated microseconds."""
+
+    from_us: int
+    now_us: int
+    fired: int
+
+
+class Timer:
+    """Owns the task that fires due sources. ``lock`` keeps deliveries, moves and interventions apart."""
+
+    def __init__(self, clock: Clock) -> None:
+        self.lock = asyncio.Lock()
+        self.moves = 0  # of the clock, begun since the start
+        self.is_moving = False
+        self._clock = clock
+        self._sources: list[DueSource] = []
+        self._changed = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    def add(self, source: DueSource) -> None:
+        """Fire this source, too."""
+        self._sources.append(source)
+
+    def changed(self) -> None:
+        """Something new may be due earlier than what the timer sleeps for."""
+        self._changed.set()
+
+    def next_due_us(self) -> int | None:
+        """The earliest deadline of all sources."""
+        return min((due for s in self._sources if (due := s.next_due_us()) is not None), default=None)
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin to fire; what became due while the broker was down goes first."""
+        self._task = asyncio.create_task(self._run(), name="timer")
+        return self._task
+
+    async def close(self) -> None:
+        """Stop after the batch that is being fired. May be called twice."""
+        task, self._task = self._task, None
+        if task is not None:
+            async with self.lock:
+                task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+
+    async def move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
+        """Move the clock to ``target(now_us)`` and fire everything on the way, in order.
+
+        That includes what is sent meanwhile and due by then. Raises ClockError for a target in the past,
+        StoreUnavailableError when a delivery could not be stored: the clock then stands at the last
+        instant that was fired.
+        """
+        async with self.lock:
+            self.moves += 1
+            self.is_moving = True
+            try:
+                return await self._move(target, arrive)
+            finally:
+                self.is_moving = False
+
+    async def _move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
+        from_us = self._clock.now_us()
+        # First what is due already: only then does the target know what is due next.
+        fired = await self._fire_all(from_us)
+        target_us = target(from_us)
+        check_move(from_us, target_us)
+        is_there = False
+        while not is_there:
+            fired += await self._fire_all(target_us)
+            pass_point("clock.fired")
+            is_there = await arrive(from_us, target_us, partial(self._is_clear, target_us))
+        self.changed()
+        return Move(from_us, self._clock.now_us(), fired)
+
+    async def _run(self) -> None:
+        is_failing = False
+        while True:
+            self._changed.clear()
+            due_us = self.next_due_us()
+            wait_s = None if due_us is None else self._clock.seconds_until(due_us)
+            if wait_s == 0:
+                try:
+                    async with self.lock:
+                        await self._fire(self._clock.now_us())
+                except Exception as error:  # not even a defect may end all deliveries
+                    if not is_failing:
+                        is_known = isinstance(error, EmulatorError)
+                        log.error(
+                            "due messages cannot be delivered; trying until they can: %s",
+                            error,
+                            exc_info=None if is_known else error,
+                        )
+                    is_failing = True
+                    wait_s = RETRY_S
+                else:
+                    if is_failing:
+                        log.warning("due messages are delivered again")
+                    is_failing = False
+                    continue
+            try:
+                async with asyncio.timeout(
+                    LONGEST_SLEEP_S if wait_s is None else min(wait_s, LONGEST_SLEEP_S)
+                ):
+                    await self._changed.wait()
+            except TimeoutError:
+                pass
+
+    def _is_clear(self, until_us: int) -> bool:
+        due_us = self.next_due_us()
+        return due_us is None or due_us > until_us
+
+    async def _fire_all(self, until_us: int) -> int:
+        """Fire everything due by ``until_us``, the clock going along; how many messages became visible."""
+        fired = 0
+        while not self._is_clear(until_us):
+            step = await self._fire(until_us)
+            fired += step.delivered
+            self._clock.reach(step.instant_us)
+        return fired
+
+    async def _fire(self, until_us: int) -> Fired:
+        """Fire the source with the earliest deadline, up to the next deadline of the others."""
+        deadlines = sorted(
+            ((due, index) for index, s in enumerate(self._sources) if (due := s.next_due_us()) is not None)
+        )
+        if not deadlines or deadlines[0][0] > until_us:
+            return Fired(0, until_us)
+        limit_us = min(until_us, deadlines[1][0]) if len(deadlines) > 1 else until_us
+        return await self._sources[deadlines[0][1]].fire(limit_us)

@@ -1,0 +1,411 @@
+"""Every setting, declared once: its type, its default, the rule that says what it may be, and its help.
+
+The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
+``max_wait`` of the TOML file. The first of these that is given wins, but every one that is given must be
+right. All are read from text by the same rule; topics and groups can be declared in the file only.
+"""
+
+import re
+import tomllib
+from collections.abc import Callable, Mapping
+from dataclasses import Field, dataclass, field, fields, replace
+from ipaddress import IPv6Address
+from pathlib import Path
+from typing import Any, Final, Literal, NamedTuple, get_args
+
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import InvalidArgumentError, SettingError
+from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
+from mocketmq.message import GROUP_NAMES, TOPIC_NAMES, check_group_name, check_topic_name, is_system_topic
+
+Profile = Literal["exact", "rocketmq4"]
+Durability = Literal["full", "normal"]
+LogLevel = Literal["debug", "info", "warning", "error"]
+Permission = Literal["rw", "r", "w"]
+DelaySync = Literal["always", "interval", "never"]
+TlsMode = Literal["permissive", "enforcing", "disabled"]
+StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
+
+_PREFIX: Final = "MOCKETMQ_"
+_CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
+_URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
+_NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
+
+
+class Rule(NamedTuple):
+    """What a setting may be: ``allowed`` says so in words, ``parse`` reads it from text or refuses it."""
+
+    allowed: str
+    parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
+
+
+def _pattern(expression: str, allowed: str) -> Rule:
+    def parse(text: str) -> str:
+        if not re.fullmatch(expression, text):
+            raise ValueError(text)
+        return text
+
+    return Rule(allowed, parse)
+
+
+def _choice(literal: object) -> Rule:
+    names = get_args(literal)
+    return _pattern("|".join(names), " or ".join(names))
+
+
+def _within(low: int, number: int, high: int) -> int:
+    if not low <= number <= high:
+        raise ValueError(number)
+    return number
+
+
+def _whole(low: int, high: int) -> Rule:
+    return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
+
+
+def _parse_bytes(text: str) -> int:
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:])
+    return int(text[:-1]) * factor if factor else int(text)
+
+
+def _bytes(low: str, high: str) -> Rule:
+    return Rule(
+        f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
+        lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
+    )
+
+
+def _duration(longest: str, shortest: str = "0") -> Rule:
+    return Rule(
+        f"a duration such as 200ms, 30s or 1h30m, from {shortest} to {longest}",
+        lambda text: _within(
+            parse_duration_us(shortest), parse_duration_us(text), parse_duration_us(longest)
+        ),
+    )
+
+
+def _address(port: str, form: str) -> Rule:
+    """``port`` is the pattern of what follows the host."""
+    pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
+
+    def parse(text: str) -> str:
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise ValueError(text)
+        host, number = match.groups()
+        if host.startswith("["):
+            IPv6Address(host[1:-1])
+        if number is not None:
+            _within(1, int(number), 65_535)
+        return text
+
+    return Rule(f"{form}, with a port from 1 to 65535; an IPv6 address in [ and ]", parse)
+
+
+def _parse_clock(text: str) -> str:
+    speed = re.fullmatch(r"x([0-9]+(?:\.[0-9]+)?)", text)
+    if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
+        raise ValueError(text)
+    return text
+
+
+def _parse_keys(text: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for pair in text.split(","):
+        name, _, secret = pair.strip().partition(":")
+        if name in keys or not (_VISIBLE.fullmatch(name) and _VISIBLE.fullmatch(secret)):
+            raise ValueError(text)
+        keys[name] = secret
+    return keys
+
+
+def _parse_topic(text: str) -> str:
+    check_topic_name(text)
+    if is_system_topic(text):
+        raise ValueError(text)
+    return text
+
+
+def _parse_group(text: str) -> str:
+    check_group_name(text)
+    return text
+
+
+_VISIBLE: Final = re.compile("[!-~]{1,256}")
+_TEXT: Final = _pattern("(?s).+", "any text that is not empty")
+_BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
+_PORT: Final = _whole(0, 65_535)
+_ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(text), 0))
+_QUEUES: Final = _whole(1, 1024)
+_CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
+_TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
+_KEYS: Final = Rule(
+    "id:secret pairs of visible ASCII characters, parted by commas, every id once", _parse_keys
+)
+_ADDRESS: Final = _address(":([0-9]+)", "host:port")
+_HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
+_TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
+_GROUP: Final = Rule(GROUP_NAMES, _parse_group)
+
+
+def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", secret: bool = False) -> Any:
+    """A field whose default is written as a user would write it; empty stands for None.
+
+    ``name`` is what users call the field, where that is not its own name. A secret is never shown.
+    """
+    return field(
+        default=rule.parse(default) if default else None,
+        repr=not secret,
+        metadata={"rule": rule, "default": default, "help": help_text, "name": name, "secret": secret},
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class TopicDeclaration:
+    """A topic that exists from the start. In the file, its queue counts default to ``topic_queues``."""
+
+    name: str = field(metadata={"rule": _TOPIC})
+    read_queues: int = _setting("4", _QUEUES)
+    write_queues: int = _setting("4", _QUEUES)
+    perm: Permission = _setting("rw", _choice(Permission))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class GroupDeclaration:
+    """A consumer group that exists from the start."""
+
+    name: str = field(metadata={"rule": _GROUP})
+    max_retries: int = _setting("16", _whole(0, 1000))
+    retry_queues: int = _setting("1", _whole(1, 64))
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Settings:
+    """What a broker is started with. Fields in ``_us`` are in microseconds, fields in ``_bytes`` in bytes."""
+
+    data: str = _setting("mocketmq-data", _TEXT, "directory of the store, or :memory:")
+    host: str = _setting("127.0.0.1", _TEXT, "address to listen on")
+    http_port: int = _setting("9877", _PORT, "port of the JSON API; 0 picks a free one")
+    aliyun_port: int | None = _setting(
+        "", _PORT, "port for Aliyun's HTTP protocol alone, which http_port serves too; 0 picks a free one"
+    )
+    remoting: bool = _setting("true", _BOOLEAN, "be a name server and a broker to RocketMQ clients")
+    namesrv_port: int = _setting("9876", _PORT, "port of the name server; 0 picks a free one")
+    broker_port: int = _setting(
+        "10911", _PORT, "port of the broker, two below which is its VIP channel; 0 picks free ones"
+    )
+    advertise: str | None = _setting(
+        "", _HOST, "host or host:port at which all clients find the broker, not where each came in"
+    )
+    namesrv_address: str | None = _setting(
+        "", _ADDRESS, "host:port to give to clients that ask over HTTP for a name server, not our own"
+    )
+    port: int | None = _setting("", _ZERO, "0 picks a free port for every listener that is given none")
+    clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
+    profile: Profile = _setting("exact", _choice(Profile), "timing of delays: exact, or that of rocketmq4")
+    levels: str = _setting(
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", _TEXT, "delays of the levels, from 1 on"
+    )
+    start_deliver_time: StartDeliverMode = _setting(
+        "aliyun4", _choice(StartDeliverMode), "whose rules __STARTDELIVERTIME follows"
+    )
+    start_deliver_window_us: int = _setting(
+        "40d",
+        _duration("36500d"),
+        "how far ahead that may be; more is refused by aliyun4, at once with aliyun5, kept by dongwo",
+        name="start_deliver_window",
+    )
+    durability: Durability = _setting(
+        "full", _choice(Durability), "acknowledged messages survive a power cut (full) or a kill (normal)"
+    )
+    delay_sync: DelaySync = _setting(
+        "always",
+        _choice(DelaySync),
+        "when files of delayed messages are durable: before a send is answered"
+        " (always), each second (interval), or when the system likes (never)",
+    )
+    delay_quota_bytes: int = _setting(
+        "0",
+        _bytes("0", "1000000G"),
+        "disk that delayed messages may take; 0 sets no limit",
+        name="delay_quota",
+    )
+    token: str | None = _setting(
+        "", _TOKEN, "secret that every JSON request but health must carry", secret=True
+    )
+    access_keys: Mapping[str, str] | None = _setting(
+        "",
+        _KEYS,
+        "id:secret pairs; RocketMQ clients and requests by Aliyun's protocol must sign with one",
+        secret=True,
+    )
+    acl: str | None = _setting(
+        "", _TEXT, "file of accounts for the same, with their permissions: RocketMQ's plain_acl.yml"
+    )
+    tls: TlsMode = _setting(
+        "permissive", _choice(TlsMode), "whether RocketMQ clients may, must or cannot use TLS"
+    )
+    tls_cert: str | None = _setting("", _TEXT, "certificate as a PEM file; without one, it is self-signed")
+    tls_key: str | None = _setting("", _TEXT, "its key as a PEM file, unless it stands in the same file")
+    auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
+    auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
+    topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
+    max_message_bytes: int = _setting(
+        "4M", _bytes("1", "15M"), "largest body of a message; a frame of RocketMQ holds 16M in all"
+    )
+    max_wait_us: int = _setting("30s", _duration("5m"), "longest wait of a receiver", name="max_wait")
+    aliyun_invisible_us: int = _setting(
+        "300s",
+        _duration("12h", "1ms"),
+        "how long a message taken by Aliyun's protocol is its consumer's",
+        name="aliyun_invisible",
+    )
+    aliyun_ordered_invisible_us: int = _setting(
+        "60s",
+        _duration("12h", "1ms"),
+        "the same for messages taken in order",
+        name="aliyun_ordered_invisible",
+    )
+    transaction_timeout_us: int = _setting(
+        "6s",
+        _duration("365d"),
+        "when a producer is first asked about its half message",
+        name="transaction_timeout",
+    )
+    transaction_check_interval_us: int = _setting(
+        "60s",
+        _duration("365d", "1ms"),
+        "how long after that it is asked again, and again",
+        name="transaction_check_interval",
+    )
+    transaction_check_max: int = _setting(
+        "15", _whole(1, 1000), "how often it is asked before the message is given up"
+    )
+    retain_age_us: int = _setting(
+        "72h", _duration("36500d"), "remove messages older than this; 0 keeps all", name="retain_age"
+    )
+    retain_bytes: int = _setting(
+        "0", _bytes("0", "1000000G"), "remove the oldest messages above it; 0 keeps all", name="retain_size"
+    )
+    log_level: LogLevel = _setting("info", _choice(LogLevel), "least important log lines to show")
+    topics: tuple[TopicDeclaration, ...] = ()
+    groups: tuple[GroupDeclaration, ...] = ()
+
+
+class Option(NamedTuple):
+    """A setting as the command line offers it."""
+
+    name: str  # its key in the flags of :func:`load_settings`
+    help: str
+    default: str  # as a user would write it; empty if there is none
+    is_bool: bool
+
+    @property
+    def flag(self) -> str:
+        """The long option: ``--max-wait``."""
+        return f"--{self.name.replace('_', '-')}"
+
+
+def options() -> tuple[Option, ...]:
+    """Every setting that has a flag, in the order of declaration."""
+    return tuple(
+        Option(name, each.metadata["help"], each.metadata["default"], each.metadata["rule"] is _BOOLEAN)
+        for name, each in _by_name(Settings).items()
+    )
+
+
+def load_settings(
+    flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
+) -> Settings:
+    """Merge all sources. A flag that is None and a variable that is empty count as not given.
+
+    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Raises SettingError.
+    """
+    path = config_file or environ.get(_CONFIG)
+    table = _load_toml(Path(path)) if path else {}
+    declared = {kind: table.pop(kind, []) for kind in ("topics", "groups")}
+    variables = {
+        key.removeprefix(_PREFIX).lower(): text
+        for key, text in environ.items()
+        if text and key.startswith(_PREFIX) and key not in _NOT_SETTINGS
+    }
+    given = (
+        _read(Settings, table, str(path))
+        | _read(Settings, variables, f"a {_PREFIX} variable")
+        | _read(Settings, {name: raw for name, raw in flags.items() if raw is not None}, "a flag")
+    )
+    if "port" in given:
+        given = dict.fromkeys(("http_port", "namesrv_port", "broker_port"), 0) | given
+    settings = Settings(**given)
+    queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
+    return replace(
+        settings,
+        topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, path),
+        groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, path),
+    )
+
+
+class _Word(str):
+    """Shown by an error without quotes, since it stands in the place of a value and is none."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+def _load_toml(path: Path) -> dict[str, Any]:
+    try:
+        return tomllib.loads(path.read_text("utf-8"))
+    except (OSError, ValueError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error
+        raise SettingError("config", str(path), f"a readable TOML file ({path}: {reason})") from None
+
+
+def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
+    """The fields that can be read from text, by the names that users know them by."""
+    return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
+
+
+def _read(kind: type[Any], raw: Mapping[str, object], source: str, place: str = "") -> dict[str, Any]:
+    """The values of one source by their fields, each checked; ``place`` stands before a name in errors."""
+    known = _by_name(kind)
+    values = {}
+    for name, value in raw.items():
+        if name not in known:
+            raise SettingError(place + name, _Word("unknown"), f"{', '.join(known)} (given by {source})")
+        rule = known[name].metadata["rule"]
+        try:
+            values[known[name].name] = rule.parse(_as_text(value))
+        except (ValueError, InvalidArgumentError):
+            shown = _Word("hidden") if known[name].metadata.get("secret") else value
+            raise SettingError(place + name, shown, f"{rule.allowed} (given by {source})") from None
+    return values
+
+
+def _as_text(value: object) -> str:
+    """What a user would have typed for a value that its source has understood already."""
+    if isinstance(value, bool):
+        return str(value).lower()
+    if isinstance(value, int | str):
+        return str(value)
+    raise ValueError(value)
+
+
+def _declarations(
+    kind: type[Any], name: str, tables: object, defaults: dict[str, Any], path: object
+) -> tuple[Any, ...]:
+    """The tables ``[[name]]`` of the file at ``path``."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
+    found: dict[str, object] = {}
+    for index, table in enumerate(tables):
+        place = f"{name}[{index}]."
+        if "name" not in table:
+            allowed = _by_name(kind)["name"].metadata["rule"].allowed
+            raise SettingError(f"{place}name", _Word("missing"), f"{allowed} (to be given by {path})")
+        declaration = kind(**_read(kind, {**defaults, **table}, str(path), place))
+        if declaration.name in found:
+            raise SettingError(
+                f"{place}name", declaration.name, f"a name that is declared once (given by {path})"
+            )
+        found[declaration.name] = declaration
+    return tuple(found.values())

@@ -1,0 +1,52 @@
+"""Something done again and again in the background, which nobody waits for."""
+
+import asyncio
+import logging
+from abc import ABC, abstractmethod
+
+from mocketmq.errors import EmulatorError
+
+log = logging.getLogger(__name__)
+
+
+class Chore(ABC):
+    """Owns the task that takes a turn every ``interval_s`` real seconds."""
+
+    name: str
+    interval_s: float
+
+    def __init__(self) -> None:
+        self._closing = asyncio.Event()
+        self._task: asyncio.Task[None] | None = None
+
+    @abstractmethod
+    async def turn(self) -> object:
+        """Do what there is to do; look at ``is_closing`` between steps."""
+
+    @property
+    def is_closing(self) -> bool:
+        """Whether a turn should end early."""
+        return self._closing.is_set()
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin in the background."""
+        self._task = asyncio.create_task(self._run(), name=self.name)
+        return self._task
+
+    async def close(self) -> None:
+        """Stop after the step that is under way. May be called twice."""
+        self._closing.set()
+        if self._task is not None:
+            await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while not self.is_closing:
+            try:
+                await self.turn()
+            except EmulatorError as error:
+                log.warning("%s had to stop, and will be tried again: %s", self.name, error)
+            try:
+                async with asyncio.timeout(self.interval_s):
+                    await self._closing.wait()
+            except TimeoutError:
+                continue

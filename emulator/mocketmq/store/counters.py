@@ -1,0 +1,90 @@
+"""Numbers that must survive the removal of what they were counted from, and what past runs left behind."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.clock import Clock, Mark, wall_us
+from mocketmq.store.database import Database
+from mocketmq.store.writer import Batch, Writer
+
+SAVE_NEXT_COMMIT_OFFSET = (
+    "INSERT INTO counters VALUES ('next_commit_offset', ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+)
+_LAST_RUN = "SELECT run, clock, started_wall_us, started_us FROM runs ORDER BY run DESC LIMIT 1"
+_LAST_MOVE = "SELECT wall_us, to_us FROM clock_moves WHERE run = ? ORDER BY move DESC LIMIT 1"
+_BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RECORD_MOVE = "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
+
+
+class Past(NamedTuple):
+    """What the store remembers of earlier runs. Instants in emulated microseconds, 0 if there was none."""
+
+    next_commit_offset: int
+    last_store_us: int  # of the newest message
+    last_us: int  # the latest instant that any run is known to have reached
+    mark: Mark | None  # where the last run's clock stood when it was last set
+    run: int  # the number of the last run, 0 if none
+    keys_indexed_to: int
+
+
+async def read_past(database: Database) -> Past:
+    """Read it. Cheap: the newest rows only."""
+    counters = dict(await database.rows("SELECT name, value FROM counters"))
+    newest = await database.rows(
+        "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset DESC LIMIT 1"
+    )
+    commit_offset, last_store_us = newest[0] if newest else (-1, 0)
+    run, last_us, mark = 0, last_store_us, None
+    for run, mode, started_wall_us, started_us in await database.rows(_LAST_RUN):
+        moves = await database.rows(_LAST_MOVE, (run,))
+        mark = Mark(mode, *(moves[0] if moves else (started_wall_us, started_us)))
+        last_us = max(last_us, mark.at_us)
+    return Past(
+        next_commit_offset=max(counters.get("next_commit_offset", 0), commit_offset + 1),
+        last_store_us=last_store_us,
+        last_us=last_us,
+        mark=mark,
+        run=run,
+        keys_indexed_to=counters.get("keys_indexed_to", 0),
+    )
+
+
+class Run(NamedTuple):
+    """The header of one run, as the ledger's rows refer to it."""
+
+    run: int
+    started_wall_us: int
+    started_us: int
+    version: str
+    host: str
+    profile: str
+    clock: str
+    levels: str
+    durability: str
+
+
+async def begin_run(writer: Writer, run: Run) -> None:
+    """Record the start of a run."""
+    await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
+
+
+async def arrive(
+    writer: Writer, clock: Clock, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]
+) -> bool:
+    """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
+
+    In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
+    is stored at ``to_us`` or later. Does nothing and returns False if it is not clear.
+    """
+
+    def work(batch: Batch) -> bool:
+        if not is_clear():
+            return False
+        batch.execute(_RECORD_MOVE, (run, wall_us(), from_us, max(to_us, clock.now_us())))
+        batch.on_commit(partial(clock.reach, to_us))
+        return True
+
+    arrived: bool = await writer.commit(work, alone=True)
+    return arrived

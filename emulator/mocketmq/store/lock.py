@@ -1,0 +1,74 @@
+"""One broker per data directory: an advisory lock on a file that holds the owner's pid."""
+
+import fcntl
+import os
+import struct
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mocketmq.errors import StoreLockedError, StoreUnavailableError
+
+LOCK_FILE = "mocketmq.pid"
+
+_FLOCK: Final = struct.Struct("hhqqi0q")
+"""Linux's ``struct flock``: kind of lock, from where it counts, start, length, pid."""
+_WHOLE_FILE: Final = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
+
+
+class DirectoryLock:
+    """Holds ``directory`` for this process until closed. The kernel lets go of it when the process dies.
+
+    Where there are locks that can be asked for, the file has one beside, for :func:`is_held`.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """Raises StoreLockedError when another process holds it, StoreUnavailableError if unwritable."""
+        try:
+            directory.mkdir(parents=True, exist_ok=True)
+            self._fd = os.open(directory / LOCK_FILE, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        except OSError as error:
+            raise StoreUnavailableError(
+                f"cannot write to the data directory {directory}: {error.strerror};"
+                " make it writable, or give another one with --data"
+            ) from error
+        try:
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            owner = os.read(self._fd, 32).strip()
+            os.close(self._fd)
+            raise StoreLockedError(str(directory), int(owner) if owner.isdigit() else None) from None
+        if hasattr(fcntl, "F_OFD_SETLK"):
+            with suppress(OSError):  # a file system may know only the other kind
+                fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
+        try:
+            os.ftruncate(self._fd, 0)
+            os.write(self._fd, f"{os.getpid()}\n".encode())
+        except OSError as error:
+            self.close()
+            raise StoreUnavailableError(
+                f"cannot write to {directory / LOCK_FILE}: {error.strerror}"
+            ) from error
+
+    def close(self) -> None:
+        """Let go. The file stays: removing it would let two later owners lock two different files."""
+        if self._fd >= 0:
+            os.close(self._fd)
+            self._fd = -1
+
+
+def is_held(directory: Path) -> bool:
+    """Whether a process holds ``directory``, in whichever container; True where the system does not tell.
+
+    Takes no lock, as an owner might be starting just now. /proc/locks leaves out those of other containers.
+    """
+    if not hasattr(fcntl, "F_OFD_GETLK"):
+        return True
+    try:
+        with (directory / LOCK_FILE).open("rb") as file:
+            kind: int = _FLOCK.unpack(fcntl.fcntl(file, fcntl.F_OFD_GETLK, _WHOLE_FILE))[0]
+    except FileNotFoundError:
+        return False
+    except OSError:
+        return True
+    return kind != fcntl.F_UNLCK

@@ -1,0 +1,48 @@
+"""Looks at SQLite's write-ahead log before SQLite does.
+
+SQLite takes a log whose header it cannot read for an empty one, silently, and writes over it. All that
+was acknowledged since the last checkpoint may be in there, so that the broker rather does not start.
+"""
+
+import struct
+from pathlib import Path
+
+from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
+
+_HEADER = struct.Struct(">8I")  # magic, version, page size, checkpoint, two salts, two checksums
+_MAGIC = 0x377F0682  # one more when checksums are over big-endian words
+
+
+def check_log(database: str) -> None:
+    """Raise StoreUnreadableError when the log of this database has a broken header.
+
+    A log without a whole header, or one that a power cut left full of zeros, never held anything.
+    """
+    log = Path(f"{database}-wal")
+    try:
+        with log.open("rb") as file:
+            header = file.read(_HEADER.size)
+    except FileNotFoundError:
+        return
+    except OSError as error:
+        raise StoreUnavailableError(f"cannot read {log}: {error.strerror}") from error
+    if len(header) == _HEADER.size and any(header) and not _is_intact(header):
+        raise StoreUnreadableError(
+            f"{log} has a broken header, so what was stored last cannot be read; it was left as it is."
+            f" Restore it from a copy, or remove it to go on with what {database} has without it"
+        )
+
+
+def _is_intact(header: bytes) -> bool:
+    magic, *_, first, second = _HEADER.unpack(header)
+    order = {_MAGIC: "<", _MAGIC + 1: ">"}.get(magic)
+    return order is not None and _checksum(struct.unpack_from(f"{order}6I", header)) == (first, second)
+
+
+def _checksum(words: tuple[int, ...]) -> tuple[int, int]:
+    """As in SQLite's file format, section 4.2."""
+    first = second = 0
+    for even, odd in zip(words[::2], words[1::2], strict=True):
+        first = (first + even + second) & 0xFFFFFFFF
+        second = (second + odd + first) & 0xFFFFFFFF
+    return first, second

@@ -1,0 +1,155 @@
+"""The index by key: messages by their unique key and by their ``KEYS``.
+
+Keys are random, and keeping a random index up with every send would cost most of the writer's speed. As
+upstream's index service does, this one follows behind: in the background while the writer is idle, and
+on demand before each look-up, so that a look-up always sees everything that was stored before it.
+"""
+
+import hashlib
+from collections.abc import Callable, Collection
+
+from mocketmq.message import KEYS, StoredMessage, decode_properties
+from mocketmq.store.chore import Chore
+from mocketmq.store.database import Database
+from mocketmq.store.messages import messages_at
+from mocketmq.store.writer import Batch, Writer
+
+BUSY = 20
+"""Commits of others since the last look from which on the writer is left alone."""
+STEP = 1_000
+"""Messages indexed per transaction."""
+MAX_FOUND = 1_000
+
+UNINDEX = "DELETE FROM message_keys WHERE key_hash = ? AND commit_offset = ?"
+_INDEX = "INSERT OR IGNORE INTO message_keys VALUES (?, ?)"
+_INDEXED_TO = (
+    "INSERT INTO counters VALUES ('keys_indexed_to', ?)"
+    " ON CONFLICT (name) DO UPDATE SET value = max(value, excluded.value)"
+)
+_LOOK_UP = (
+    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset > ?"
+    " ORDER BY commit_offset LIMIT ?"
+)
+_LOOK_UP_NEWEST = (
+    "SELECT commit_offset FROM message_keys WHERE key_hash = ? AND commit_offset < ?"
+    " ORDER BY commit_offset DESC LIMIT ?"
+)
+_FOLLOW = (
+    "SELECT commit_offset, unique_key, properties FROM messages WHERE commit_offset >= ?"
+    " ORDER BY commit_offset LIMIT ?"
+)
+
+
+class MessageKeys(Chore):
+    """The index and how far it has followed (``indexed_to``, a commit offset)."""
+
+    name = "the index by key"
+    interval_s = 1.0
+
+    def __init__(self, database: Database, writer: Writer, indexed_to: int) -> None:
+        super().__init__()
+        self.indexed_to = indexed_to
+        self._database = database
+        self._writer = writer
+        self._commits = 0
+
+    async def turn(self) -> None:
+        """Follow to the end, unless others are busy writing."""
+        while self._writer.commits - self._commits < BUSY and self.is_behind and not self.is_closing:
+            await self.follow()
+            self._commits += 1
+        self._commits = self._writer.commits
+
+    @property
+    def is_behind(self) -> bool:
+        """Whether messages were stored that are not indexed yet."""
+        return self.indexed_to < self._writer.next_commit_offset
+
+    async def follow(self) -> None:
+        """Index the next messages, at most ``STEP``."""
+        known_end = self._writer.next_commit_offset
+        rows = await self._database.rows(_FOLLOW, (self.indexed_to, STEP))
+        end = rows[-1][0] + 1 if len(rows) == STEP else max(known_end, rows[-1][0] + 1 if rows else 0)
+        entries = [
+            (key, commit_offset)
+            for commit_offset, unique_key, properties in rows
+            for key in keys_of(unique_key, properties)
+        ]
+
+        def work(batch: Batch) -> None:
+            for entry in entries:
+                batch.execute(_INDEX, entry)
+            batch.execute(_INDEXED_TO, (end,))
+
+        await self._writer.commit(work)
+        self.indexed_to = max(self.indexed_to, end)
+
+    async def with_unique_key(self, unique_key: str) -> list[StoredMessage]:
+        """Every record of the message, oldest first."""
+        return await self._find(unique_key, lambda record: record.unique_key == unique_key, MAX_FOUND)
+
+    async def with_key(
+        self, key: str, limit: int, queue_keys: Collection[int] | None = None
+    ) -> list[StoredMessage]:
+        """Messages that bear the key among their ``KEYS``, oldest first, of all queues or of some."""
+
+        def bears(record: StoredMessage) -> bool:
+            is_here = queue_keys is None or record.queue_key in queue_keys
+            return is_here and key in _keys_in(record.properties)
+
+        return await self._find(key, bears, limit)
+
+    async def newest(
+        self, key: str, limit: int, is_wanted: Callable[[StoredMessage], bool]
+    ) -> list[StoredMessage]:
+        """The newest messages with this unique key or the key among their ``KEYS``, oldest first."""
+        await self._catch_up()
+
+        def bears(record: StoredMessage) -> bool:
+            is_its_key = key == record.unique_key or key in _keys_in(record.properties)
+            return is_its_key and is_wanted(record)
+
+        found: list[StoredMessage] = []
+        before = self.indexed_to
+        while len(found) < limit:
+            rows = await self._database.rows(_LOOK_UP_NEWEST, (key_hash(key), before, STEP))
+            some = await messages_at(self._database, [row[0] for row in rows])
+            found += [record for _, record in sorted(some.items(), reverse=True) if bears(record)]
+            if len(rows) < STEP:
+                break
+            before = rows[-1][0]
+        return found[:limit][::-1]
+
+    async def _catch_up(self) -> None:
+        end = self._writer.next_commit_offset
+        while self.indexed_to < end:
+            await self.follow()
+
+    async def _find(
+        self, key: str, bears: Callable[[StoredMessage], bool], limit: int
+    ) -> list[StoredMessage]:
+        await self._catch_up()
+        found: list[StoredMessage] = []
+        after = -1
+        while len(found) < limit:
+            rows = await self._database.rows(_LOOK_UP, (key_hash(key), after, STEP))
+            some = await messages_at(self._database, [row[0] for row in rows])
+            found += [record for _, record in sorted(some.items()) if bears(record)]
+            if len(rows) < STEP:
+                break
+            after = rows[-1][0]
+        return found[:limit]
+
+
+def keys_of(unique_key: str, properties: str) -> set[int]:
+    """The hashes under which a message is indexed."""
+    return {key_hash(key) for key in (unique_key, *_keys_in(properties))}
+
+
+def _keys_in(properties: str) -> list[str]:
+    return decode_properties(properties).get(KEYS, "").split()
+
+
+def key_hash(key: str) -> int:
+    """64 bits of the key, signed as SQLite's integers are."""
+    return int.from_bytes(hashlib.blake2b(key.encode(errors="replace"), digest_size=8).digest(), signed=True)

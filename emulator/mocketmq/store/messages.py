@@ -1,0 +1,120 @@
+"""Reading stored messages."""
+
+from collections.abc import Callable, Collection, Sequence
+from typing import NamedTuple
+
+from mocketmq.message import StoredMessage
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+
+MAX_AT_ONCE = 500
+"""Parameters in one IN list."""
+MAX_SPANS = 200
+"""Spans in one query: SQLite takes 500 selects, and 32,766 parameters, of which each tag is one."""
+NO_LIMIT = (1 << 63) - 1
+"""For ``max_bytes``."""
+SCAN = 10_000
+"""Offsets of one queue looked through at once for messages that pass a filter."""
+_LOOK = 200
+"""Messages whose properties are looked at before others have their turn."""
+
+_SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
+
+_PROPERTIES = (
+    "SELECT queue_offset, properties FROM messages WHERE queue_key = ? AND queue_offset >= ?"
+    " AND queue_offset < ? ORDER BY queue_offset LIMIT ?"
+)
+_RUN = """
+WITH sizes AS (
+ SELECT queue_offset, length(body) AS size FROM messages
+ WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks} ORDER BY queue_offset LIMIT ?4
+), sums AS (
+ SELECT queue_offset, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
+ FROM sizes WINDOW so_far AS (ORDER BY queue_offset)
+), cut AS (SELECT min(queue_offset) AS cut FROM sums WHERE bytes > ?5 AND number > 1)
+SELECT messages.*, cut FROM cut CROSS JOIN messages
+WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < coalesce(cut, ?3){marks}
+ORDER BY queue_offset LIMIT ?4"""
+
+
+_STORE_TIMES = (
+    "WITH wanted (key, place) AS (VALUES {}) SELECT queue_key, queue_offset, store_us"
+    " FROM wanted CROSS JOIN messages WHERE queue_key = key AND queue_offset = place"
+)
+
+
+class Span(NamedTuple):
+    """Offsets ``start`` to ``end - 1`` of a queue, and the tag hashes wanted there; empty for all."""
+
+    queue: Queue
+    start: int
+    end: int
+    hashes: tuple[int, ...] = ()
+
+
+async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict[int, StoredMessage]:
+    """The messages with these commit offsets, by commit offset; those that are gone are missing."""
+    found: dict[int, StoredMessage] = {}
+    for first in range(0, len(commit_offsets), MAX_AT_ONCE):
+        some = commit_offsets[first : first + MAX_AT_ONCE]
+        marks = ",".join("?" * len(some))
+        for row in await database.rows(f"SELECT * FROM messages WHERE commit_offset IN ({marks})", some):
+            found[row[0]] = StoredMessage._make(row)
+    return found
+
+
+async def messages_in(database: Database, spans: Collection[Span], limit: int) -> list[StoredMessage]:
+    """Up to ``limit`` messages of each span, all in the order in which they were stored."""
+    found: list[StoredMessage] = []
+    waiting = list(spans)
+    for first in range(0, len(waiting), MAX_SPANS):
+        selects, parameters = [], []
+        for span in waiting[first : first + MAX_SPANS]:
+            marks = f" AND tag_hash IN ({','.join('?' * len(span.hashes))})" if span.hashes else ""
+            selects.append(f"SELECT * FROM ({_SLICE}{marks} ORDER BY queue_offset LIMIT ?)")
+            parameters += [span.queue.key, span.start, span.end, *span.hashes, limit]
+        rows = await database.rows(" UNION ALL ".join(selects) + " ORDER BY commit_offset", parameters)
+        found += map(StoredMessage._make, rows)
+    return found if len(waiting) <= MAX_SPANS else sorted(found)
+
+
+async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
+    """When the messages at these queue keys and offsets were stored; those that are gone are missing."""
+    found: dict[tuple[int, int], int] = {}
+    for first in range(0, len(places), MAX_AT_ONCE // 2):
+        some = places[first : first + MAX_AT_ONCE // 2]
+        marks = ",".join(["(?,?)"] * len(some))
+        rows = await database.rows(_STORE_TIMES.format(marks), [each for place in some for each in place])
+        found.update(((key, offset), store_us) for key, offset, store_us in rows)
+    return found
+
+
+async def run_of_messages(
+    database: Database, span: Span, limit: int, max_bytes: int
+) -> tuple[list[StoredMessage], int]:
+    """Up to ``limit`` messages of the span, and the offset that follows what was looked through.
+
+    Their bodies have no more than ``max_bytes``, unless the first alone has.
+    """
+    queue, start, end, hashes = span
+    marks = f" AND tag_hash IN ({','.join(f'?{6 + n}' for n in range(len(hashes)))})" if hashes else ""
+    rows = await database.rows(_RUN.format(marks=marks), (queue.key, start, end, limit, max_bytes, *hashes))
+    if not rows:
+        return [], end
+    messages = [StoredMessage._make(row[:-1]) for row in rows]
+    cut: int | None = rows[0][-1]
+    if cut is None:
+        cut = messages[-1].queue_offset + 1 if len(rows) == limit else end
+    return messages, cut
+
+
+async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:
+    """The span from its first message on whose properties are accepted; empty if there is none."""
+    start = span.start
+    while start < span.end:
+        rows = await database.rows(_PROPERTIES, (span.queue.key, start, span.end, _LOOK))
+        for queue_offset, properties in rows:
+            if accepts(properties):
+                return span._replace(start=queue_offset)
+        start = rows[-1][0] + 1 if len(rows) == _LOOK else span.end
+    return span._replace(start=span.end)

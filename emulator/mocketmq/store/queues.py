@@ -1,0 +1,49 @@
+"""One queue of a topic: the range of offsets that it holds."""
+
+from mocketmq.store.database import Database
+
+
+class Queue:
+    """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
+
+    ``first_offset`` is where it began, or was emptied by a reset.
+    """
+
+    __slots__ = ("first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
+
+    def __init__(
+        self,
+        key: int,
+        topic: str,
+        queue_id: int,
+        min_offset: int = 0,
+        next_offset: int = 0,
+        first_offset: int = 0,
+    ) -> None:
+        self.key = key
+        self.topic = topic
+        self.queue_id = queue_id
+        self.min_offset = min_offset
+        self.next_offset = next_offset
+        self.first_offset = first_offset
+
+    @property
+    def is_young(self) -> bool:
+        """Whether everything is there yet that it has got."""
+        return self.min_offset <= self.first_offset
+
+    def __repr__(self) -> str:
+        return f"<{self.topic}:{self.queue_id} [{self.min_offset}, {self.next_offset})>"
+
+
+async def load_queues(database: Database) -> list[Queue]:
+    """Every queue, its next offset taken from its newest message.
+
+    The stored floor of the next offset is left behind by what empties a queue: a reset, at the very offset.
+    """
+    rows = await database.rows(
+        "SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce("
+        "(SELECT queue_offset + 1 FROM messages WHERE queue_key = key ORDER BY queue_offset DESC LIMIT 1), 0)"
+        "), CASE next_offset WHEN min_offset THEN min_offset ELSE 0 END FROM queues ORDER BY topic, queue_id"
+    )
+    return [Queue(*row) for row in rows]

@@ -1,0 +1,270 @@
+"""The one writer: what arrives while a commit runs becomes the next transaction (group commit).
+
+A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
+arrival, on the event loop and just before it writes, and gives out store times, commit offsets and
+queue offsets while it does so. Nothing else gives them out, so they rise in commit order and have no
+gaps: when a transaction fails, the offsets that it used have not moved.
+
+A work function may refuse by raising, before it touches the batch; only its own caller sees the error.
+"""
+
+import asyncio
+from collections import deque
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from mocketmq.clock import Clock, steady_us
+from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError
+from mocketmq.failpoint import pass_point
+from mocketmq.message import Draft, StoredMessage
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+
+MAX_WAITING = 65_536
+"""Pieces of work that may wait; more are refused, so that a slow disk cannot fill the memory."""
+MAX_BATCH_ROWS = 2_048
+MAX_BATCH_BYTES = 16 << 20
+
+INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
+
+Work = Callable[["Batch"], Any]
+StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
+"""Is given each queue with the number of messages and bytes of bodies that it got, and how long that took."""
+
+
+class Batch:
+    """One transaction in the making. ``now_us`` is the store time of what is appended next."""
+
+    def __init__(self, now_us: int, next_commit_offset: int, store_host: str) -> None:
+        self.now_us = now_us
+        self.next_commit_offset = next_commit_offset
+        self.next_offsets: dict[Queue, int] = {}
+        self.sizes: dict[Queue, int] = {}  # bytes of bodies
+        # Messages go first: other statements may select from the rows of the same transaction.
+        self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: []}
+        self.after_commit: list[Callable[[], None]] = []
+        self.after_rollback: list[Callable[[], None]] = []
+        self.rows = 0
+        self.bytes = 0
+        self._store_host = store_host
+
+    def append(
+        self,
+        queue: Queue,
+        draft: Draft,
+        *,
+        due_us: int | None = None,
+        real_queue_key: int | None = None,
+        parked_offset: int | None = None,
+    ) -> StoredMessage:
+        """Append a message to the queue.
+
+        Parked messages say when they are due and where they go, delivered ones by what they were parked.
+        """
+        commit_offset, queue_offset = self.place(queue, len(draft.body))
+        stored = StoredMessage(
+            commit_offset,
+            queue.key,
+            queue_offset,
+            self.now_us,
+            self.now_us if draft.born_us is None else draft.born_us,
+            draft.born_host,
+            self._store_host,
+            draft.flag,
+            draft.sys_flag,
+            draft.body,
+            draft.properties,
+            draft.tag_hash,
+            draft.reconsume_times,
+            draft.unique_key,
+            due_us,
+            real_queue_key,
+            parked_offset,
+            draft.prepared_offset,
+        )
+        self.execute(INSERT_MESSAGE, stored)
+        self.bytes += len(draft.body)
+        return stored
+
+    def place(self, queue: Queue, size: int) -> tuple[int, int]:
+        """The commit offset and queue offset of the queue's next message, whose body has ``size`` bytes."""
+        commit_offset = self.next_commit_offset
+        self.next_commit_offset = commit_offset + 1
+        queue_offset = self.next_offsets.get(queue, queue.next_offset)
+        self.next_offsets[queue] = queue_offset + 1
+        self.sizes[queue] = self.sizes.get(queue, 0) + size
+        return commit_offset, queue_offset
+
+    def execute(self, sql: str, row: Sequence[Any] = ()) -> None:
+        """Run ``sql`` with ``row`` in the transaction. All rows of one statement run together."""
+        rows = self.statements.get(sql)
+        if rows is None:
+            self.statements[sql] = [row]
+        else:
+            rows.append(row)
+        self.rows += 1
+
+    def reach(self, instant_us: int) -> None:
+        """Let what follows be stored at ``instant_us`` or later: a move of the clock got there."""
+        self.now_us = max(self.now_us, instant_us)
+
+    def on_commit(self, act: Callable[[], None]) -> None:
+        """Call ``act`` after the commit, before anybody is told: the place to change memory."""
+        self.after_commit.append(act)
+
+    def on_rollback(self, act: Callable[[], None]) -> None:
+        """Call ``act`` when the transaction failed, before any other work is formed."""
+        self.after_rollback.append(act)
+
+    @property
+    def is_full(self) -> bool:
+        """Whether the transaction should be written before more is added."""
+        return self.rows >= MAX_BATCH_ROWS or self.bytes >= MAX_BATCH_BYTES
+
+
+class Writer:
+    """Owns the write connection and every counter. Started and closed by the app."""
+
+    def __init__(
+        self, database: Database, clock: Clock, store_host: str, next_commit_offset: int, last_store_us: int
+    ) -> None:
+        self.store_host = store_host
+        self.next_commit_offset = next_commit_offset
+        self.last_store_us = last_store_us
+        self.commits = 0
+        self.failures = 0
+        self._database = database
+        self._clock = clock
+        self._waiting: deque[tuple[Work, asyncio.Future[Any], bool]] = deque()
+        self._arrived = asyncio.Event()
+        self._closing = False
+        self._arrival_listener: Callable[[Queue], None] = lambda _queue: None
+        self.tell_stored: StoredListener = lambda _appended, _took_us: None
+        self.task = asyncio.create_task(self._run(), name="writer")
+
+    @property
+    def waiting(self) -> int:
+        """How many pieces of work wait for the next transaction."""
+        return len(self._waiting)
+
+    def on_arrival(self, listener: Callable[[Queue], None]) -> None:
+        """Call ``listener`` with every queue that got a message, after each commit."""
+        self._arrival_listener = listener
+
+    def on_stored(self, listener: StoredListener) -> None:
+        """Tell ``listener`` what each commit appended, and how many microseconds it took.
+
+        So do those who keep messages elsewhere, by ``tell_stored``.
+        """
+        self.tell_stored = listener
+
+    async def commit(self, work: Work, *, alone: bool = False) -> Any:
+        """Put the work into the next transaction and return its result once that is durable.
+
+        ``alone``: in a transaction of its own, for work that changes rows which others may be adding.
+        Raises what the work raises, StoreUnavailableError when the transaction failed, StoreBusyError
+        when too much is waiting, StoppingError after ``close``.
+        """
+        if self._closing:
+            raise StoppingError("the broker is stopping; nothing more is stored")
+        if len(self._waiting) >= MAX_WAITING:
+            raise StoreBusyError(f"{MAX_WAITING} writes are waiting for the disk; try again in a moment")
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self._waiting.append((work, done, alone))
+        self._arrived.set()
+        try:
+            return await done
+        except asyncio.CancelledError:
+            await self._finish_waiting()
+            raise
+
+    async def _finish_waiting(self) -> None:
+        """Wait until everything handed over so far is stored or refused.
+
+        It cannot be called back, so a cancelled caller keeps the locks that it holds until then.
+        """
+        if not self.task.done():
+            end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._waiting.append((lambda _batch: None, end, False))
+            self._arrived.set()
+            await asyncio.gather(end, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Refuse new work, finish what waits. May be called twice."""
+        self._closing = True
+        self._arrived.set()
+        await self.task
+
+    async def _run(self) -> None:
+        while True:
+            await self._arrived.wait()
+            if not self._waiting:
+                if self._closing:
+                    return
+                self._arrived.clear()
+                continue
+            batch, results = self._form()
+            pass_point("writer.formed")
+            began_us = steady_us()
+            try:
+                if batch.rows:
+                    await self._database.transact(batch.statements)
+            except EmulatorError as error:
+                self._roll_back(batch, results, error)
+                continue
+            except Exception as error:  # noqa: BLE001 - a defect must not end the writer
+                self._roll_back(batch, results, InternalError(f"the writer failed: {error!r}"))
+                continue
+            pass_point("writer.committed")
+            self._apply(batch, steady_us() - began_us)
+            for done, result in results:
+                if not done.done():
+                    done.set_result(result)
+
+    def _form(self) -> tuple[Batch, list[tuple[asyncio.Future[Any], Any]]]:
+        batch = Batch(max(self._clock.now_us(), self.last_store_us), self.next_commit_offset, self.store_host)
+        results: list[tuple[asyncio.Future[Any], Any]] = []
+        waiting = self._waiting
+        while waiting and not batch.is_full:
+            work, done, alone = waiting[0]
+            if alone and results:
+                break
+            waiting.popleft()
+            try:
+                results.append((done, work(batch)))
+            except EmulatorError as error:
+                _reject(done, error)
+            except Exception as error:  # noqa: BLE001 - one caller's defect must not fail the others
+                _reject(done, InternalError(f"a write failed before it began: {error!r}"))
+            if alone:
+                break
+        return batch, results
+
+    def _roll_back(
+        self, batch: Batch, results: list[tuple[asyncio.Future[Any], Any]], error: EmulatorError
+    ) -> None:
+        self.failures += 1
+        for act in batch.after_rollback:
+            act()
+        for done, _result in results:
+            _reject(done, error)
+
+    def _apply(self, batch: Batch, took_us: int) -> None:
+        self.commits += 1
+        self.next_commit_offset = batch.next_commit_offset
+        self.last_store_us = batch.now_us
+        appended = []
+        for queue, next_offset in batch.next_offsets.items():
+            appended.append((queue, next_offset - queue.next_offset, batch.sizes[queue]))
+            queue.next_offset = next_offset
+        if appended:
+            self.tell_stored(appended, took_us)
+        for act in batch.after_commit:
+            act()
+        for queue in batch.next_offsets:
+            self._arrival_listener(queue)
+
+
+def _reject(done: asyncio.Future[Any], error: BaseException) -> None:
+    if not done.done():
+        done.set_exception(error)

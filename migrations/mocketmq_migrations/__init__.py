@@ -1,0 +1,31 @@
+"""The schema's history, kept by Alembic; ``upgrade`` brings a database to its newest revision."""
+
+from pathlib import Path
+
+from alembic import command
+from alembic.config import Config
+from alembic.util import CommandError
+from mocketmq.errors import StoreUnreadableError
+from sqlalchemy import Connection
+
+
+def alembic_config(connection: Connection) -> Config:
+    """Alembic set up on an open connection, which ``env.py`` finds among the attributes."""
+    config = Config()
+    config.set_main_option("script_location", str(Path(__file__).parent))
+    config.attributes["connection"] = connection
+    return config
+
+
+def upgrade(connection: Connection, path: str, revision: str = "head") -> None:
+    """Bring the database to ``revision`` in one transaction.
+
+    Raises StoreUnreadableError when it was made by a newer version of this program.
+    """
+    try:
+        command.upgrade(alembic_config(connection), revision)
+    except CommandError as error:
+        raise StoreUnreadableError(
+            f"{path} has a schema that this version does not know ({error}); it was left as it is."
+            " Start it with the newer version that made it"
+        ) from error

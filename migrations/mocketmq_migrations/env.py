@@ -1,0 +1,16 @@
+"""Run by Alembic. Everything happens in one transaction, so a kill in the middle leaves the old schema."""
+
+from alembic import context
+from mocketmq.failpoint import pass_point
+from mocketmq.store.tables import metadata
+
+connection = context.config.attributes["connection"]
+connection.rollback()
+# Python's sqlite3 opens no transaction for DDL by itself.
+connection.exec_driver_sql("BEGIN IMMEDIATE")
+context.configure(
+    connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True
+)
+context.run_migrations()
+pass_point("migrate.upgraded")
+connection.commit()

@@ -1,0 +1,135 @@
+"""What all charts of a report have in common: their look, their axis of lateness, what stands beside them.
+
+Altair writes what Vega draws, as SVG whose colours are variables of ``report.css``: a change of theme, or
+paper, needs no new drawing. ``duration`` and ``instant`` are formats that ``report.js`` adds.
+"""
+
+from collections.abc import Iterable, Sequence
+from typing import Any, Final, Literal, NamedTuple
+
+import altair as alt
+from mocketmq.clock import US_PER_S
+
+_MINUTE_US: Final = 60 * US_PER_S
+_DAY_US: Final = 24 * 60 * _MINUTE_US
+_TICKS: Final = [
+    *(10**power for power in range(8)),
+    *(_MINUTE_US, 10 * _MINUTE_US, 60 * _MINUTE_US),
+    *(_DAY_US * 10**power for power in range(6)),
+]
+_MARGIN: Final = 44
+"""Pixels for the labels of a left axis: charts over the same time stand exactly below each other."""
+
+LEFT: Final[dict[str, Any]] = {
+    # A title above its axis is read without turning the head.
+    **{"titleAlign": "left", "titleAngle": 0, "titleX": -_MARGIN, "titleY": -10, "titleBaseline": "bottom"},
+    **{"minExtent": _MARGIN, "maxExtent": _MARGIN},
+}
+_CONFIG: Final[dict[str, Any]] = {
+    "aria": False,  # the page describes each chart as a whole
+    "background": "transparent",
+    "customFormatTypes": True,
+    "font": "system-ui, sans-serif",
+    "padding": {"left": 0, "right": 12, "top": 4, "bottom": 2},
+    "view": {"stroke": None},
+    "axis": {
+        "domainColor": "var(--line)",
+        "gridColor": "var(--line)",
+        "labelColor": "var(--dim)",
+        "labelFontSize": 11,
+        "tickColor": "var(--line)",
+        "titleColor": "var(--dim)",
+        "titleFontSize": 11,
+        "titleFontWeight": "normal",
+        "titlePadding": 8,
+    },
+}
+
+Shape = Literal["line", "dash", "dot", "circle", "up", "diamond", "box"]
+DASHES: Final[dict[str, list[int]]] = {"line": [1, 0], "dash": [7, 3], "dot": [2, 2]}
+
+
+class Key(NamedTuple):
+    """A line of a legend."""
+
+    label: str
+    color: str
+    shape: Shape
+
+
+class Chart(NamedTuple):
+    """A chart: ``spec`` is for Vega, the rest for the reader."""
+
+    name: str
+    title: str
+    note: str  # how to read it
+    keys: list[Key]
+    spec: dict[str, Any]
+
+
+class Late:
+    """A logarithmic axis of lateness that has room for all of ``values``, in microseconds.
+
+    What is early, or 0, stands on its lowest tick.
+    """
+
+    def __init__(self, values: Iterable[float | None]) -> None:
+        positive = [value for value in values if value is not None and value > 0] or [1.0]
+        first = max(index for index, tick in enumerate(_TICKS) if index == 0 or tick <= min(positive))
+        last = next((index for index, tick in enumerate(_TICKS) if tick >= max(positive)), len(_TICKS) - 1)
+        self._ticks = _TICKS[first : max(last, first + 1) + 1]
+        self.floor = self._ticks[0]
+
+    def at(self, value: float | None) -> float | None:
+        """Where a value stands."""
+        return None if value is None else max(value, self.floor)
+
+    def y(self, field: str, floor: float | None = None) -> alt.Y:
+        """The axis on the left, from ``floor`` if the lowest tick is not low enough."""
+        scale = alt.Scale(type="log", domain=[floor or self.floor, self._ticks[-1]])
+        axis = alt.Axis(values=self._ticks, formatType="duration", title="lateness", **LEFT)
+        return alt.Y(f"{field}:Q", scale=scale, axis=axis)
+
+
+def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
+    """What Vega draws, as wide as its place on the page."""
+    sized = chart.properties(width="container", height=height).configure(**_CONFIG)
+    made: dict[str, Any] = sized.to_dict(format="vega")
+    return {key: value for key, value in made.items() if key != "$schema"}  # which is an address
+
+
+def rows(values: Iterable[dict[str, Any]]) -> alt.Chart:
+    """A chart of these rows."""
+    return alt.Chart(alt.InlineData(values=list(values)))
+
+
+def color(field: str, keys: Sequence[Key]) -> alt.Color:
+    """The colours of a legend that stands on the page."""
+    scale = alt.Scale(domain=[key.label for key in keys], range=[key.color for key in keys])
+    return alt.Color(f"{field}:N", scale=scale, legend=None)
+
+
+def dash(field: str, keys: Sequence[Key]) -> alt.StrokeDash:
+    """The same of its dashes, by which lines are told apart without colours."""
+    scale = alt.Scale(domain=[key.label for key in keys], range=[DASHES[key.shape] for key in keys])
+    return alt.StrokeDash(f"{field}:N", scale=scale, legend=None)
+
+
+def text(field: str, title: str) -> alt.Tooltip:
+    """A line of a tooltip."""
+    return alt.Tooltip(f"{field}:N", title=title)
+
+
+def count(field: str, title: str) -> alt.Tooltip:
+    """A number of things."""
+    return alt.Tooltip(f"{field}:Q", title=title, format=",")
+
+
+def duration(field: str, title: str) -> alt.Tooltip:
+    """Microseconds."""
+    return alt.Tooltip(f"{field}:Q", title=title, formatType="duration")
+
+
+def instant(field: str, title: str) -> alt.Tooltip:
+    """Epoch milliseconds."""
+    return alt.Tooltip(f"{field}:Q", title=title, formatType="instant")

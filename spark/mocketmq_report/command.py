@@ -1,0 +1,287 @@
+"""``mocketmq report``: the command line of lateness reports, for a laptop and for ``spark-submit``.
+
+Its exit codes are its own: 0 passed, 1 a threshold failed, 2 wrong usage, 3 the job failed.
+Spark is imported when the job runs, so that a wrong command line is refused at once.
+"""
+
+import sys
+import traceback
+import webbrowser
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import IntEnum
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+
+import click
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import EmulatorError, InvalidArgumentError
+from rich.console import Console
+from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
+from rich.progress import Progress as Bars
+
+from mocketmq_report import compare, thresholds
+from mocketmq_report.asked import InvalidThresholdError
+
+if TYPE_CHECKING:
+    from mocketmq_report.document import Report
+    from mocketmq_report.job import Job, Progress
+
+
+class Exit(IntEnum):
+    """The exit codes of ``mocketmq report``."""
+
+    PASSED = 0
+    FAILED = 1
+    USAGE = 2
+    NO_REPORT = 3
+    INTERRUPTED = 130
+
+
+_EPILOG: Final = """\b
+Exit codes:
+  0    passed
+  1    a threshold or a fail-if rule failed; the report is written
+  2    wrong usage: an option, a threshold or a rule that is not understood
+  3    the job failed: no Java, nothing that could be read, too much that had to be dropped
+  130  interrupted by Ctrl-C
+"""
+
+
+class NoReport(click.ClickException):
+    """Ends the command: there is no report, and this is why."""
+
+    exit_code = Exit.NO_REPORT
+
+
+class _Parsed(click.ParamType[Any]):
+    """A value that a function of ours reads from text, or refuses with a sentence."""
+
+    def __init__(self, name: str, parse: Any) -> None:
+        self.name = name
+        self._parse = parse
+
+    def convert(self, value: Any, param: click.Parameter | None, ctx: click.Context | None) -> Any:
+        if not isinstance(value, str):
+            return value  # a default
+        try:
+            return self._parse(value)
+        except EmulatorError as error:
+            self.fail(str(error), param, ctx)
+
+
+def _share(text: str) -> float:
+    number = text.removesuffix("%")
+    try:
+        share = float(number) / 100
+    except ValueError:
+        share = -1.0
+    if number == text or not 0 <= share <= 1:
+        raise InvalidArgumentError("--max-dropped", text, "a share from 0% to 100%")
+    return share
+
+
+_DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the duration"))
+
+
+@click.command(epilog=_EPILOG)
+@click.argument("data", nargs=-1, required=True)
+@click.option(
+    "--out", default="mocketmq-report", show_default=True, metavar="DIR|URL", help="Where to write it."
+)
+@click.option("--title", help="What the report is called; the names of DATA if not given.")
+@click.option(
+    "--threshold",
+    "wanted",
+    multiple=True,
+    type=_Parsed("threshold", thresholds.parse),
+    help="Such as 'level=3 p99 <= 50ms' or 'early == 0'; may be given more than once.",
+)
+@click.option(
+    "--thresholds",
+    "files",
+    multiple=True,
+    type=click.Path(exists=True, dir_okay=False, path_type=Path),
+    help="A file with a threshold on each line; # begins a comment.",
+)
+@click.option(
+    "--compare",
+    "baselines",
+    multiple=True,
+    metavar="DATA|REPORT.JSON",
+    help="Lay this beside it: other data, or an earlier report. The first one is the baseline.",
+)
+@click.option(
+    "--fail-if",
+    "rules",
+    multiple=True,
+    type=_Parsed("rule", compare.parse_rule),
+    help="Fail when it is worse than the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
+)
+@click.option(
+    "--on-time", type=_DURATION, default="100ms", show_default=True, help="A delivery is on time up to here."
+)
+@click.option(
+    "--percentiles",
+    "method",
+    type=click.Choice(["auto", "exact", "bins"]),
+    default="auto",
+    show_default=True,
+    help="From every value, or from bins within 0.1 %; auto takes bins when there is much.",
+)
+@click.option(
+    "--as-of",
+    "as_of_ms",
+    type=click.IntRange(min=0),
+    metavar="MS",
+    help="What is due and not delivered at this instant (epoch milliseconds) is overdue; otherwise at the"
+    " latest that the data knows of, or now for a running broker.",
+)
+@click.option(
+    "--max-dropped",
+    type=_Parsed("share", _share),
+    default="1%",
+    show_default=True,
+    help="Refuse data of which more has to be dropped.",
+)
+@click.option("--rollup", metavar="DIR|URL", help="Also write a rollup, of which reports can be made later.")
+@click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
+@click.option("--window", type=_DURATION, default="1m", show_default=True, help="Of --follow.")
+@click.option("--master", metavar="URL", help="Of Spark; local[*] if spark-submit names none.")
+@click.option("--chatter", is_flag=True, help="Let Spark write its own log to the screen.")
+@click.option("--json", "as_json", is_flag=True, help="Print report.json instead of a summary.")
+@click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
+def report(
+    data: tuple[str, ...],
+    files: tuple[Path, ...],
+    wanted: tuple[thresholds.Threshold, ...],
+    follow: bool,
+    window: int,
+    master: str | None,
+    chatter: bool,
+    as_json: bool,
+    is_opened: bool,
+    **options: Any,
+) -> None:
+    """Report how late every delayed delivery was, why, and whether that passes.
+
+    DATA is a data directory of mocketmq, running or stopped, what `mocketmq export` wrote, a rollup, a folder
+    of any of these, or a CSV, JSON lines or Parquet file with the columns of docs/ledger-format.md. A URL
+    such as s3a://bucket/ledgers is read by Spark.
+    """
+    try:
+        judged_by = [*wanted, *(each for file in files for each in thresholds.parse_file(file))]
+    except InvalidThresholdError as error:
+        raise click.UsageError(str(error)) from error
+    if options["rules"] and not options["baselines"]:
+        raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
+    with failing():
+        if follow:
+            _follow(data, window, master, chatter)
+            return
+        made = make(_job(data, judged_by, **options), master=master, chatter=chatter)
+    made.show(as_json)
+    if is_opened:
+        webbrowser.open(made.page if "://" in made.page else Path(made.page).resolve().as_uri())
+    if not made.report.passed:
+        raise click.exceptions.Exit(Exit.FAILED)
+
+
+def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options: Any) -> "Job":
+    from mocketmq_report.job import Job  # noqa: PLC0415 - not before the command line is known to be right
+
+    as_of_ms, method = options.pop("as_of_ms"), options.pop("method")
+    return Job(
+        data=data,
+        thresholds=judged_by,
+        on_time_us=options.pop("on_time"),
+        exact=None if method == "auto" else method == "exact",
+        as_of_us=None if as_of_ms is None else as_of_ms * US_PER_MS,
+        **options,
+    )
+
+
+class Made(NamedTuple):
+    """A report, and where its page was written."""
+
+    report: "Report"
+    page: str
+
+    def show(self, as_json: bool = False) -> None:
+        """Print a summary, or the whole report as JSON."""
+        if as_json:
+            from mocketmq_report.report import json  # noqa: PLC0415
+
+            sys.stdout.buffer.write(json(self.report) + b"\n")
+            return
+        from mocketmq_report.summary_table import summary  # noqa: PLC0415
+
+        console = Console(highlight=False)
+        console.print(summary(self.report))
+        console.print(f"written: {self.page}", soft_wrap=True)
+
+
+def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Made:
+    """Run the job, with a progress bar, and write the report."""
+    from mocketmq_report.job import run  # noqa: PLC0415
+    from mocketmq_report.report import check_out, write  # noqa: PLC0415
+    from mocketmq_report.session import session  # noqa: PLC0415
+
+    check_out(job.out)
+    with _progress() as tell:
+        tell("starting Spark", 0, None)
+        with session(master=master, chatter=chatter) as spark:
+            report = run(spark, job, tell)
+            tell("writing", 0, None)
+            return Made(report, write(spark, report, job.out))
+
+
+def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
+    from mocketmq_report.follow import follow  # noqa: PLC0415
+    from mocketmq_report.session import session  # noqa: PLC0415
+
+    if len(data) != 1:
+        raise click.UsageError("--follow shows one broker: give its data directory and nothing else")
+    console = Console(highlight=False)
+    with console.status("starting Spark") as status, session(master=master, chatter=chatter) as spark:
+        status.stop()
+        follow(spark, Path(data[0]), window_s=window_us / US_PER_S, console=console)
+
+
+@contextmanager
+def failing() -> Iterator[None]:
+    """What the job cannot do ends in a sentence and exit code 3."""
+    try:
+        yield
+    except ModuleNotFoundError as error:
+        raise NoReport(
+            f"lateness reports need more than the broker, and {error.name} is not installed:"
+            " pip install 'mocketmq[report]'"
+        ) from error
+    except EmulatorError as error:
+        raise NoReport(str(error)) from error
+    except (click.ClickException, click.exceptions.Exit):
+        raise
+    except KeyboardInterrupt:
+        raise click.exceptions.Exit(Exit.INTERRUPTED) from None
+    except Exception as error:
+        traceback.print_exc()
+        raise NoReport(
+            f"the job failed: {type(error).__name__}, see above; --chatter shows Spark's log"
+        ) from error
+
+
+@contextmanager
+def _progress() -> Iterator["Progress"]:
+    """A bar on stderr, where that is a terminal."""
+    columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
+    with Bars(
+        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
+    ) as bars:
+        task = bars.add_task("", total=None)
+
+        def tell(what: str, done: int, total: int | None) -> None:
+            bars.update(task, description=what, completed=done, total=total)
+
+        yield tell

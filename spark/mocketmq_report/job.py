@@ -1,0 +1,125 @@
+"""The job: read what was recorded, compute the tables, judge them, and lay others beside them."""
+
+from collections.abc import Callable, Sequence
+from contextlib import nullcontext
+from pathlib import Path, PurePosixPath
+from typing import Final, NamedTuple
+
+from mocketmq import __version__
+from mocketmq.clock import US_PER_MS, wall_us
+from pyspark.sql import SparkSession
+
+from mocketmq_report import ledger, quality, rollup
+from mocketmq_report.compare import Rule, compare, load_report
+from mocketmq_report.document import Header, Quality, Report
+from mocketmq_report.session import hurried
+from mocketmq_report.survey import kept
+from mocketmq_report.tables import Plan, Tables, tables
+from mocketmq_report.thresholds import Threshold, judge, wanted
+
+Progress = Callable[[str, int, int | None], None]
+"""Told what is being done, how much of it is done, and of how much, if that is known."""
+
+_FEW_ROWS: Final = 200_000
+_ROLLED_UP: Final = "made from rollups: what was dropped is known to those who made them"
+
+
+class Job(NamedTuple):
+    """What is to be reported, and how. Paths may be URLs."""
+
+    data: Sequence[str]
+    out: str = "mocketmq-report"
+    title: str | None = None
+    thresholds: Sequence[Threshold] = ()
+    baselines: Sequence[str] = ()  # data as well, or the report.json of an earlier report
+    rules: Sequence[Rule] = ()
+    on_time_us: int = 100 * US_PER_MS
+    exact: bool | None = None  # percentiles; None: as long as there is not too much
+    as_of_us: int | None = None
+    max_dropped: float = quality.MAX_DROPPED
+    rollup: str | None = None  # where to write one
+
+
+class _Measured(NamedTuple):
+    tables: Tables
+    quality: Quality
+    warnings: list[str]
+
+
+def run(spark: SparkSession, job: Job, progress: Progress) -> Report:
+    """The report of the job's data, judged.
+
+    Raises BrokenLedgerError when there is nothing to read, RefusedError when too much of it cannot be used,
+    ReportUnreadableError when a baseline is no report.
+    """
+    report = _report(spark, job, progress)
+    report.judgements = [judge(each, report) for each in job.thresholds]
+    if job.baselines:
+        others = [_baseline(spark, each, job, progress) for each in job.baselines]
+        report.comparison = compare(report, others, job.rules)
+    judged = [*report.judgements, *(report.comparison.judgements if report.comparison else ())]
+    report.passed = all(each.passed for each in judged)
+    return report
+
+
+def _baseline(spark: SparkSession, data: str, job: Job, progress: Progress) -> Report:
+    if data.endswith(".json") and "://" not in data:
+        return load_report(Path(data))
+    return _report(spark, job._replace(data=[data], title=None, rollup=None), progress)
+
+
+def _report(spark: SparkSession, job: Job, progress: Progress) -> Report:
+    """What was measured, not yet judged."""
+    found = _measure(spark, job, progress)
+    made = found.tables
+    return Report(
+        header=Header(
+            title=job.title or ", ".join(PurePosixPath(each).name or each for each in job.data),
+            version=__version__,
+            spark=spark.version,
+            created_wall_us=wall_us(),
+            is_performance=all(run.clock in ("real", ledger.UNKNOWN) and not run.moves for run in made.runs),
+            method=made.method,
+            error=made.error,
+            on_time_us=job.on_time_us,
+            cutoffs_us=made.cutoffs_us,
+            runs=made.runs,
+            warnings=[*found.warnings, *made.warnings],
+        ),
+        passed=True,
+        judgements=[],
+        quality=found.quality,
+        lateness=made.lateness,
+        reconciliation=made.reconciliation,
+        stages=made.stages,
+        timeline=made.timeline,
+        herds=made.herds,
+        disorder=made.disorder,
+        worst=made.worst,
+        spectra=made.spectra,
+    )
+
+
+def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
+    asked = wanted([*job.thresholds, *job.rules])
+    plan = Plan(job.on_time_us, exact=job.exact)
+    plan = plan._replace(
+        cutoffs_us=(*plan.cutoffs_us, *asked.cutoffs_us),
+        percentiles=(*plan.percentiles, *asked.percentiles),
+    )
+    progress("reading", 0, None)
+    if rollups := rollup.find(spark, job.data):
+        made = tables(rollup.load(spark, rollups), plan, progress)
+        rows = sum(each.deliveries for each in made.runs)
+        odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
+        return _Measured(made, odd, [_ROLLED_UP])
+    reading = ledger.read(spark, job.data, as_of_us=job.as_of_us)
+    deliveries = reading.ledger.deliveries
+    with nullcontext() if reading.is_cheap else kept(deliveries):
+        odd = quality.assess(deliveries, reading.broken)
+        quality.check(odd, job.max_dropped)
+        good = reading.ledger._replace(deliveries=quality.kept(deliveries, odd))
+        with hurried(spark) if odd.read <= _FEW_ROWS else nullcontext():
+            if job.rollup is not None:
+                rollup.save(good, job.rollup, progress)
+            return _Measured(tables(good, plan, progress), odd, reading.warnings)

@@ -1,0 +1,125 @@
+"""The Spark session of a report, and the Java that it needs."""
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, nullcontext
+from pathlib import Path
+from typing import Final
+
+from mocketmq.errors import EmulatorError
+from pyspark.sql import SparkSession
+
+JAVA: Final = 17
+"""The oldest that Spark 4.3 runs on."""
+
+_ADVICE: Final = (
+    f"install a Java runtime {JAVA} or newer (Debian and Ubuntu: openjdk-{JAVA}-jre-headless; macOS:"
+    f" brew install openjdk@{JAVA}), or let JAVA_HOME name one; only reports need it, the broker does not"
+)
+
+
+class JavaError(EmulatorError):
+    """There is no Java, or it is too old. Says what to install."""
+
+
+def check_java() -> None:
+    """Raise JavaError unless the Java that Spark would start is new enough."""
+    home = os.environ.get("JAVA_HOME")
+    java = shutil.which(Path(home, "bin", "java") if home else "java")
+    if java is None:
+        where = f"JAVA_HOME is {home}, where there is no bin/java" if home else "there is no java on the PATH"
+        raise JavaError(f"lateness reports run on Spark, which needs Java, and {where}: {_ADVICE}")
+    answer = subprocess.run([java, "-version"], capture_output=True, text=True, check=False)  # noqa: S603
+    found = re.search(r'version "(?:1\.)?(\d+)', answer.stderr + answer.stdout)
+    if answer.returncode or found is None:
+        raise JavaError(f"{java} does not run (java -version: {answer.stderr.strip()!r}): {_ADVICE}")
+    if int(found[1]) < JAVA:
+        raise JavaError(
+            f"lateness reports run on Spark, which needs Java {JAVA}, and {java} is {found[1]}: {_ADVICE}"
+        )
+
+
+_SETTINGS: Final = {
+    "spark.driver.memory": "2g",  # when this process starts the JVM
+    "spark.ui.enabled": "false",
+    "spark.ui.showConsoleProgress": "false",
+    "spark.sql.session.timeZone": "UTC",
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # half of the time to build a plan
+    "spark.sql.constraintPropagation.enabled": "false",  # takes minutes for what texts are parsed by
+    "spark.sql.execution.arrow.pyspark.enabled": "true",
+    # Rows that are part of the plan are compared with whatever is planned.
+    "spark.sql.execution.arrow.localRelationThreshold": "100k",
+    "spark.sql.shuffle.partitions": "8",
+    # A level's deliveries are put in order in arrays; beyond so many of those rows would be sorted instead.
+    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # the bins of all levels fit in
+}
+
+_HURRIED: Final = {
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+    "spark.sql.shuffle.partitions": "2",
+    "spark.sql.adaptive.enabled": "false",
+}
+
+
+@contextmanager
+def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
+    """A session that is stopped at the end. Under spark-submit it is the submitted one.
+
+    ``chatter`` lets Spark write its own log and progress to stderr. Raises JavaError.
+    """
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a JVM started this process
+        check_java()
+    os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    builder = SparkSession.builder.appName("mocketmq report")
+    for name, value in _SETTINGS.items():
+        builder = builder.config(name, value)
+    if master is not None:
+        builder = builder.master(master)
+    with nullcontext() if chatter else _hushed():
+        spark = builder.getOrCreate()
+    spark.sparkContext.setLogLevel("WARN" if chatter else "OFF")
+    try:
+        yield spark
+    finally:
+        spark.stop()
+
+
+@contextmanager
+def hurried(spark: SparkSession) -> Iterator[None]:
+    """For little data, of which compiling and dividing the work takes longer than doing it."""
+    before = {name: spark.conf.get(name, None) for name in _HURRIED}
+    for name, value in _HURRIED.items():
+        spark.conf.set(name, value)
+    try:
+        yield
+    finally:
+        for name, was in before.items():
+            if was is None:
+                spark.conf.unset(name)
+            else:
+                spark.conf.set(name, was)
+
+
+@contextmanager
+def _hushed() -> Iterator[None]:
+    """What is started in here writes to no screen for as long as it lives; if that fails, it is shown."""
+    sys.stderr.flush()
+    screen = os.dup(2)
+    with tempfile.TemporaryFile() as said:
+        os.dup2(said.fileno(), 2)
+        try:
+            yield
+        except BaseException:
+            said.seek(0)
+            os.write(screen, said.read())
+            raise
+        finally:
+            os.dup2(screen, 2)
+            os.close(screen)

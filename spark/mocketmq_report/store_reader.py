@@ -1,0 +1,152 @@
+"""The SQLite file of a broker, read without changing it, whether the broker runs or not.
+
+Reading takes no lock that a broker would wait for. A database without a write-ahead log is read as one that
+does not change (SQLite's ``immutable``), which leaves no file behind and needs no directory that can be
+written; one with a log is read as SQLite reads beside a writer. All through ADBC, which makes Arrow's columns
+four times as fast as sqlite3 makes tuples; two copies of SQLite in one process would undo each other's locks.
+"""
+
+import os
+import re
+import struct
+from collections.abc import Iterator
+from contextlib import closing, contextmanager
+from pathlib import Path
+from types import TracebackType
+from typing import Final, Self
+from urllib.parse import quote
+
+import pyarrow as pa
+from adbc_driver_sqlite import dbapi
+from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.lock import is_held
+from mocketmq.store.log_header import check_log
+from mocketmq.store.tables import HEAD_REVISION
+
+BATCH_ROWS: Final = 16_384
+_NEEDED: Final = {
+    *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
+    "timed_messages",
+}
+_SOURCE: Final = re.compile(r"[A-Z_]+: |\[SQLite] |[Ff]ailed to (prepare|step) query: ")
+"""Of an error, as ADBC words it."""
+_STORE: Final = f"a store is the file {FILE_NAME} in the data directory of a broker"
+_HEADER: Final = struct.Struct(">16xH10xI")  # how a database begins: …, bytes of a page, …, pages
+
+
+class StoreReader:
+    """A connection that sees one state of the database, from its first answer to its last.
+
+    Here and in every answer, StoreUnreadableError is raised for what is no database, damaged, or not of this
+    version, and StoreUnavailableError for what the disk or a permission refuses.
+    """
+
+    def __init__(self, database: Path) -> None:
+        self._database = database
+        try:
+            with database.open("rb"):  # says better than SQLite why it cannot be
+                self._changed_ns = database.stat().st_mtime_ns
+            self.has_log = _has_log(database)
+        except OSError as error:
+            raise StoreUnavailableError(f"{database} cannot be read: {error.strerror}") from error
+        check_log(str(database))
+        options = "mode=ro" if self.has_log else "mode=ro&immutable=1"
+        try:
+            self._connection = dbapi.connect(f"file:{quote(str(database.absolute()))}?{options}")
+        except dbapi.Error as error:
+            raise self._error(error) from error
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        self._connection.close()
+
+    def check(self) -> None:
+        """Raise StoreUnreadableError unless this is a store of this version's schema."""
+        tables = self.table("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")["name"]
+        names = tables.to_pylist()
+        if not self.has_log and (cut := _cut(self._database)):  # else the rest is in the log
+            raise StoreUnreadableError(f"{self._database} {cut}; restore it from a copy")
+        if "alembic_version" not in names:
+            found = f"is a database of another program, it has a table {names[0]!r}" if names else "is empty"
+            raise StoreUnreadableError(f"{self._database} {found}: {_STORE}")
+        revisions = self.table("SELECT version_num FROM alembic_version")["version_num"].to_pylist()
+        if revisions != [HEAD_REVISION]:
+            advice = "read it with the newer version of mocketmq that wrote it"
+            if revisions < [HEAD_REVISION]:
+                advice = "start a broker of this version on it once, which brings it up to date"
+            raise StoreUnreadableError(
+                f"{self._database} has the schema {', '.join(revisions) or 'of no version'}, this version of"
+                f" mocketmq reads {HEAD_REVISION}: {advice}"
+            )
+        if missing := sorted(_NEEDED.difference(names)):
+            raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")
+
+    def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
+        """What ``sql`` selects, a part at a time.
+
+        ADBC takes a column's type from its first rows, so where these may all be null, text may not follow.
+        """
+        with self._answer(sql) as batches:
+            yield from batches
+
+    def table(self, sql: str) -> pa.Table:
+        """What ``sql`` selects, at once."""
+        with self._answer(sql) as batches:
+            return batches.read_all()
+
+    @contextmanager
+    def _answer(self, sql: str) -> Iterator[pa.RecordBatchReader]:
+        try:
+            with closing(self._connection.cursor()) as cursor:
+                cursor.adbc_statement.set_options(**{"adbc.sqlite.query.batch_rows": str(BATCH_ROWS)})
+                cursor.execute(sql)
+                with cursor.fetch_record_batch() as batches:
+                    yield batches
+            if not self.has_log and self._database.stat().st_mtime_ns != self._changed_ns:
+                raise StoreUnavailableError(
+                    f"{self._database} was changed while it was read: a broker was started on it; try again"
+                )
+        except (dbapi.Error, pa.ArrowException, OSError) as error:
+            raise self._error(error) from error
+
+    def _error(self, error: Exception) -> StoreError:
+        """What SQLite found, in a sentence."""
+        reason = _SOURCE.sub("", str(error).partition("\n")[0])
+        if "not a database" in reason:
+            return StoreUnreadableError(f"{self._database} is not a database: {_STORE}")
+        if "malformed" in reason:
+            damage = _cut(self._database) or "is damaged: SQLite finds it malformed"
+            return StoreUnreadableError(f"{self._database} {damage}; restore it from a copy")
+        return StoreUnavailableError(
+            f"{self._database} cannot be read: {reason}; if its directory cannot be written, copy all of it"
+            " to where it can"
+        )
+
+
+def _has_log(database: Path) -> bool:
+    try:
+        return Path(f"{database}-wal").stat().st_size > 0
+    except FileNotFoundError:
+        return False
+
+
+def _cut(database: Path) -> str | None:
+    """That the end of the file is missing, if it is."""
+    with database.open("rb") as file:
+        header = file.read(_HEADER.size)
+        size = file.seek(0, os.SEEK_END)
+    if len(header) < _HEADER.size:
+        return None
+    page_size, pages = _HEADER.unpack(header)
+    whole = pages * (65_536 if page_size == 1 else page_size)
+    return f"is truncated: of {whole:,} bytes, {size:,} are there" if size < whole else None
+
+
+def is_running(database: Path) -> bool:
+    """Whether a broker is seen to hold the store. Takes no lock: one might be starting just now."""
+    return Path(f"{database}-wal").exists() and is_held(database.parent)
