@@ -1,7 +1,7 @@
 """Fixtures and rules shared by all tests."""
 
 import os
-from collections.abc import Generator, Iterator
+from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
 
@@ -13,11 +13,22 @@ from xdist.scheduler import LoadScopeScheduling
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
+    from tests.support.api import Api
+
 # A slow machine is no defect.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
 
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> "AsyncIterator[Api]":
+    """A broker on disk with a manual clock, and its JSON API."""
+    from tests.support.api import running_api
+
+    async with running_api(data=str(tmp_path / "data")) as api:
+        yield api
 
 
 @pytest.fixture(scope="session")
@@ -34,7 +45,9 @@ class _Together(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
 
     def _split_scope(self, nodeid: str) -> str:
         path = PurePath(nodeid.split("::", maxsplit=1)[0])
-        return next((name for name in path.parts if name in ("spark", "clients")), str(path))
+        if {"spark", "report"} & set(path.parts):
+            return "spark"
+        return "clients" if "clients" in path.parts else str(path)
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Together:

@@ -10,44 +10,44 @@ from pathlib import Path
 
 from mocketmq_compat import address_discovery
 from mocketmq_compat.aliyun_http import door as aliyun_http
-from mocketmq_compat.delay_directory import FOLDER, DelayDirectory
-from mocketmq_compat.dongwo import Dongwo, Scans
-from mocketmq_compat.memory_directory import MemoryDirectory
-from mocketmq_compat.second_directories import SecondDirectories, exact
-from mocketmq_compat.start_deliver_time import StartDeliverTime
+from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
+from mocketmq_compat.delay.dongwo import Dongwo, Scans
+from mocketmq_compat.delay.memory_directory import MemoryDirectory
+from mocketmq_compat.delay.second_directories import SecondDirectories, exact
+from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 
 from mocketmq import __version__
 from mocketmq.access.access import Access, access_of
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.check_backs import CheckBacks
-from mocketmq.broker.clients import Clients
-from mocketmq.broker.groups import Groups
-from mocketmq.broker.intake import Intake
-from mocketmq.broker.lives import Lives
-from mocketmq.broker.name_server import NameServer
-from mocketmq.broker.offsets import Offsets
-from mocketmq.broker.pending import PendingMessages
-from mocketmq.broker.polls import Polls
-from mocketmq.broker.popped_halves import PoppedHalves
-from mocketmq.broker.pops import Pops
-from mocketmq.broker.progress import Progress
-from mocketmq.broker.pull import Pull
-from mocketmq.broker.queue_locks import QueueLocks
-from mocketmq.broker.receipts import Receipts
-from mocketmq.broker.request_modes import RequestModes
-from mocketmq.broker.reset import Reset
-from mocketmq.broker.retention import Retention
-from mocketmq.broker.retries import Retries
-from mocketmq.broker.statistics import Statistics
-from mocketmq.broker.takes import Takes
-from mocketmq.broker.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
-from mocketmq.broker.transactions import Transactions
+from mocketmq.broker.consuming.offsets import Offsets
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.queue_locks import QueueLocks
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.looking.history import Lives
+from mocketmq.broker.looking.pending import PendingMessages
+from mocketmq.broker.looking.progress import Progress
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.name_server import NameServer
+from mocketmq.broker.registry.request_modes import RequestModes
+from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
+from mocketmq.broker.sending.intake import Intake
+from mocketmq.broker.transactions.check_backs import CheckBacks
+from mocketmq.broker.transactions.half_messages import Transactions
+from mocketmq.broker.transactions.popped_halves import PoppedHalves
+from mocketmq.broker.upkeep.reset import Reset
+from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.http_api.door import Door, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC
-from mocketmq.remoting.server import RemotingServer
+from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues, load_levels
 from mocketmq.schedule.levels import LevelTable

@@ -21,8 +21,8 @@ from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
-from mocketmq_report import compare, thresholds
-from mocketmq_report.asked import InvalidThresholdError
+from mocketmq_report.judge import compare, thresholds
+from mocketmq_report.judge.condition import InvalidThresholdError
 
 if TYPE_CHECKING:
     from mocketmq_report.document import Report
@@ -211,11 +211,11 @@ class Made(NamedTuple):
     def show(self, as_json: bool = False) -> None:
         """Print a summary, or the whole report as JSON."""
         if as_json:
-            from mocketmq_report.report import json  # noqa: PLC0415
+            from mocketmq_report.report.output import json  # noqa: PLC0415
 
             sys.stdout.buffer.write(json(self.report) + b"\n")
             return
-        from mocketmq_report.summary_table import summary  # noqa: PLC0415
+        from mocketmq_report.report.summary_table import summary  # noqa: PLC0415
 
         console = Console(highlight=False)
         console.print(summary(self.report))
@@ -225,7 +225,7 @@ class Made(NamedTuple):
 def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Made:
     """Run the job, with a progress bar, and write the report."""
     from mocketmq_report.job import run  # noqa: PLC0415
-    from mocketmq_report.report import check_out, write  # noqa: PLC0415
+    from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
     from mocketmq_report.session import session  # noqa: PLC0415
 
     check_out(job.out)
@@ -238,7 +238,7 @@ def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Mad
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
-    from mocketmq_report.follow import follow  # noqa: PLC0415
+    from mocketmq_report.live.follow import follow  # noqa: PLC0415
     from mocketmq_report.session import session  # noqa: PLC0415
 
     if len(data) != 1:

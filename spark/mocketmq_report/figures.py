@@ -1,6 +1,6 @@
 """How figures are written in every form of a report: short, and with their unit.
 
-``–`` stands for what there is none of. What is judged is written in full, by ``mocketmq_report.metric``.
+``–`` stands for what there is none of. What is judged is written in full, by ``judge/metric.py``.
 """
 
 from collections.abc import Iterable

@@ -9,13 +9,15 @@ from mocketmq import __version__
 from mocketmq.clock import US_PER_MS, wall_us
 from pyspark.sql import SparkSession
 
-from mocketmq_report import ledger, quality, rollup
-from mocketmq_report.compare import Rule, compare, load_report
+from mocketmq_report.compute import rollup
+from mocketmq_report.compute.survey import kept
+from mocketmq_report.compute.tables import Plan, Tables, tables
 from mocketmq_report.document import Header, Quality, Report
+from mocketmq_report.judge.compare import Rule, compare, load_report
+from mocketmq_report.judge.thresholds import Threshold, judge, wanted
+from mocketmq_report.ledger import quality
+from mocketmq_report.ledger import sources as ledger
 from mocketmq_report.session import hurried
-from mocketmq_report.survey import kept
-from mocketmq_report.tables import Plan, Tables, tables
-from mocketmq_report.thresholds import Threshold, judge, wanted
 
 Progress = Callable[[str, int, int | None], None]
 """Told what is being done, how much of it is done, and of how much, if that is known."""

@@ -10,15 +10,15 @@ from time import perf_counter
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message import UNIQ_KEY
-from mocketmq_compat.delay_directory import DelayDirectory
-from mocketmq_compat.delayed_file import Header, encode
+from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.delayed_file import Header, encode
 
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_process, memory_mb
 from tests.bench.load import BODY, TOPIC, order, paced, per_second
 from tests.bench.progress import rounds, say
-from tests.brokers import running_broker
-from tests.process import broker_process
+from tests.support.brokers import running_broker
+from tests.support.process import broker_process
 
 POLICIES = ("never", "interval", "always")
 IN_FLIGHT = (1, 64, 256)

@@ -14,7 +14,7 @@ from typing import NamedTuple
 import psutil
 
 from tests.bench.load import TICK_S
-from tests.process import clean_environment
+from tests.support.process import clean_environment
 
 _BARE = """
 import asyncio, sys

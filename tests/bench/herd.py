@@ -12,7 +12,7 @@ from mocketmq.clock import US_PER_S
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.load import TOPIC, fill, order, paced
 from tests.bench.progress import rounds
-from tests.brokers import rows, running_broker
+from tests.support.brokers import rows, running_broker
 
 SENDS_PER_S = 500
 LONE_S = 1.0

@@ -9,7 +9,7 @@ from tests.bench.floors import server
 from tests.bench.http_client import posts_per_second
 from tests.bench.load import BODY, TOPIC
 from tests.bench.progress import rounds
-from tests.process import broker_process
+from tests.support.process import broker_process
 
 IN_FLIGHT = (1, 64, 256)
 AIM = at_least(0.5, of_floor=True)

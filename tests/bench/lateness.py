@@ -13,7 +13,7 @@ from tests.bench.figures import Aim, Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_timer
 from tests.bench.load import TOPIC, order, paced
 from tests.bench.progress import rounds
-from tests.brokers import rows, running_broker
+from tests.support.brokers import rows, running_broker
 
 LEVELS = "1s 2s"
 

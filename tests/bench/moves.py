@@ -8,7 +8,7 @@ from mocketmq.clock import US_PER_MS
 from tests.bench.figures import Figure, at_most
 from tests.bench.load import fill, order
 from tests.bench.progress import rounds
-from tests.brokers import DELAYS_US, running_broker
+from tests.support.brokers import DELAYS_US, running_broker
 
 SMALL = 100
 """Messages in a small store, half of them pending."""

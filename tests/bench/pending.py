@@ -10,8 +10,8 @@ from tests.bench.figures import Figure, at_most
 from tests.bench.floors import bare_process, memory_mb
 from tests.bench.load import fill
 from tests.bench.progress import rounds, say
-from tests.brokers import DELAYS_US, running_broker
-from tests.process import broker_process
+from tests.support.brokers import DELAYS_US, running_broker
+from tests.support.process import broker_process
 
 BODY = b"." * 100
 STEPS = 10

@@ -10,10 +10,10 @@ from typing import NamedTuple
 
 import psutil
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.frame import encode
-from mocketmq.remoting.record import decode_records
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import encode
+from mocketmq.remoting.wire.record import decode_records
 
 from tests.bench.figures import Aim, Figure, at_least, quantile
 from tests.bench.floors import bare_timer, memory_mb, server
@@ -28,8 +28,8 @@ from tests.bench.remoting_client import (
     send_frame,
     sends_per_second,
 )
-from tests.brokers import rows
-from tests.process import BrokerProcess, broker_process
+from tests.support.brokers import rows
+from tests.support.process import BrokerProcess, broker_process
 
 LOADS = tuple((connections, in_flight) for connections in (1, 8) for in_flight in (1, 64, 256))
 AIMS = {64: at_least(0.4, of_floor=True)}

@@ -6,9 +6,9 @@ from collections.abc import Callable, Sequence
 from time import perf_counter
 from typing import cast
 
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.frame import encode
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import encode
 
 from tests.bench.load import BODY, TOPIC
 

@@ -12,10 +12,10 @@ from typing import Any, cast
 import msgspec
 import uvloop
 from mocketmq.message import StoredMessage
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.frame import encode
-from mocketmq.remoting.record import encode_record
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import encode
+from mocketmq.remoting.wire.record import encode_record
 
 from tests.bench.floors import FileLog
 from tests.bench.load import BODY, TOPIC

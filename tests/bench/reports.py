@@ -16,17 +16,18 @@ from typing import NamedTuple
 
 import duckdb
 import psutil
-from mocketmq_report import bins, lateness, ledger, summary
-from mocketmq_report.rollup import CUTOFFS_US
+from mocketmq_report.compute import bins, lateness, summary
+from mocketmq_report.compute.rollup import CUTOFFS_US
+from mocketmq_report.compute.tables import Plan
+from mocketmq_report.ledger import sources as ledger
 from mocketmq_report.session import session
-from mocketmq_report.tables import Plan
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
 from tests.bench.figures import Aim, Figure, at_most
 from tests.bench.progress import rounds, say
-from tests.ledgers import Shape, write_parquet, write_store
-from tests.process import clean_environment
+from tests.support.ledgers import Shape, write_parquet, write_store
+from tests.support.process import clean_environment
 
 MILLION = 1_000_000
 SAMPLE_S = 0.1

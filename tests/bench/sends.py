@@ -9,7 +9,7 @@ from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog
 from tests.bench.load import order, per_second
 from tests.bench.progress import rounds
-from tests.brokers import running_broker
+from tests.support.brokers import running_broker
 
 IN_FLIGHT = (1, 64, 256)
 AIM = {64: at_least(0.4, of_floor=True)}

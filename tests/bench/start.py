@@ -8,7 +8,7 @@ from time import perf_counter
 from tests.bench.figures import Figure, at_most
 from tests.bench.floors import Bare, bare_process, memory_mb
 from tests.bench.progress import rounds
-from tests.process import broker_process
+from tests.support.process import broker_process
 
 IDLE_S = 0.5
 

@@ -17,7 +17,7 @@ from mocketmq.client import Answer, Client, MessageOptions
 
 from tests.bench.load import BODY
 from tests.bench.progress import say
-from tests.process import broker_process
+from tests.support.process import broker_process
 
 PROFILES = ("exact", "rocketmq4")
 RATE = 200

@@ -15,16 +15,16 @@ from time import perf_counter
 from typing import Final, NamedTuple
 
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.record import decode_records
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.record import decode_records
 
 from tests.bench.figures import Aim, Figure, at_least, quantile
 from tests.bench.floors import memory_mb
 from tests.bench.load import TICK_S
 from tests.bench.progress import rounds, say
 from tests.bench.remoting_client import check, connect, pull_frame, send_frame, sends_per_second
-from tests.process import broker_process
-from tests.remoting import connected
+from tests.support.process import broker_process
+from tests.support.remoting import connected
 from tests.upstream.jars import V4, JarsMissingError, class_path
 from tests.upstream.process import HEAPS, HOST, ready, running_upstream
 

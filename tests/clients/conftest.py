@@ -16,7 +16,7 @@ from tests.clients.compatibility import Results
 from tests.clients.node_sdk import NodeSdk, open_node_sdk
 from tests.clients.python_sdk import open_python_sdk
 from tests.clients.sdk import Account, Sdk
-from tests.process import forked_broker
+from tests.support.process import forked_broker
 
 POLLS_S = 10.0
 """Real seconds in which a poll arrives at the broker."""

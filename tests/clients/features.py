@@ -12,9 +12,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.families import FAMILIES
-from mocketmq.remoting.identity import VERSION
+from mocketmq.remoting.requests.families import FAMILIES
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.identity import VERSION
 
 from tests.clients import upstream_codes
 from tests.clients.go import versions as go

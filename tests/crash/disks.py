@@ -10,7 +10,7 @@ from typing import Protocol
 
 from mocketmq.store.database import FILE_NAME
 
-from tests.process import BrokerProcess
+from tests.support.process import BrokerProcess
 
 _CAP_SYS_ADMIN = 21
 

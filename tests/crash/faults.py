@@ -13,7 +13,7 @@ from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
 
 from tests.crash.disks import Disk
-from tests.process import BrokerProcess, StartError, broker_process, forked_broker
+from tests.support.process import BrokerProcess, StartError, broker_process, forked_broker
 
 TOPIC = "orders"
 GROUP = "shop"

@@ -13,11 +13,11 @@ from typing import Any, NamedTuple
 from mocketmq.client import Answer, Client, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delayed_file import DamagedFileError, decode, parse_name
+from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
 
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
-from tests.process import BrokerProcess, StartError, forked_broker
+from tests.support.process import BrokerProcess, StartError, forked_broker
 
 LIMIT_S = 60.0
 """Real seconds after which a load that did not reach its point, or a drain that does not end, fails."""

@@ -18,14 +18,12 @@ from mocketmq.client import Answer, BrokerError, Client
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message import SCHEDULE_TOPIC, TIMER_DELAY_MS, UNIQ_KEY, Message
-from mocketmq_compat.delay_directory import QUARANTINE, DelayDirectory
-from mocketmq_compat.delay_files import DelayFiles
-from mocketmq_compat.delayed_file import Entry, key_hash
-from mocketmq_compat.second_directories import SecondDirectories
+from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
+from mocketmq_compat.delay.delay_files import DelayFiles
+from mocketmq_compat.delay.delayed_file import Entry, key_hash
+from mocketmq_compat.delay.second_directories import SecondDirectories
 from msgspec.structs import replace
 
-from tests.api import running_api
-from tests.brokers import S, running_broker, visible
 from tests.crash.disks import Disk, write_limit
 from tests.crash.faults import (
     TOPIC,
@@ -38,8 +36,10 @@ from tests.crash.faults import (
     stop_a_move,
 )
 from tests.crash.survivor import delayed_files
-from tests.delayed_files import DUE_MS, Made, made
-from tests.process import BrokerProcess
+from tests.support.api import running_api
+from tests.support.brokers import S, running_broker, visible
+from tests.support.delayed_files import DUE_MS, Made, made
+from tests.support.process import BrokerProcess
 
 BLOCK = 4_096
 HOUR_MS = 3_600_000

@@ -13,7 +13,7 @@ from mocketmq.store.database import FILE_NAME
 from tests.crash.judge import Judge
 from tests.crash.load import GROUP, TOPIC
 from tests.crash.survivor import Survivor, Variant, faults_of_files, faults_of_store
-from tests.delayed_files import made
+from tests.support.delayed_files import made
 
 DUE_MS = 5_000
 

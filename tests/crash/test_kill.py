@@ -15,7 +15,7 @@ from mocketmq.failpoint import POINTS
 from tests.crash.load import TOPIC
 from tests.crash.survivor import Survivor, Variant
 from tests.crash.test_transactions import TIMES as TRANSACTION_TIMES
-from tests.delayed_files import DUE_MS, made
+from tests.support.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """Of all choices; shown when a test fails, and given by the environment to make the same ones again."""

@@ -9,10 +9,10 @@ from pathlib import Path
 from mocketmq.client import Client
 from mocketmq.failpoint import ENVIRONMENT
 
-from tests.brokers import GROUP, TOPIC
-from tests.integration.remoting.popping import INVISIBLE_MS, ack, change, pop
-from tests.process import BrokerProcess, StartError, forked_broker
-from tests.remoting import ClosedError, RemotingClient, connected
+from tests.doors.remoting.popping import INVISIBLE_MS, ack, change, pop
+from tests.support.brokers import GROUP, TOPIC
+from tests.support.process import BrokerProcess, StartError, forked_broker
+from tests.support.remoting import ClosedError, RemotingClient, connected
 
 
 @asynccontextmanager

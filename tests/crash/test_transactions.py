@@ -13,7 +13,7 @@ from mocketmq.client import Answer, BrokerError, Client, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message import UNDECIDED_TOPIC
 
-from tests.process import StartError, forked_broker
+from tests.support.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """Of all choices; shown when a test fails, and given by the environment to make the same ones again."""

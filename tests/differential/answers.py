@@ -6,8 +6,8 @@ import re
 from typing import Any
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.remoting import fastjson
-from mocketmq.remoting.record import Record
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.record import Record
 
 Json = Any
 

@@ -5,12 +5,12 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.record import Record, decode_records
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record, decode_records
 
-from tests.integration.remoting import consuming
-from tests.remoting import RemotingClient
+from tests.doors.remoting import consuming
+from tests.support.remoting import RemotingClient
 
 HOWS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
 """What it may say, as bits of a sysFlag. It may also be silent, or leave the group."""

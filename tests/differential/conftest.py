@@ -14,7 +14,7 @@ from tests.differential.operations import Ends, Side
 from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
-from tests.process import broker_process
+from tests.support.process import broker_process
 from tests.upstream.jars import V4, V5, JarsMissingError, class_path
 from tests.upstream.process import HOST, SMALL, running_upstream
 

@@ -10,7 +10,7 @@ from typing import NamedTuple
 from tests.differential.difference import Difference, differences
 from tests.differential.known import Known
 from tests.differential.operations import CHANGING, POLL_S, Ends, Op, Seen, Side, side
-from tests.remoting import ClosedError
+from tests.support.remoting import ClosedError
 
 PATIENCE_S = 1.5
 """For how long an operation that only looks is played again while the brokers differ: upstream's queues and

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq.message import TRAN_MSG
-from mocketmq.remoting.record import decode_properties
+from mocketmq.remoting.wire.record import decode_properties
 
 from tests.differential.difference import Difference
 from tests.differential.operations import CHANGING

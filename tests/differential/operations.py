@@ -12,14 +12,14 @@ from typing import Any, NamedTuple
 
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message import DLQ_PREFIX, REAL_TOPIC, RETRY_PREFIX, TRAN_MSG, UNDECIDED_TOPIC
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.record import Record, decode_properties, decode_records
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
 
 from tests.differential.answers import Names, json_seen, records_seen
 from tests.differential.asked import Asked, Check, serial_of
-from tests.integration.remoting import consuming, producing
-from tests.remoting import RemotingClient, connected
+from tests.doors.remoting import consuming, producing
+from tests.support.remoting import RemotingClient, connected
 
 MAX_QUEUES = 16
 """Queues of a topic that are looked at."""

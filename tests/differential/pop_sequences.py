@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode
 
 from tests.differential.operations import Op
 from tests.differential.values import FILTERS
-from tests.integration.remoting.producing import BORN_MS, joined
+from tests.doors.remoting.producing import BORN_MS, joined
 
 ONE, FOUR, LATER = "One~", "Four~", "Later~"
 """Topics with as many queues; into the last one come timers."""

@@ -8,14 +8,14 @@ from time import monotonic
 from typing import Any
 
 from mocketmq.message import FIRST_POP_TIME, POP_CK
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.record import decode_records
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import decode_records
 
 from tests.differential.answers import records_seen
 from tests.differential.operations import POLL_S, Seen, Side
-from tests.integration.remoting import popping, producing
-from tests.remoting import RemotingClient
+from tests.doors.remoting import popping, producing
+from tests.support.remoting import RemotingClient
 
 VERSION = 459
 HELD_MS = 5_000

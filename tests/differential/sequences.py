@@ -6,7 +6,7 @@ from random import Random
 from typing import Any
 
 from mocketmq.message import DLQ_PREFIX, RETRY_PREFIX
-from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode
 
 from tests.differential.operations import Op
 from tests.differential.values import (
@@ -21,7 +21,7 @@ from tests.differential.values import (
     TAGS,
     TOPICS,
 )
-from tests.integration.remoting.producing import BORN_MS, joined
+from tests.doors.remoting.producing import BORN_MS, joined
 
 
 class _Maker:

@@ -5,7 +5,7 @@ from typing import Any
 
 from mocketmq.message import DLQ_PREFIX, MAX_PROPERTIES_BYTES, RETRY_PREFIX
 
-from tests.integration.remoting.producing import joined
+from tests.doors.remoting.producing import joined
 
 LEVELS = "1s 2s 1s 3s"
 """Delays of both brokers."""

@@ -13,7 +13,7 @@ from unittest import mock
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule
-from mocketmq.broker.receipts import Settled
+from mocketmq.broker.consuming.receipts import Settled
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import RefusedError
 from mocketmq.message import (
@@ -30,9 +30,9 @@ from mocketmq.message import (
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.store.database import FILE_NAME
 
-from tests.brokers import TOPIC, bodies, receive, running_broker, visible
 from tests.property.machine import Machine, runs
 from tests.property.model import Group, Model
+from tests.support.brokers import TOPIC, bodies, receive, running_broker, visible
 
 LEVELS = LevelTable.parse("1s 2s 5s 10s 1m")
 ASIDE_US = 7

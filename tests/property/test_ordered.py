@@ -8,10 +8,10 @@ from itertools import count
 
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule
-from mocketmq.broker.receipts import Taken
+from mocketmq.broker.consuming.receipts import Taken
 
-from tests.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
 from tests.property.machine import Machine, runs
+from tests.support.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
 
 QUEUES = 3
 RETRY = QUEUES

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
-from mocketmq.remoting.server import VIP_OFFSET
+from mocketmq.remoting.listening.server import VIP_OFFSET
 from mocketmq.settings import Settings
 
 ROOT = Path(__file__).parents[2]

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.identity import BROKER, CLUSTER
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.identity import BROKER, CLUSTER
 
-from tests.remoting import connected
+from tests.support.remoting import connected
 from tests.upstream.jars import class_path
 
 START_S = 90.0

@@ -3,10 +3,10 @@
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from mocketmq.broker.bodies import body_of
-from mocketmq.broker.filters import TagFilter
-from mocketmq.broker.handles import check_handle
-from mocketmq.broker.receipts import Settled, Taken
+from mocketmq.broker.consuming.bodies import body_of
+from mocketmq.broker.consuming.handles import check_handle
+from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
 from mocketmq.http_api.request import is_lost

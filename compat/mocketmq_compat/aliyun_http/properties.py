@@ -6,7 +6,7 @@ from typing import Final
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message import HALF_DUE_US, KEYS, START_DELIVER_TIME
 
-from mocketmq_compat.sharding import SHARDING_KEY
+from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY
 
 CHECK_IMMUNITY: Final = "__TransCheckT"
 """Makes a message a half message; seconds until its producer is first asked about it."""

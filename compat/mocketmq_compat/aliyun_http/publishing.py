@@ -13,7 +13,7 @@ from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer
 from mocketmq_compat.aliyun_http.call import Call, whole_number
 from mocketmq_compat.aliyun_http.document import document, elements, leaves_of
 from mocketmq_compat.aliyun_http.properties import CHECK_IMMUNITY
-from mocketmq_compat.sharding import SHARDING_KEY, sharded_queue_id
+from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY, sharded_queue_id
 
 SHORTEST_IMMUNITY_S: Final = 10
 LONGEST_IMMUNITY_S: Final = 300

@@ -5,29 +5,29 @@ from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.broker.check_backs import CheckBacks
-from mocketmq.broker.clients import Clients
-from mocketmq.broker.consumers import Consumers
-from mocketmq.broker.groups import Groups
-from mocketmq.broker.intake import Intake, Judged
-from mocketmq.broker.lives import Lives
-from mocketmq.broker.name_server import NameServer
-from mocketmq.broker.offsets import Offsets
-from mocketmq.broker.pending import PendingMessages
-from mocketmq.broker.polls import Polls
-from mocketmq.broker.popped_halves import PoppedHalves
-from mocketmq.broker.pops import Pops
-from mocketmq.broker.progress import Progress
-from mocketmq.broker.pull import Pull
-from mocketmq.broker.queue_locks import QueueLocks
-from mocketmq.broker.receipts import Receipts
-from mocketmq.broker.replies import Replies
-from mocketmq.broker.request_modes import RequestModes
-from mocketmq.broker.reset import Reset
-from mocketmq.broker.retention import Retention
-from mocketmq.broker.statistics import Statistics
-from mocketmq.broker.topics import Topics
-from mocketmq.broker.transactions import Transactions
+from mocketmq.broker.consuming.offsets import Offsets
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.queue_locks import QueueLocks
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.looking.consumers import Consumers
+from mocketmq.broker.looking.history import Lives
+from mocketmq.broker.looking.pending import PendingMessages
+from mocketmq.broker.looking.progress import Progress
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.name_server import NameServer
+from mocketmq.broker.registry.request_modes import RequestModes
+from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.sending.intake import Intake, Judged
+from mocketmq.broker.sending.replies import Replies
+from mocketmq.broker.transactions.check_backs import CheckBacks
+from mocketmq.broker.transactions.half_messages import Transactions
+from mocketmq.broker.transactions.popped_halves import PoppedHalves
+from mocketmq.broker.upkeep.reset import Reset
+from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, IllegalMessageError, TopicNotFoundError
 from mocketmq.message import RETRY_PREFIX, Message, StoredMessage, offset_message_id

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import click
 import msgspec
-from mocketmq_compat.delay_directory import FOLDER
-from mocketmq_compat.delay_import import import_files
-from mocketmq_compat.delay_inspection import (
+from mocketmq_compat.delay.delay_directory import FOLDER
+from mocketmq_compat.delay.delay_import import import_files
+from mocketmq_compat.delay.delay_inspection import (
     Progress,
     Report,
     Trouble,
@@ -19,8 +19,8 @@ from mocketmq_compat.delay_inspection import (
     in_order,
     list_files,
 )
-from mocketmq_compat.delay_inspection import verify as check
-from mocketmq_compat.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
+from mocketmq_compat.delay.delay_inspection import verify as check
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
 
 from mocketmq.cli.delayed import DIRECTORY
 from mocketmq.cli.exits import Exit, Failure

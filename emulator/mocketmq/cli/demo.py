@@ -76,7 +76,7 @@ def _report(data: Path, out: str) -> bool:
 
     with failing():
         from mocketmq_report.job import Job  # noqa: PLC0415
-        from mocketmq_report.thresholds import parse  # noqa: PLC0415
+        from mocketmq_report.judge.thresholds import parse  # noqa: PLC0415
 
         made = make(Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)]))
     made.show()

@@ -23,7 +23,7 @@ def export(as_json: bool, data: Path, out: Path) -> None:
     Several stores may share one folder; exporting a store again replaces its files.
     """
     try:
-        from mocketmq_report.export import export as write  # noqa: PLC0415 - an extra, which other commands do without
+        from mocketmq_report.ledger.export import export as write  # noqa: PLC0415 - an extra, which other commands do without
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise

@@ -6,8 +6,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.filters import parse_filter, prepare
-from mocketmq.broker.receipts import MAX_MESSAGES, Settled, Taken
+from mocketmq.broker.consuming.receipts import MAX_MESSAGES, Settled, Taken
+from mocketmq.broker.filters.filter import parse_filter, prepare
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, ReceiptError, TopicNotFoundError
 from mocketmq.http_api.fields import (

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.pending import PendingMessage
+from mocketmq.broker.looking.pending import PendingMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError

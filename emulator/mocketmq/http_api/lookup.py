@@ -5,9 +5,9 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.filters import parse_filter, prepare
-from mocketmq.broker.lives import DeliveryRecord, InterventionRecord, Life, TakeRecord
-from mocketmq.broker.pull import PullStatus
+from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.filters.filter import parse_filter, prepare
+from mocketmq.broker.looking.history import DeliveryRecord, InterventionRecord, Life, TakeRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.fields import (
     FilterExpression,

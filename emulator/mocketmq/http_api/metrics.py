@@ -7,7 +7,7 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from mocketmq import __version__
-from mocketmq.broker.pending import LevelState
+from mocketmq.broker.looking.pending import LevelState
 from mocketmq.clock import US_PER_S
 from mocketmq.http_api.route import Api
 from mocketmq.schedule.scheme import TimedState

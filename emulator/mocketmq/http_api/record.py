@@ -4,8 +4,8 @@ from typing import Any
 
 import msgspec
 
-from mocketmq.broker.bodies import Compression, body_of
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.bodies import Compression, body_of
 from mocketmq.clock import US_PER_MS
 from mocketmq.message import KEYS, TAGS, StoredMessage, decode_properties, offset_message_id
 

@@ -5,8 +5,8 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.polls import Patience
-from mocketmq.broker.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.consuming.polls import Patience
+from mocketmq.broker.registry.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import LARGEST, Input, NoInput, TopicPath, WaitMs, bound_waits

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.transactions import LONGEST_IMMUNITY_S, Half
+from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, Half
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
 from mocketmq.http_api.fields import LARGEST, GroupName, Input, MessagePath, TopicName, TopicPath

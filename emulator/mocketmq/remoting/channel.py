@@ -5,15 +5,15 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mocketmq.broker.clients import Moved, PushedReply, Told
+from mocketmq.broker.registry.clients import Moved, PushedReply, Told
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
 from mocketmq.message import StoredMessage, Template, offset_message_id
-from mocketmq.remoting.codes import RequestCode, ResponseCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.fastjson import dumps, loads, object_keys
-from mocketmq.remoting.identity import BROKER
-from mocketmq.remoting.record import encode_record
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
+from mocketmq.remoting.wire.identity import BROKER
+from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queues import Queue
 
 CALL_S: Final = 10.0

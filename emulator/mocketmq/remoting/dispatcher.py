@@ -7,12 +7,12 @@ from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.remoting.channel import Channel
-from mocketmq.remoting.codes import ResponseCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.errors import RemotingError, code_of, known
 from mocketmq.remoting.guard import Guard
-from mocketmq.remoting.handler import Call, Family, Reply
-from mocketmq.remoting.header import HeaderReader
+from mocketmq.remoting.request import Call, Family, Reply
+from mocketmq.remoting.wire.codes import ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import RemotingError, code_of, known
+from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)

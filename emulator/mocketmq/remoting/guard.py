@@ -10,15 +10,15 @@ from typing import Final, NamedTuple
 
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Need, Permission, group_need, topic_need
-from mocketmq.broker.pops import pop_retry_topic
+from mocketmq.broker.consuming.pops import pop_retry_topic
 from mocketmq.errors import AccessError, SignatureError
 from mocketmq.message import REPLY_TOPIC, retry_topic
-from mocketmq.remoting.body import object_of, objects_in, text_in
 from mocketmq.remoting.channel import Channel
-from mocketmq.remoting.codes import RequestCode, ResponseCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.errors import RemotingError
-from mocketmq.remoting.signature import ACCESS_KEY, is_signed
+from mocketmq.remoting.wire.body import object_of, objects_in, text_in
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 Needs = Callable[[Command], Iterator[Need]]
 

@@ -11,8 +11,8 @@ import pytest
 
 from tests.clients.dashboard.conftest import Dashboard, DashboardError
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.integration.remoting.consuming import HEART_BEAT, beat, consumer, subscription
-from tests.remoting import RemotingClient, connected
+from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
+from tests.support.remoting import RemotingClient, connected
 
 pytestmark = [pytest.mark.dashboard, pytest.mark.asyncio(loop_scope="session")]
 

@@ -3,7 +3,7 @@
 import re
 from typing import Any
 
-from mocketmq.remoting import fastjson
+from mocketmq.remoting.wire import fastjson
 
 from tests.clients.remoting.driver import Driver
 

@@ -3,12 +3,12 @@
 import time
 
 import pytest
-from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S
-from tests.remoting import connected
+from tests.support.remoting import connected
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 

@@ -7,8 +7,8 @@ import pytest
 
 from tests.clients.java.mqadmin import Mqadmin, MqadminError
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.integration.remoting.consuming import HEART_BEAT, beat, consumer, subscription
-from tests.remoting import connected
+from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
+from tests.support.remoting import connected
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 

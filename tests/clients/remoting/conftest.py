@@ -14,7 +14,7 @@ from mocketmq.client import Client
 
 from tests.clients import node_sdk
 from tests.clients.remoting.driver import NODE, PYTHON, WAIT_S, Driver, running_driver
-from tests.process import forked_broker
+from tests.support.process import forked_broker
 
 
 class RemotingBroker(NamedTuple):

@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from mocketmq.remoting.codes import RequestCode
+from mocketmq.remoting.wire.codes import RequestCode
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import ClientError, Driver, EndedError, running_driver
-from tests.remoting import connected
+from tests.support.remoting import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 

@@ -3,7 +3,7 @@
 import zlib
 
 import pytest
-from mocketmq.broker.bodies import Body, body_of
+from mocketmq.broker.consuming.bodies import Body, body_of
 from mocketmq.message import StoredMessage
 
 PLAIN = b"hello, hello, hello" * 10

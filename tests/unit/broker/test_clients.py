@@ -1,7 +1,7 @@
 """Names of client versions, and clients apart from any connection."""
 
 import pytest
-from mocketmq.broker.clients import (
+from mocketmq.broker.registry.clients import (
     BROADCASTING,
     CLUSTERING,
     Clients,
@@ -12,7 +12,7 @@ from mocketmq.broker.clients import (
     version_name,
 )
 from mocketmq.remoting.channel import Channel
-from mocketmq.remoting.command import Command
+from mocketmq.remoting.wire.command import Command
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,5 @@
-from mocketmq.broker.expiries import SPARE, Expiries
-from mocketmq.broker.groups import Group, GroupQueue, Take
+from mocketmq.broker.consuming.expiries import SPARE, Expiries
+from mocketmq.broker.registry.groups import Group, GroupQueue, Take
 from mocketmq.store.queues import Queue
 
 

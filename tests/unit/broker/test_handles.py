@@ -1,10 +1,10 @@
 """Receipt handles: which of them belong where, and how an invalid one is told from a spent one."""
 
 import pytest
-from mocketmq.broker.handles import check_handle
+from mocketmq.broker.consuming.handles import check_handle
 from mocketmq.errors import ReceiptError, ReceiptSpentError
 
-from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, running_broker, send
+from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, running_broker, send
 
 
 async def test_a_handle_belongs_to_one_group_and_topic() -> None:

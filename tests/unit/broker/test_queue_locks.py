@@ -1,7 +1,7 @@
 """Queue locks in real time."""
 
-from mocketmq.broker import queue_locks
-from mocketmq.broker.queue_locks import LIFETIME_US, QueueLocks
+from mocketmq.broker.consuming import queue_locks
+from mocketmq.broker.consuming.queue_locks import LIFETIME_US, QueueLocks
 
 PLACE = ("orders", 0)
 

@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.receipts import Settled, Taken
+from mocketmq.broker.consuming.receipts import Settled, Taken
 
-from tests.brokers import (
+from tests.support.brokers import (
     GROUP,
     TOPIC,
     S,

@@ -5,7 +5,15 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mocketmq.broker.request_modes import POP, PULL, STRATEGIES, RequestMode, assigned, averagely, by_circle
+from mocketmq.broker.registry.request_modes import (
+    POP,
+    PULL,
+    STRATEGIES,
+    RequestMode,
+    assigned,
+    averagely,
+    by_circle,
+)
 
 PULLING = RequestMode("orders", "billing", PULL)
 

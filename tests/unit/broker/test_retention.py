@@ -3,15 +3,15 @@
 from pathlib import Path
 
 import pytest
-from mocketmq.broker import retention as retention_module
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.pull import PullStatus
-from mocketmq.broker.retention import Retention
+from mocketmq.broker.consuming.pull import PullStatus
+from mocketmq.broker.upkeep import retention as retention_module
+from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.clock import wall_us
 from mocketmq.message import DELAY, Message
 from mocketmq.store import counters
 
-from tests.brokers import (
+from tests.support.brokers import (
     GROUP,
     TOPIC,
     S,

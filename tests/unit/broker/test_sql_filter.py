@@ -6,9 +6,9 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mocketmq.broker.filters import EVERYTHING, MAX_SQL_LENGTH, SqlFilter, TagFilter, parse_filter
-from mocketmq.broker.sql_expressions import IncomparableError, Long
-from mocketmq.broker.sql_grammar import parse
+from mocketmq.broker.filters.filter import EVERYTHING, MAX_SQL_LENGTH, SqlFilter, TagFilter, parse_filter
+from mocketmq.broker.filters.sql_expressions import IncomparableError, Long
+from mocketmq.broker.filters.sql_grammar import parse
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message import encode_properties
 

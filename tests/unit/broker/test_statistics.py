@@ -1,5 +1,5 @@
 import pytest
-from mocketmq.broker.statistics import DAY_US, HOUR_US, MINUTE_US, STEPS, TURN_S, Meter, Statistics
+from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, STEPS, TURN_S, Meter, Statistics
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.store.queues import Queue
 

@@ -8,7 +8,7 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.message import retry_topic
 
-from tests.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
+from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
 
 
 class HeldUp:

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 from mocketmq.failpoint import ENVIRONMENT
-from mocketmq_compat import delay_directory
-from mocketmq_compat.delay_directory import QUARANTINE, DelayDirectory, Found, disk_bytes
-from mocketmq_compat.delayed_file import decode
-from mocketmq_compat.memory_directory import MemoryDirectory
+from mocketmq_compat.delay import delay_directory
+from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory, Found, disk_bytes
+from mocketmq_compat.delay.delayed_file import decode
+from mocketmq_compat.delay.memory_directory import MemoryDirectory
 
-from tests.delayed_files import DUE_MS, Made, made
-from tests.process import clean_environment
+from tests.support.delayed_files import DUE_MS, Made, made
+from tests.support.process import clean_environment
 
 SECOND = DUE_MS // 1_000
 BLOCK = 4_096
@@ -161,8 +161,8 @@ def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from mocketmq_compat.delay_directory import DelayDirectory
-from tests.delayed_files import made
+from mocketmq_compat.delay.delay_directory import DelayDirectory
+from tests.support.delayed_files import made
 made("finished").put(Path(sys.argv[1]))
 DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content)
 """

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
-from mocketmq_compat.delay_index import DelayIndex
-from mocketmq_compat.delayed_file import Entry
+from mocketmq_compat.delay.delay_index import DelayIndex
+from mocketmq_compat.delay.delayed_file import Entry
 
 # Few of each, so that seconds, numbers and hashes are met again and again.
 entries = st.builds(

@@ -4,8 +4,8 @@ from pathlib import Path
 
 import pytest
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay_import import import_files
-from mocketmq_compat.delay_inspection import (
+from mocketmq_compat.delay.delay_import import import_files
+from mocketmq_compat.delay.delay_inspection import (
     Place,
     Trouble,
     Waiting,
@@ -16,9 +16,9 @@ from mocketmq_compat.delay_inspection import (
     read,
     verify,
 )
-from mocketmq_compat.delayed_file import DamagedFileError
+from mocketmq_compat.delay.delayed_file import DamagedFileError
 
-from tests.delayed_files import DUE_MS, made
+from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
 
@@ -103,6 +103,6 @@ def test_an_import_whose_sync_fails_has_failed(
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("mocketmq_compat.delay_directory.DelayDirectory.sync", fail)
+    monkeypatch.setattr("mocketmq_compat.delay.delay_directory.DelayDirectory.sync", fail)
     with pytest.raises(StoreUnavailableError, match="not complete, Input/output error; it can be repeated"):
         import_files(tmp_path / "data", root, ignore)

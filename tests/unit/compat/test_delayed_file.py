@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.clock import US_PER_MS
-from mocketmq_compat.delayed_file import (
+from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
     Entry,
@@ -22,7 +22,7 @@ from mocketmq_compat.delayed_file import (
     parse_second,
 )
 
-from tests.delayed_files import made
+from tests.support.delayed_files import made
 
 SMALL = made(body=b"a\nb").content
 GOLDEN = (

@@ -2,7 +2,7 @@
 
 import pytest
 from mocketmq.message import java_hash
-from mocketmq_compat.sharding import sharded_queue_id
+from mocketmq_compat.aliyun_http.sharding import sharded_queue_id
 
 
 @pytest.mark.parametrize(

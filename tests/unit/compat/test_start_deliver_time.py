@@ -19,7 +19,7 @@ from mocketmq.message import (
     TIMERS,
 )
 from mocketmq.settings import Settings, StartDeliverMode
-from mocketmq_compat.start_deliver_time import StartDeliverTime, parse_long
+from mocketmq_compat.delay.start_deliver_time import StartDeliverTime, parse_long
 
 NOW_MS = 1_767_225_600_000
 NOW_US = NOW_MS * US_PER_MS + 456

@@ -3,7 +3,7 @@
 from pathlib import Path
 
 import pytest
-from mocketmq.remoting.advertised_address import AdvertisedAddress, container_gateway, with_port
+from mocketmq.remoting.listening.advertised_address import AdvertisedAddress, container_gateway, with_port
 
 PORT = 10_911
 GATEWAY = "172.17.0.1"

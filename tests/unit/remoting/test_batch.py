@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import IllegalMessageError
-from mocketmq.remoting.batch import BatchEntry, decode_batch
+from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 
 FIRST = (
     b"\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05"  # 34 bytes, nothing, nothing, flag

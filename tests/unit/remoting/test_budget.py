@@ -4,8 +4,8 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
-from mocketmq.remoting import budget as module
-from mocketmq.remoting.budget import FREE_BYTES, Budget
+from mocketmq.remoting.listening import budget as module
+from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 
 LIMIT = 10 * FREE_BYTES
 LARGE = 4 * FREE_BYTES

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.remoting.fastjson import MAX_DEPTH, MAX_DIALECT, MAX_JSON, dumps, loads, object_keys
+from mocketmq.remoting.wire.fastjson import MAX_DEPTH, MAX_DIALECT, MAX_JSON, dumps, loads, object_keys
 
 READ: dict[str, tuple[bytes, Any]] = {
     "numbers as keys": (

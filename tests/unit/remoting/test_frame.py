@@ -7,10 +7,10 @@ from types import MappingProxyType
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mocketmq.remoting.codes import LANGUAGES
-from mocketmq.remoting.command import JSON, ROCKETMQ, Command
-from mocketmq.remoting.errors import FrameError
-from mocketmq.remoting.frame import MAX_FRAME, MAX_HEADER, FrameReader, encode
+from mocketmq.remoting.wire.codes import LANGUAGES
+from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
+from mocketmq.remoting.wire.errors import FrameError
+from mocketmq.remoting.wire.frame import MAX_FRAME, MAX_HEADER, FrameReader, encode
 
 
 def json_frame(header: bytes, body: bytes = b"", form: int = 0) -> bytes:

@@ -10,14 +10,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import EmulatorError
 from mocketmq.message import encode_properties
-from mocketmq.remoting import body, fastjson
-from mocketmq.remoting.batch import decode_batch
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.errors import FrameError
-from mocketmq.remoting.frame import FrameReader, encode
-from mocketmq.remoting.record import decode_properties, decode_records
+from mocketmq.remoting.wire import body, fastjson
+from mocketmq.remoting.wire.batch import decode_batch
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import FrameError
+from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.remoting.wire.record import decode_properties, decode_records
 
-from tests.remoting import READERS
+from tests.support.remoting import READERS
 from tests.unit.remoting.corpus import seeds
 from tests.unit.remoting.recorded import FILES
 from tests.unit.remoting.recorded import frames as recorded

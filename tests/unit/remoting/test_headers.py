@@ -7,13 +7,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.families import REQUESTS
-from mocketmq.remoting.header import NoHeader
-from mocketmq.remoting.lookup import QueryMessage, ViewMessage
-from mocketmq.remoting.membership import ConsumerList, UnregisterClient
-from mocketmq.remoting.offsets import OffsetOfQueue, QueryConsumerOffset, SearchOffset, UpdateConsumerOffset
-from mocketmq.remoting.popping import (
+from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.requests.lookup import QueryMessage, ViewMessage
+from mocketmq.remoting.requests.membership import ConsumerList, UnregisterClient
+from mocketmq.remoting.requests.offsets import (
+    OffsetOfQueue,
+    QueryConsumerOffset,
+    SearchOffset,
+    UpdateConsumerOffset,
+)
+from mocketmq.remoting.requests.popping import (
     AckMessage,
     ChangeInvisibleTime,
     Notification,
@@ -21,14 +24,16 @@ from mocketmq.remoting.popping import (
     PollingInfo,
     PopMessage,
 )
-from mocketmq.remoting.pulling import PullMessage
-from mocketmq.remoting.recall import RecallMessage
-from mocketmq.remoting.resets import ResetOffset
-from mocketmq.remoting.routes import RouteInfo
-from mocketmq.remoting.send_back import SendBack
-from mocketmq.remoting.sending import SendMessage
+from mocketmq.remoting.requests.pulling import PullMessage
+from mocketmq.remoting.requests.recall import RecallMessage
+from mocketmq.remoting.requests.resets import ResetOffset
+from mocketmq.remoting.requests.routes import RouteInfo
+from mocketmq.remoting.requests.send_back import SendBack
+from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.header import NoHeader
 
-from tests.remoting import READERS
+from tests.support.remoting import READERS
 
 Ext = Mapping[str, str]
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message import MAX_PROPERTIES_BYTES, StoredMessage, encode_properties
-from mocketmq.remoting.record import Record, decode_properties, decode_records, encode_record
+from mocketmq.remoting.wire.record import Record, decode_properties, decode_records, encode_record
 
 STORED = StoredMessage(
     commit_offset=0x0102030405060708,

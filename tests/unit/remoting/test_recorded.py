@@ -1,16 +1,16 @@
 """What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
 
 import pytest
-from mocketmq.remoting.batch import decode_batch
-from mocketmq.remoting.codes import RequestCode
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.fastjson import loads
-from mocketmq.remoting.frame import FrameReader, encode
-from mocketmq.remoting.record import decode_properties
-from mocketmq.remoting.sending import SendMessage
+from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.wire.batch import decode_batch
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.fastjson import loads
+from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.remoting.wire.record import decode_properties
 
 from tests.clients.features import CLIENTS
-from tests.remoting import READERS
+from tests.support.remoting import READERS
 from tests.unit.remoting.recorded import FILES, frames
 
 BASICS = {

@@ -9,7 +9,7 @@ from mocketmq.message import Message
 from mocketmq.store import message_keys
 from mocketmq.store.message_keys import MessageKeys, key_hash, keys_of
 
-from tests.brokers import TOPIC, S, bodies, rows, running_broker, send
+from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send
 
 
 def keys_of_broker(broker: Broker) -> MessageKeys:

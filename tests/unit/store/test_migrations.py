@@ -14,7 +14,7 @@ from mocketmq.store.database import FILE_NAME, Database
 from mocketmq.store.tables import HEAD_REVISION, make_schema, metadata
 from sqlalchemy import Connection, create_engine
 
-from tests.brokers import S, bodies, receive, rows, running_broker
+from tests.support.brokers import S, bodies, receive, rows, running_broker
 
 STORIES = Path(__file__).parent / "revisions"
 """One SQL file per revision, which fills a database of that revision. All tell the same."""

@@ -14,10 +14,10 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
-from mocketmq.remoting.command import Command
-from mocketmq.remoting.frame import FrameReader
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import FrameReader
 
-from tests import process
+from tests.support import process
 
 FOLDER = "RECORDED_FRAMES"
 """The environment variable that says where the frames go."""

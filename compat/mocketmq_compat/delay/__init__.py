@@ -1,0 +1,1 @@
+"""Delay schemes for any due time: second directories, and what they stand on."""

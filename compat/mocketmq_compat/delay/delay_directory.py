@@ -1,0 +1,233 @@
+"""The delay directory on disk: ``<root>/<epoch second>/<one file per message>``.
+
+Everything here blocks and runs in threads. A file appears under its name when it is complete, never before:
+it is written under a temporary name in the same directory and renamed. Whoever saves makes the directory
+anew when it was removed in between, so removing never races a save.
+"""
+
+import contextlib
+import ctypes
+import errno
+import io
+import itertools
+import os
+import threading
+from collections.abc import Callable, Iterable, Iterator
+from functools import partial
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mocketmq.failpoint import pass_point
+
+from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
+
+FOLDER: Final = "delay"
+"""The delay directory of a data directory."""
+QUARANTINE: Final = ".bad"
+REASON: Final = ".reason"
+TEMPORARY: Final = ".tmp"
+BLOCK_BYTES: Final = 4_096
+_TRIES: Final = 100
+_LONGEST_NAME: Final = 200
+_READ_FILES: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
+"""Not what a link points to, nor waiting for somebody who writes into a pipe."""
+_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+
+
+class Found(NamedTuple):
+    """What a scan came across in one second's directory."""
+
+    second: int
+    entries: list[Entry]  # files whose names are right
+    strays: list[str]  # names of all other files
+    disk_bytes: int  # of the entries
+    changed_ns: int  # when something was put in or taken out last, by the system's clock
+
+
+def disk_bytes(size: int) -> int:
+    """What a file of this size takes of a disk, in bytes."""
+    return -(-size // BLOCK_BYTES) * BLOCK_BYTES
+
+
+class DelayDirectory:
+    """The files below ``root``, which is made if it is not there. Every method may raise OSError."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._prefix = f"{root}/"
+        self._removing = threading.Lock()  # held to remove a second, or to make one and put a file into it
+        root.mkdir(parents=True, exist_ok=True)
+        self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+
+    def close(self) -> None:
+        """Use it no more."""
+        os.close(self._fd)
+
+    def write(self, entry: Entry, content: bytes) -> None:
+        """Let the entry's file appear with this content; not durable before :meth:`sync`."""
+        path = f"{self._prefix}{entry.second}/{entry.name}"
+        temporary = path + TEMPORARY
+
+        def appear() -> None:
+            try:
+                _write_whole(temporary, content)
+                pass_point("files.writing")
+                os.rename(temporary, path)  # noqa: PTH104 - twice as fast as a Path
+            except OSError:
+                with contextlib.suppress(OSError):
+                    os.unlink(temporary)  # noqa: PTH108
+                raise
+
+        self._in_second(entry.second, appear)
+
+    def sync(self, entries: Iterable[Entry]) -> None:
+        """Make everything written and renamed so far durable, these entries among it.
+
+        One call for all of them where the system can do that; a sync for each file and directory elsewhere.
+        """
+        if _syncfs is not None:
+            if _syncfs(self._fd) != 0:
+                code = ctypes.get_errno()
+                raise OSError(code, os.strerror(code), str(self.root))
+            return
+        directories = set()
+        for entry in entries:
+            directory = f"{self._prefix}{entry.second}"
+            directories.add(directory)
+            _sync(f"{directory}/{entry.name}")
+        for directory in (*directories, str(self.root), str(self.root.parent)):
+            _sync(directory)
+
+    def read(self, entry: Entry) -> bytes:
+        """The content of the entry's file."""
+        return self.read_stray(entry.second, entry.name)
+
+    def read_stray(self, second: int, name: str) -> bytes:
+        """The content of any file in a second's directory."""
+        fd = os.open(f"{self._prefix}{second}/{name}", _READ_FILES)
+        try:
+            with io.FileIO(fd, closefd=False) as file:
+                return file.readall()
+        finally:
+            os.close(fd)
+
+    def remove(self, entry: Entry) -> int:
+        """Remove the entry's file; how many bytes of disk it took, 0 if it is gone already."""
+        return self.remove_stray(entry.second, entry.name)
+
+    def remove_stray(self, second: int, name: str) -> int:
+        """As ``remove``, for any file of a second's directory."""
+        path = f"{self._prefix}{second}/{name}"
+        try:
+            size = os.stat(path, follow_symlinks=False).st_size  # noqa: PTH116 - see write
+            os.unlink(path)  # noqa: PTH108
+        except FileNotFoundError:
+            return 0
+        return disk_bytes(size)
+
+    def remove_second(self, second: int) -> None:
+        """Remove the second's directory, if nothing is in it."""
+        try:
+            with self._removing:
+                os.rmdir(f"{self._prefix}{second}")  # noqa: PTH106
+        except OSError as error:
+            if error.errno not in (errno.ENOTEMPTY, errno.EEXIST, errno.ENOENT, errno.ENOTDIR):
+                raise
+
+    def move(self, second: int, name: str, entry: Entry) -> None:
+        """Give a file of whatever name the place of this entry."""
+        target = f"{self._prefix}{entry.second}/{entry.name}"
+        self._in_second(entry.second, partial(os.rename, f"{self._prefix}{second}/{name}", target))
+
+    def _in_second(self, second: int, act: Callable[[], None]) -> None:
+        """Do it in a second's directory, made if it is not there, or no longer (W7)."""
+        try:
+            with contextlib.suppress(FileNotFoundError):
+                return act()
+            with self._removing:
+                for _ in range(_TRIES):
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(f"{self._prefix}{second}")  # noqa: PTH102
+                    with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                        return act()
+                act()
+        except OSError:
+            with contextlib.suppress(OSError):
+                self.remove_second(second)
+            raise
+
+    def quarantine(self, second: int, name: str, reason: str) -> int:
+        """Move a file to ``.bad``, beside a text that says why; how many bytes of disk it takes."""
+        bad = self.root / QUARANTINE
+        bad.mkdir(exist_ok=True)
+        cut = os.fsdecode(os.fsencode(f"{second}-{name}")[:_LONGEST_NAME])
+        names = (cut if number == 1 else f"{cut}.{number}" for number in itertools.count(1))
+        target = next(path for path in map(bad.joinpath, names) if not os.path.lexists(path))
+        (self.root / str(second) / name).rename(target)
+        with contextlib.suppress(OSError):  # the log has the reason, too
+            target.with_name(f"{target.name}{REASON}").write_text(f"{reason}\n", "utf-8")
+        return disk_bytes(target.lstat().st_size)
+
+    def quarantined(self) -> int:
+        """How many files lie in ``.bad``."""
+        with contextlib.suppress(FileNotFoundError):
+            return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
+        return 0
+
+    def scan(self, since_ns: int = 0) -> Iterator[Found | str]:
+        """Every second's directory that was changed since then; a name alone for what is none.
+
+        A scan from the beginning removes what a kill left under a temporary name: nobody was told that it
+        was kept.
+        """
+        with os.scandir(self.root) as root:
+            for directory in root:
+                second = parse_second(directory.name)
+                if second is not None and directory.is_dir(follow_symlinks=False):
+                    with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
+                        # Not the time of modification, which those who copy a directory back keep as it was.
+                        changed_ns = directory.stat(follow_symlinks=False).st_ctime_ns
+                        if changed_ns >= since_ns:
+                            yield self._scan_second(second, changed_ns, is_starting=since_ns == 0)
+                elif directory.name != QUARANTINE:
+                    yield directory.name
+
+    def _scan_second(self, second: int, changed_ns: int, *, is_starting: bool) -> Found:
+        entries, strays, size = [], [], 0
+        with os.scandir(f"{self._prefix}{second}") as files:
+            for file in files:
+                name = file.name
+                is_temporary = name.endswith(TEMPORARY)
+                entry = parse_name(name.removesuffix(TEMPORARY) if is_temporary else name)
+                if entry is None or entry.second != second or not file.is_file(follow_symlinks=False):
+                    if is_starting or not is_temporary:  # somebody may be copying it
+                        strays.append(name)
+                elif not is_temporary:
+                    entries.append(entry)
+                    if is_starting:
+                        size += disk_bytes(file.stat(follow_symlinks=False).st_size)
+                elif is_starting:
+                    with contextlib.suppress(OSError):  # it does no harm
+                        self.remove_stray(second, name)
+        return Found(second, entries, strays, size, changed_ns)
+
+
+def _write_whole(path: str, content: bytes) -> None:
+    fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC | os.O_CLOEXEC, 0o644)
+    try:
+        written = os.write(fd, content)
+        while written < len(content):
+            written += os.write(fd, memoryview(content)[written:])
+    finally:
+        os.close(fd)
+
+
+def _sync(path: str) -> None:
+    try:
+        fd = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    except FileNotFoundError:
+        return  # delivered meanwhile
+    try:
+        os.fsync(fd)
+    finally:
+        os.close(fd)

@@ -1,0 +1,334 @@
+"""The files of delayed messages as the broker works with them: index and directory, kept in step.
+
+Whatever touches the disk runs in a thread; the index changes on the event loop only.
+"""
+
+import asyncio
+import errno
+import logging
+from collections import Counter, deque
+from collections.abc import Awaitable, Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from functools import partial
+from typing import TypeVar
+
+from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
+from mocketmq.failpoint import pass_point
+from mocketmq.store.chore import Chore
+from mocketmq.store.writer import MAX_BATCH_BYTES
+
+from mocketmq_compat.delay.delay_directory import DelayDirectory, Found, disk_bytes
+from mocketmq_compat.delay.delay_index import DelayIndex
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, Identity, decode
+from mocketmq_compat.delay.file_saves import FileSaves, Sync
+from mocketmq_compat.delay.memory_directory import MemoryDirectory
+
+log = logging.getLogger(__name__)
+
+REMOVALS = 64
+"""Files removed in one go."""
+GRACE_S = 2.0
+"""Real seconds that removals have when the broker stops."""
+
+_NO_BROKERS = 1 << 60
+"""Brokers number by the clock, which never gets here: whoever chose such a number, others go on below it."""
+
+_TRY_AGAIN = {
+    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
+}
+
+T = TypeVar("T")
+
+
+class DelayFiles(Chore):
+    """Every file that waits. The chore looks for files that others put into the directory, and tries again
+    to remove what could not be removed.
+
+    ``settled`` answers which of some numbers belong to messages that are done with; ``changed`` is called
+    when something is due earlier than everything before.
+    """
+
+    name = "delay-files"
+    interval_s = 30.0
+
+    def __init__(
+        self,
+        directory: DelayDirectory | MemoryDirectory,
+        sync: Sync,
+        quota_bytes: int,
+        settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
+        changed: Callable[[], None],
+        now_s: Callable[[], int],
+    ) -> None:
+        super().__init__()
+        self.index = DelayIndex()
+        self.disk_bytes = 0
+        self.last_number = 0
+        self.repeats = 0  # files that were removed because their message was done with
+        self.put_aside: Counter[str] = Counter()  # since the start, by kind
+        self.quarantined = 0  # files in the quarantine
+        self.saves = FileSaves(directory, sync, self._saved)
+        self._directory = directory
+        self._syncs_later = sync == "interval"
+        self._quota_bytes = quota_bytes
+        self._settled = settled
+        self._changed = changed
+        self._now_s = now_s
+        self._seen_ns = 0
+        self._thread = ThreadPoolExecutor(1, "delay-files")
+        self._removal_thread = ThreadPoolExecutor(1, "delay-removals")
+        self._removals: deque[tuple[Entry, bool]] = deque()  # to be done, and whether it empties the second
+        self._unremoved: set[Entry] = set()  # of messages that are done with, and still there
+        self._removing: asyncio.Task[None] | None = None
+        self._ignored: set[str] = set()
+
+    # Start and stop
+
+    async def load(self) -> None:
+        """Build the index from what the directory holds. Raises StoreUnavailableError."""
+        everything = await self._scan()
+        for found in everything:
+            for entry in found.entries:
+                self.index.add(entry)
+                self._note_number(entry)
+            self.disk_bytes += found.disk_bytes
+        for found in everything:  # after all files that lie where they belong, of which these may be copies
+            await self._take_in(found, found.strays)
+        self._saw(everything)
+        if isinstance(self._directory, DelayDirectory):
+            self.quarantined = await self._in_thread(self._directory.quarantined)
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin the chore, and the syncs of the policy ``interval``."""
+        if self._syncs_later:
+            self.saves.start()
+        return super().start()
+
+    async def close(self) -> None:
+        """Save what was handed over, and let go of the directory. May be called twice."""
+        await super().close()
+        await self.saves.close()
+        with suppress(TimeoutError):  # what is left is known at the next start
+            async with asyncio.timeout(GRACE_S):
+                await self.removed()
+        if self._removing is not None:
+            self._removing.cancel()
+            await asyncio.gather(self._removing, return_exceptions=True)
+        self._removal_thread.shutdown()
+        self._thread.shutdown()
+        self._directory.close()
+
+    # Files that come
+
+    async def save(self, entry: Entry, content: bytes) -> None:
+        """Save a new file. Raises StoreFullError, and as :meth:`FileSaves.save`."""
+        size = disk_bytes(len(content))
+        if self._quota_bytes and self.disk_bytes + size > self._quota_bytes:
+            raise StoreFullError(
+                f"delayed messages take {self.disk_bytes} of {self._quota_bytes} bytes of disk, and this one"
+                f" needs {size} more; raise --delay-quota, or wait until some are delivered"
+            )
+        self.disk_bytes += size
+        try:
+            await self.saves.save(entry, content)
+        except EmulatorError:
+            self.disk_bytes -= size
+            raise
+
+    def _saved(self, entry: Entry) -> None:
+        first = self.index.first()
+        self.index.add(entry)
+        if first is None or entry < first:
+            self._changed()
+
+    def first(self) -> Entry | None:
+        """The first in the order of delivery, be it saved or on its way to the disk."""
+        first = self.index.first()
+        if self.saves.in_flight:
+            saving = min(self.saves.in_flight)
+            return saving if first is None or saving < first else first
+        return first
+
+    async def read(self, entries: Sequence[Entry]) -> list[tuple[Entry, bytes | OSError]]:
+        """Contents of files in this order, as many as fit a batch; the error of one that cannot be read."""
+        return await self._in_thread(partial(self._read, entries))
+
+    def _read(self, entries: Iterable[Entry]) -> list[tuple[Entry, bytes | OSError]]:
+        contents: list[tuple[Entry, bytes | OSError]] = []
+        size = 0
+        for entry in entries:
+            try:
+                content = self._directory.read(entry)
+            except OSError as error:
+                if error.errno in _TRY_AGAIN:  # not the file's fault
+                    raise
+                contents.append((entry, error))
+                continue
+            contents.append((entry, content))
+            size += len(content)
+            if size > MAX_BATCH_BYTES:
+                break
+        return contents
+
+    # Files that leave
+
+    def remove(self, entries: Iterable[Entry]) -> None:
+        """These messages are done with. Their files are removed soon, and not delivered again (W5)."""
+        for entry in entries:
+            self._removals.append((entry, self.index.remove(entry)))
+            self._unremoved.add(entry)
+        if self._removals and self._removing is None:
+            self._removing = asyncio.create_task(self._remove_all(), name="delay-removals")
+
+    def refuse_repeats(self, entries: Sequence[Entry]) -> None:
+        """Remove files whose messages are done with: a kill left them, or somebody copied them back."""
+        self.repeats += len(entries)
+        self.remove(entries)
+
+    async def quarantine(self, entry: Entry, error: DamagedFileError) -> None:
+        """Put the file of an entry aside, with the reason."""
+        self.index.remove(entry)
+        size = await self._put_aside(entry.second, entry.name, error)
+        self.disk_bytes -= size
+
+    async def removed(self) -> None:
+        """Wait until the files of all that is done with are gone, but for those that the disk keeps."""
+        if self._removing is not None:
+            await asyncio.shield(self._removing)
+
+    async def _remove_all(self) -> None:
+        """Beside the deliveries, which some disks let wait for a removal longer than for a commit."""
+        try:
+            while some := [self._removals.popleft() for _ in range(min(len(self._removals), REMOVALS))]:
+                freed, kept = await self._in_thread(partial(self._remove_files, some), self._removal_thread)
+                self.disk_bytes -= freed
+                self._unremoved.difference_update(entry for entry, _ in some)
+                self._unremoved.update(kept)
+        finally:
+            self._removing = None
+
+    def _remove_files(self, removals: Sequence[tuple[Entry, bool]]) -> tuple[int, list[Entry]]:
+        freed = 0
+        kept: list[Entry] = []
+        for entry, is_last in removals:
+            try:
+                freed += self._directory.remove(entry)
+                pass_point("files.removed")
+                if is_last:
+                    self._directory.remove_second(entry.second)
+            except OSError as error:
+                log.warning("%s is done with, but stays: %s", entry.name, error.strerror)
+                kept.append(entry)
+        return freed, kept
+
+    async def _put_aside(self, second: int, name: str, error: DamagedFileError) -> int:
+        """How many bytes of disk went into the quarantine by it."""
+        self.put_aside[error.kind] += 1
+        log.warning("the delayed message %d/%s is put aside: %s", second, name, error)
+        if isinstance(self._directory, DelayDirectory):
+            try:
+                size = await self._in_thread(partial(self._directory.quarantine, second, name, str(error)))
+            except StoreUnavailableError as failure:
+                log.warning("… but cannot be moved into the quarantine: %s", failure)
+            else:
+                self.quarantined += 1
+                return size
+        return 0
+
+    # Files that others put there
+
+    @property
+    def unremoved(self) -> int:
+        """How many files are of messages that are done with, and still there."""
+        return len(self._unremoved)
+
+    async def turn(self) -> None:
+        """Look for foreign files in what was changed, and try again to remove what is done with."""
+        await self.removed()
+        self.remove([*self._unremoved])
+        everything = await self._scan()
+        for found in everything:
+            await self._take_in(found, [e.name for e in found.entries if not self._knows(e)])
+        for found in everything:
+            await self._take_in(found, found.strays)
+        self._saw(everything)
+
+    def _knows(self, entry: Entry) -> bool:
+        return entry in self.index or entry in self._unremoved or entry in self.saves.in_flight
+
+    async def _scan(self) -> list[Found]:
+        """The directories that were changed since the last scan; all of them the first time."""
+        everything = await self._in_thread(lambda: list(self._directory.scan(self._seen_ns)))
+        found = [one for one in everything if isinstance(one, Found)]
+        for name in everything:
+            if isinstance(name, str):
+                self._ignore(name)
+        return found
+
+    def _saw(self, everything: Sequence[Found]) -> None:
+        self._seen_ns = max([1, self._seen_ns, *(found.changed_ns for found in everything)])  # 0: never
+
+    async def _take_in(self, found: Found, names: Sequence[str]) -> None:
+        """Adopt foreign files; remove a directory that is due and holds nothing (D-13)."""
+        for name in names:
+            try:
+                await self._adopt(found.second, name)
+            except StoreUnavailableError as error:
+                self._leave(f"{found.second}/{name}", error)
+        if not (found.entries or found.strays) and found.second <= self._now_s():
+            try:
+                await self._in_thread(partial(self._directory.remove_second, found.second))
+            except StoreUnavailableError as error:
+                self._leave(str(found.second), error)
+
+    def _leave(self, what: str, error: StoreUnavailableError) -> None:
+        """What cannot be touched must not hold up all others. Raises the error if it may pass."""
+        cause = error.__cause__
+        if not isinstance(cause, OSError) or cause.errno in _TRY_AGAIN:
+            raise error
+        if not isinstance(cause, FileNotFoundError):  # delivered meanwhile
+            self._ignore(f"{what} ({cause.strerror})")
+
+    async def _adopt(self, second: int, name: str) -> None:
+        """Give a file that somebody put here its right name, or put it aside."""
+        directory = self._directory
+        assert isinstance(directory, DelayDirectory)  # noqa: S101 - nobody can put a file into memory
+        content = await self._in_thread(partial(directory.read_stray, second, name))
+        try:
+            entry = decode(content).header.entry
+        except DamagedFileError as error:
+            await self._put_aside(second, name, error)
+            return
+        is_known = self._knows(entry)
+        if is_known and (second, name) == (entry.second, entry.name):
+            return  # a copy of it was given its place meanwhile
+        if is_known or (entry.number, entry.key_hash) in await self._settled([entry.number]):
+            self.repeats += 1
+            await self._in_thread(partial(directory.remove_stray, second, name))
+            return
+        await self._in_thread(partial(directory.move, second, name, entry))
+        self.disk_bytes += disk_bytes(len(content))
+        self._note_number(entry)
+        self._saved(entry)
+
+    def _note_number(self, entry: Entry) -> None:
+        if entry.number < _NO_BROKERS:
+            self.last_number = max(self.last_number, entry.number)
+
+    def _ignore(self, what: str) -> None:
+        """Once for each: it may be a mount point's, or somebody's note."""
+        if what not in self._ignored:
+            self._ignored.add(what)
+            self.put_aside["ignored"] += 1
+            log.warning("the delay directory holds %s, which is not ours and is left alone", what)
+
+    async def _in_thread(self, act: Callable[[], T], thread: ThreadPoolExecutor | None = None) -> T:
+        """Raises StoreUnavailableError for an OSError."""
+        try:
+            return await asyncio.get_running_loop().run_in_executor(thread or self._thread, act)
+        except OSError as error:
+            place = f" ({error.filename})" if error.filename else ""
+            raise StoreUnavailableError(
+                f"the delay directory cannot be used: {error.strerror or error}{place}"
+            ) from error

@@ -1,0 +1,139 @@
+"""The index of delayed files: what is due when, in memory, so that no directory is listed to find out.
+
+Per second there are three numbers a file, packed into an array; only a second that is about to be due is
+unpacked. It is rebuilt from the names of directories and files alone.
+"""
+
+import heapq
+from array import array
+from collections.abc import Iterable, Iterator
+
+from mocketmq_compat.delay.delayed_file import Entry
+
+_FIELDS = len(Entry._fields)
+
+
+class DelayIndex:
+    """Every file that waits, by second. An entry that was picked is still there, until it is removed."""
+
+    def __init__(self) -> None:
+        self._packed: dict[int, array[int]] = {}
+        self._packed_order: list[int] = []  # heap of the keys of ``_packed``, and of some that are gone
+        self._open: dict[int, set[Entry]] = {}
+        self._heap: list[Entry] = []  # of the open seconds, and some that are gone
+        self._count = 0
+
+    def __len__(self) -> int:
+        return self._count
+
+    def __contains__(self, entry: Entry) -> bool:
+        opened = self._open.get(entry.second)
+        if opened is not None:
+            return entry in opened
+        return entry in _unpacked(self._packed.get(entry.second, _EMPTY))
+
+    def __iter__(self) -> Iterator[Entry]:
+        """All entries, in no order."""
+        for packed in self._packed.values():
+            yield from _unpacked(packed)
+        for opened in self._open.values():
+            yield from opened
+
+    @property
+    def directories(self) -> int:
+        """How many seconds hold files."""
+        return len(self._packed) + len(self._open)
+
+    def add(self, entry: Entry) -> None:
+        """A file is there. Adding it twice would count it twice."""
+        second = entry.second
+        self._count += 1
+        opened = self._open.get(second)
+        if opened is not None:
+            opened.add(entry)
+            heapq.heappush(self._heap, entry)
+            return
+        packed = self._packed.get(second)
+        if packed is None:
+            packed = self._packed[second] = array("q")
+            heapq.heappush(self._packed_order, second)
+        packed.extend(entry)
+
+    def remove(self, entry: Entry) -> bool:
+        """The file is no longer there; whether its second is empty now. Nothing happens if it was not."""
+        second = entry.second
+        opened = self._unpack(second)
+        if opened is None or entry not in opened:
+            return False
+        self._count -= 1
+        opened.remove(entry)
+        if not opened:
+            del self._open[second]
+        return not opened
+
+    def clear(self) -> None:
+        """No file is there."""
+        self.__init__()  # type: ignore[misc]
+
+    def first(self) -> Entry | None:
+        """The entry that is due first, of those that were not picked."""
+        heap, order = self._heap, self._packed_order
+        while True:
+            while heap and heap[0] not in self._open.get(heap[0].second, ()):
+                heapq.heappop(heap)
+            while order and order[0] not in self._packed:
+                heapq.heappop(order)
+            if not order or (heap and heap[0].second < order[0]):
+                return heap[0] if heap else None
+            self._unpack(order[0])
+
+    def pick(self) -> Entry:
+        """Take the first entry out of the order. ``put_back`` undoes it, ``remove`` ends it."""
+        entry = self.first()
+        if entry is None:
+            raise LookupError("nothing waits")
+        # It is there twice after it was removed and added again.
+        while self._heap and self._heap[0] == entry:
+            heapq.heappop(self._heap)
+        return entry
+
+    def put_back(self, entries: Iterable[Entry]) -> None:
+        """These were picked, but still wait."""
+        for entry in entries:
+            heapq.heappush(self._heap, entry)
+
+    def with_key(self, key_hash: int) -> list[Entry]:
+        """The entries of messages whose key has this hash."""
+        return self._with(2, key_hash)
+
+    def with_number(self, number: int) -> list[Entry]:
+        """The entry with this number, or several after two directories were put together."""
+        return self._with(1, number)
+
+    def _with(self, field: int, value: int) -> list[Entry]:
+        found = [
+            entry
+            for packed in self._packed.values()
+            if value in packed
+            for entry in _unpacked(packed)
+            if entry[field] == value
+        ]
+        found += [entry for opened in self._open.values() for entry in opened if entry[field] == value]
+        return sorted(found)
+
+    def _unpack(self, second: int) -> set[Entry] | None:
+        packed = self._packed.pop(second, None)
+        if packed is not None:
+            entries = list(_unpacked(packed))
+            self._open[second] = set(entries)
+            for entry in entries:
+                heapq.heappush(self._heap, entry)
+        return self._open.get(second)
+
+
+_EMPTY: "array[int]" = array("q")
+
+
+def _unpacked(packed: "array[int]") -> Iterator[Entry]:
+    numbers = iter(packed)
+    return map(Entry, *[numbers] * _FIELDS)

@@ -1,0 +1,285 @@
+"""A delay directory looked at from outside: what is in it, in which order, and what is wrong with it.
+
+Nothing here changes anything, so a broker may be running on it. A file that is gone when it is its turn was
+delivered meanwhile, and counts as if it had never been there.
+"""
+
+import contextlib
+import os
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
+from typing import NamedTuple
+
+from mocketmq.message import commit_offset_of, offset_message_id
+
+from mocketmq_compat.delay.delay_directory import QUARANTINE, REASON, TEMPORARY
+from mocketmq_compat.delay.delayed_file import (
+    DamagedFileError,
+    DelayedFile,
+    Entry,
+    Identity,
+    decode,
+    key_hash,
+    parse_name,
+    parse_second,
+)
+from mocketmq_compat.delay.parked_message import check_deliverable
+
+Progress = Callable[[str, int, int | None], None]
+"""Told what is being done, of how many files that is done, and of how many it will be, if that is known."""
+
+
+class Place(NamedTuple):
+    """Where a file lies: the second whose directory it is in, and its name."""
+
+    second: int
+    name: str
+
+    @property
+    def entry(self) -> Entry | None:
+        """The entry that belongs here; None where none does."""
+        entry = parse_name(self.name)
+        return entry if entry is not None and entry.second == self.second else None
+
+    @property
+    def path(self) -> str:
+        """Its path below the delay directory, as it can be shown."""
+        return readable(f"{self.second}/{self.name}")
+
+
+class Trouble(NamedTuple):
+    """Something that is wrong: with which file, a word for it, and a sentence."""
+
+    file: str
+    kind: str
+    reason: str
+
+
+class Listing(NamedTuple):
+    """What there is, by names alone."""
+
+    places: list[Place]
+    strays: list[Trouble]  # what cannot be a message
+    quarantined: list[Trouble]
+    temporary: int  # files that are being written, or that a kill left; the next start removes those
+
+
+class Waiting(NamedTuple):
+    """A message that will be delivered. Its entry is that of its header."""
+
+    place: Place
+    entry: Entry
+    file: DelayedFile
+
+
+class Report(NamedTuple):
+    """What a check found. Instants in emulated milliseconds, sizes in bytes of content."""
+
+    files: int
+    messages: int  # files with which nothing is wrong
+    bytes: int  # of all files
+    first_due_ms: int | None
+    last_due_ms: int | None
+    topics: dict[str, int]  # messages by topic
+    troubles: list[Trouble]
+    quarantined: list[Trouble]
+    temporary: int
+
+    @property
+    def is_good(self) -> bool:
+        """Whether nothing is wrong."""
+        return not self.troubles and not self.quarantined
+
+
+def readable(name: str) -> str:
+    """A name without what is no Unicode in it."""
+    return os.fsencode(name).decode("utf-8", "backslashreplace")
+
+
+def list_files(root: Path, progress: Progress) -> Listing:
+    """The files below ``root``, in order of their seconds and names. Raises OSError."""
+    listing = Listing([], [], [], 0)
+    temporary = 0
+    with os.scandir(root) as directories:
+        for directory in directories:
+            second = parse_second(directory.name)
+            is_directory = directory.is_dir(follow_symlinks=False)
+            if is_directory and directory.name == QUARANTINE:
+                listing.quarantined.extend(_quarantined(root / QUARANTINE))
+            elif is_directory and second is not None:
+                for name, is_file in _files_in(directory.path):
+                    if not is_file:
+                        path = Place(second, name).path
+                        listing.strays.append(Trouble(path, "stray", "it is a directory, a link or a device"))
+                    elif _is_temporary(name):
+                        temporary += 1
+                    else:
+                        listing.places.append(Place(second, name))
+                progress("looking for files", len(listing.places), None)
+            else:
+                reason = "it is no directory named by an epoch second"
+                listing.strays.append(Trouble(readable(directory.name), "stray", reason))
+    for each in (listing.places, listing.strays, listing.quarantined):
+        each.sort()
+    return listing._replace(temporary=temporary)
+
+
+def read(root: Path, place: Place) -> bytes | None:
+    """What is in the file, None when it is gone. Raises DamagedFileError when it cannot be read."""
+    try:
+        return (root / str(place.second) / place.name).read_bytes()
+    except FileNotFoundError:
+        return None
+    except OSError as error:
+        raise DamagedFileError("unreadable", f"the file cannot be read: {error.strerror}") from None
+
+
+def deliverable(content: bytes) -> DelayedFile:
+    """The message of a file, wherever that lies. Raises DamagedFileError when it cannot be delivered."""
+    file = decode(content)
+    check_deliverable(file)
+    return file
+
+
+def message_in(place: Place, content: bytes) -> Waiting:
+    """The message of a file. Raises DamagedFileError when it would not be delivered from this place.
+
+    A file of any other name is a foreign one: it gets its right name, and is delivered.
+    """
+    file = deliverable(content)
+    entry = file.header.entry
+    if place.entry not in (None, entry):
+        raise DamagedFileError("name", _belongs(entry))
+    return Waiting(place, entry, file)
+
+
+def in_order(
+    root: Path, places: Sequence[Place], progress: Progress, after: Entry | None = None
+) -> Iterator[Waiting | Trouble]:
+    """The messages behind ``after`` in the order in which they are due, and the damaged files among them.
+
+    Reads a file when it is its turn, but first of all those whose names do not say when that is.
+    """
+    turns: list[tuple[Entry, Place]] = []
+    for place in places:
+        entry = place.entry
+        if entry is None:
+            found = _message_or_trouble(root, place)
+            if isinstance(found, Trouble):
+                yield found
+            if not isinstance(found, Waiting):
+                continue
+            entry = found.entry
+        if after is None or entry > after:
+            turns.append((entry, place))
+    for done, (_, place) in enumerate(sorted(turns)):
+        progress("reading files", done, len(turns))
+        found = _message_or_trouble(root, place)
+        if found is not None:
+            yield found
+
+
+def find(root: Path, places: Iterable[Place], wanted: str) -> list[Waiting | Trouble]:
+    """The messages with this unique key or offset message id, or the one in the file of this name.
+
+    A damaged file is found by its name, and by what its name says.
+    """
+    number, digest = commit_offset_of(wanted), key_hash(wanted)
+    found: list[Waiting | Trouble] = []
+    for place in places:
+        entry = place.entry
+        is_named = wanted in (place.name, f"{place.second}/{place.name}")
+        if is_named or entry is None or entry.key_hash == digest or entry.number == number:
+            each = _message_or_trouble(root, place)
+            if isinstance(each, Waiting):
+                header = each.file.header
+                ids = (header.unique_key, offset_message_id(header.store_host, header.number))
+                if is_named or wanted == ids[0] or wanted.upper() == ids[1]:
+                    found.append(each)
+            elif each is not None and (is_named or entry is not None):
+                found.append(each)
+    return found
+
+
+def verify(root: Path, progress: Progress) -> Report:
+    """Check every file: its content, its name, its place, and whether another holds the same message.
+
+    Raises OSError when the directory cannot be read.
+    """
+    listing = list_files(root, progress)
+    troubles = [*listing.strays]
+    seen: dict[Identity, Place] = {}
+    topics: Counter[str] = Counter()
+    dues_ms: list[int] = []
+    files = size = 0
+    for done, place in enumerate(listing.places):
+        progress("checking files", done, len(listing.places))
+        try:
+            content = read(root, place)
+            if content is None:
+                continue
+            files += 1
+            size += len(content)
+            message = _only_message_in(place, content, seen)
+        except DamagedFileError as error:
+            troubles.append(Trouble(place.path, error.kind, str(error)))
+        else:
+            topics[message.file.header.topic] += 1
+            dues_ms.append(message.entry.due_ms)
+    return Report(
+        files,
+        len(dues_ms),
+        size,
+        min(dues_ms, default=None),
+        max(dues_ms, default=None),
+        dict(sorted(topics.items())),
+        sorted(troubles),
+        listing.quarantined,
+        listing.temporary,
+    )
+
+
+def _only_message_in(place: Place, content: bytes, seen: dict[Identity, Place]) -> Waiting:
+    """As ``message_in``, for a file whose message no other has, and whose name is right."""
+    message = message_in(place, content)
+    first = seen.setdefault(message.entry.identity, place)
+    if first is not place:
+        raise DamagedFileError("duplicate", f"{first.path} is the same message")
+    if place.entry is None:
+        raise DamagedFileError("name", _belongs(message.entry))
+    return message
+
+
+def _belongs(entry: Entry) -> str:
+    return f"by its header, the file is {entry.second}/{entry.name}"
+
+
+def _message_or_trouble(root: Path, place: Place) -> Waiting | Trouble | None:
+    try:
+        content = read(root, place)
+        return None if content is None else message_in(place, content)
+    except DamagedFileError as error:
+        return Trouble(place.path, error.kind, str(error))
+
+
+def _files_in(directory: str) -> list[tuple[str, bool]]:
+    """Each name, and whether it is a file."""
+    try:
+        with os.scandir(directory) as files:
+            return [(file.name, file.is_file(follow_symlinks=False)) for file in files]
+    except FileNotFoundError:
+        return []
+
+
+def _is_temporary(name: str) -> bool:
+    return name.endswith(TEMPORARY) and parse_name(name.removesuffix(TEMPORARY)) is not None
+
+
+def _quarantined(directory: Path) -> Iterator[Trouble]:
+    for name in os.listdir(directory):  # noqa: PTH208 - names that are no Unicode, too
+        if not name.endswith(REASON):
+            reason = "nobody noted why"
+            with contextlib.suppress(OSError):
+                reason = (directory / f"{name}{REASON}").read_text("utf-8", "replace").strip()
+            yield Trouble(readable(f"{QUARANTINE}/{name}"), "quarantined", reason)

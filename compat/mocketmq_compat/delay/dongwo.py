@@ -1,0 +1,45 @@
+"""Second directories with the timing and the answers of the patch that they come from (sheet, section 3).
+
+``dongwo`` looks each 200 ms from its start, by whole seconds (D-11, D-12). Which way the patch rounds is not
+known; rounding down would deliver up to a second early, so a message waits for the end of its second here.
+"""
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import DelayedSendError, StoreError
+from mocketmq.message import Draft, StoredMessage
+from mocketmq.schedule.scheme import Reply
+from mocketmq.store.queues import Queue
+
+from mocketmq_compat.delay.second_directories import SecondDirectories
+
+SCAN_US = 200 * US_PER_MS
+
+
+class Scans:
+    """When a due time is acted upon: at the first scan after the whole second that is not before it."""
+
+    def __init__(self, started_us: int) -> None:
+        self._started_us = started_us
+
+    def __call__(self, due_us: int) -> int:
+        """The instant of that scan."""
+        second_us = -(-due_us // US_PER_S) * US_PER_S
+        scans = -(-max(second_us - self._started_us, 0) // SCAN_US)
+        return self._started_us + scans * SCAN_US
+
+
+class Dongwo(SecondDirectories):
+    """Keeps messages as the patch does, and says what it says."""
+
+    name = "dongwo"
+
+    async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
+        """As the other; whatever goes wrong is DelayedSendError, which does not say what (D-4)."""
+        try:
+            return await super().keep(draft, queue, due_us, number)
+        except StoreError as error:
+            raise DelayedSendError from error
+
+    def reply(self, stored: StoredMessage, queue: Queue) -> Reply:  # noqa: ARG002 - see TimedScheme
+        """Always the same, whatever queue the message goes to (D-4, D-7)."""
+        return Reply("0", 1, 0)

@@ -1,0 +1,168 @@
+"""Saving delayed files in groups: what arrives while the disk is busy becomes durable together."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Iterable, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import suppress
+from typing import Literal, NamedTuple, Protocol
+
+from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
+from mocketmq.failpoint import pass_point
+from mocketmq.store.chore import Chore
+
+from mocketmq_compat.delay.delayed_file import Entry
+
+log = logging.getLogger(__name__)
+
+Sync = Literal["always", "interval", "never"]
+MAX_WAITING = 65_536
+"""Files that may wait; more are refused, so that a slow disk cannot fill the memory."""
+MAX_FILES = 256
+MAX_BYTES = 16 << 20
+INTERVAL_S = 1.0
+"""Real seconds between two syncs of the policy ``interval``."""
+
+
+class SaveDirectory(Protocol):
+    """What is needed of a delay directory; raises OSError."""
+
+    def write(self, entry: Entry, content: bytes) -> None:
+        """Let the file appear."""
+
+    def sync(self, entries: Iterable[Entry]) -> None:
+        """Make everything that appeared durable."""
+
+    def remove(self, entry: Entry) -> object:
+        """Take the file away."""
+
+
+class _Save(NamedTuple):
+    entry: Entry
+    content: bytes
+    done: "asyncio.Future[None]"
+
+
+class FileSaves(Chore):
+    """Owns the thread that writes. ``saved(entry)`` is called on the event loop before the sender is told.
+
+    Policies: ``always`` syncs before anybody is told, ``interval`` each second afterwards, ``never`` leaves
+    it to the system; all of them survive a kill, the first a power failure as well.
+    """
+
+    name = "delay-sync"
+    interval_s = INTERVAL_S
+
+    def __init__(self, directory: SaveDirectory, policy: Sync, saved: Callable[[Entry], None]) -> None:
+        super().__init__()
+        self.in_flight: set[Entry] = set()
+        self.failures = 0
+        self._directory = directory
+        self._policy = policy
+        self._saved = saved
+        self._thread = ThreadPoolExecutor(1, "delay-saves")
+        self._waiting: list[_Save] = []
+        self._group: list[_Save] = []  # being written
+        self._writing: asyncio.Task[None] | None = None
+        self._unsynced: list[Entry] = []
+
+    async def save(self, entry: Entry, content: bytes) -> None:
+        """Let the file appear, durable by the policy on return, even if the caller is cancelled.
+
+        Raises StoreUnavailableError when the disk refuses: then there is no such file. Raises StoreBusyError
+        when too much is waiting, StoppingError after ``close``.
+        """
+        if self.is_closing:
+            raise StoppingError("the broker is stopping; nothing more is stored")
+        if len(self._waiting) >= MAX_WAITING:
+            raise StoreBusyError(f"{MAX_WAITING} files are waiting for the disk; try again in a moment")
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._waiting.append(_Save(entry, content, done))
+        self.in_flight.add(entry)
+        if self._writing is None:
+            self._writing = asyncio.create_task(self._write(), name="delay-saves")
+        await asyncio.shield(done)
+
+    async def idle(self) -> None:
+        """Wait until everything that was handed over by now is saved or refused."""
+        if pending := [save.done for save in (*self._group, *self._waiting)]:
+            await asyncio.wait(pending)
+
+    async def close(self) -> None:
+        """Refuse new files, save what waits, and sync it. May be called twice."""
+        self._closing.set()
+        if self._writing is not None:
+            await self._writing
+        await super().close()
+        with suppress(EmulatorError):
+            await self.turn()
+        self._thread.shutdown()
+
+    async def turn(self) -> None:
+        """Sync what was saved since the last turn, under the policy ``interval``."""
+        entries, self._unsynced = self._unsynced, []
+        if entries:
+            try:
+                await asyncio.to_thread(self._directory.sync, entries)
+            except OSError as error:
+                self._unsynced += entries
+                raise StoreUnavailableError(f"delayed files cannot be synced: {error.strerror}") from error
+
+    async def _write(self) -> None:
+        loop = asyncio.get_running_loop()
+        while self._waiting:
+            group, size = 0, 0
+            while group < min(len(self._waiting), MAX_FILES) and size < MAX_BYTES:
+                size += len(self._waiting[group].content)
+                group += 1
+            self._group, self._waiting = self._waiting[:group], self._waiting[group:]
+            outcomes: Sequence[Exception | None]
+            try:
+                outcomes = await loop.run_in_executor(self._thread, self._store, self._group)
+            except Exception as defect:  # noqa: BLE001 - it must not leave anybody waiting
+                outcomes = [defect] * len(self._group)
+            self.in_flight.difference_update(save.entry for save in self._group)
+            for save, error in zip(self._group, outcomes, strict=True):
+                if error is None:
+                    if self._policy == "interval":
+                        self._unsynced.append(save.entry)
+                    save.done.set_result(None)
+                    self._saved(save.entry)
+                else:
+                    self.failures += 1
+                    save.done.set_exception(_refusal(error))
+                    save.done.exception()  # seen, should the caller have gone
+            self._group = []
+            await asyncio.sleep(0)  # those who were told send again, and share the next sync
+        self._writing = None
+
+    def _store(self, saves: Sequence[_Save]) -> list[OSError | None]:
+        outcomes: list[OSError | None] = []
+        written: list[Entry] = []
+        for entry, content, _ in saves:
+            try:
+                self._directory.write(entry, content)
+            except OSError as error:
+                outcomes.append(error)
+            else:
+                outcomes.append(None)
+                written.append(entry)
+        pass_point("files.renamed")
+        if self._policy == "always":
+            try:
+                self._directory.sync(written)
+            except OSError as error:
+                for entry in written:
+                    with suppress(OSError):
+                        self._directory.remove(entry)
+                return [outcome or error for outcome in outcomes]
+        pass_point("files.saved")
+        return outcomes
+
+
+def _refusal(error: Exception) -> EmulatorError:
+    if not isinstance(error, OSError):
+        return InternalError(f"a delayed message could not be saved: {error!r}")
+    return StoreUnavailableError(
+        f"a delayed message cannot be written: {error.strerror or error}; nothing of it was kept"
+    )

@@ -1,0 +1,1 @@
+"""Consuming: pull by offset, receive by receipt, pop; acknowledgements, retries and dead letters."""

@@ -1,0 +1,56 @@
+"""When the time of takes is up."""
+
+import heapq
+import itertools
+from collections.abc import Callable
+
+from mocketmq.broker.registry.groups import Take
+
+SPARE = 500
+
+
+class Expiries:
+    """A heap of open takes by the time at which something is to happen with them: their ``visible_us``.
+
+    A take that was settled or extended leaves its old entry behind; it is passed over, and all of these
+    are removed when there are more of them than of others.
+    """
+
+    def __init__(self, changed: Callable[[], None]) -> None:
+        self._changed = changed
+        # The numbers tell a take from another one of a group of the same name, which was deleted.
+        self._entries: list[tuple[int, int, str, int, Take]] = []
+        self._numbers = itertools.count()
+        self._crowded = SPARE
+
+    def expect(self, take: Take) -> None:
+        """The take's time is up at its ``visible_us``."""
+        group_name = take.place.group.name
+        entry = (take.visible_us, take.commit_offset, group_name, next(self._numbers), take)
+        heapq.heappush(self._entries, entry)
+        is_next = self._entries[0] is entry
+        if len(self._entries) > self._crowded:
+            self._entries = [entry for entry in self._entries if _is_expiring(entry)]
+            heapq.heapify(self._entries)
+            self._crowded = 2 * len(self._entries) + SPARE
+        if is_next:
+            self._changed()
+
+    def next_us(self) -> int | None:
+        """When the next one's time is up."""
+        entries = self._entries
+        while entries and not _is_expiring(entries[0]):
+            heapq.heappop(entries)
+        return entries[0][0] if entries else None
+
+    def pop(self, until_us: int, limit: int) -> list[Take]:
+        """Up to ``limit`` whose time is up by ``until_us``, the earliest first."""
+        popped: list[Take] = []
+        while len(popped) < limit and (next_us := self.next_us()) is not None and next_us <= until_us:
+            popped.append(heapq.heappop(self._entries)[-1])
+        return popped
+
+
+def _is_expiring(entry: tuple[int, int, str, int, Take]) -> bool:
+    visible_us, *_, take = entry
+    return take.is_held and take.visible_us == visible_us

@@ -1,0 +1,87 @@
+"""Receipt handles: what a consumer names a message by that it was given.
+
+``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
+message was taken again, or of another group or topic, is told apart without anything being kept for it.
+"""
+
+import zlib
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from mocketmq.broker.registry.groups import Group, Take
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
+from mocketmq.store.queues import Queue
+
+
+class PopHandle(NamedTuple):
+    """A popped message by its place, and the time by which its take is named (``Take.pop_ms``)."""
+
+    queue: Queue
+    queue_offset: int
+    pop_ms: int
+
+
+def next_pop_ms(takes: Iterable[Take]) -> int:
+    """By which takes are named next: the wall clock, by which clients judge, but later than any of them."""
+    return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
+
+
+def handle_of(group: Group, take: Take) -> str:
+    """The handle of a take as it stands now."""
+    return f"{take.commit_offset:x}-{take.times:x}-{_check(group.name):x}-{_check(take.topic):x}"
+
+
+def check_handle(handle: str, group_name: str, topic_name: str) -> None:
+    """Raise ReceiptError unless it was given to this group for a message of this topic."""
+    *_, for_group, for_topic = _parts(handle)
+    if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
+        raise ReceiptError(
+            f"receipt {shorten(handle)} is not one that group {group_name} was given for topic {topic_name}"
+        )
+
+
+def find_take(group: Group, handle: str | PopHandle, now_us: int) -> Take:
+    """The take that the handle settles. Raises ReceiptSpentError if there was one, else ReceiptError."""
+    if isinstance(handle, PopHandle):
+        return _find_popped(group, handle, now_us)
+    commit_offset, times, for_group, for_topic = _parts(handle)
+    name = f"receipt {shorten(handle)}"
+    if for_group != _check(group.name):
+        raise ReceiptError(f"{name} was not given to group {group.name}")
+    take = group.takes.get(commit_offset)
+    if take is None or take.is_settling:
+        raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
+    if for_topic != _check(take.topic) or times > take.times:
+        raise ReceiptError(f"{name} is not one that this broker gave out")
+    if times < take.times or take.is_available or take.is_reserved or take.visible_us <= now_us:
+        is_known = times == take.times and not take.is_reserved
+        when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
+        raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
+    return take
+
+
+def _find_popped(group: Group, handle: PopHandle, now_us: int) -> Take:
+    queue, queue_offset, pop_ms = handle
+    name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
+    place = group.queues.get(queue)
+    take = place.open.get(queue_offset) if place else None
+    if take is None or take.is_settling:
+        raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
+    if take.pop_ms != pop_ms:
+        raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")
+    if take.is_available or take.is_reserved or take.visible_us <= now_us:
+        raise ReceiptSpentError(f"{name} at {pop_ms} has become visible again")
+    return take
+
+
+def _parts(handle: str) -> tuple[int, int, int, int]:
+    try:
+        commit_offset, times, for_group, for_topic = (int(part, 16) for part in handle.split("-"))
+    except ValueError:
+        raise ReceiptError(f"receipt {shorten(handle)} is not one that this broker gave out") from None
+    return commit_offset, times, for_group, for_topic
+
+
+def _check(name: str) -> int:
+    return zlib.crc32(name.encode())

@@ -1,0 +1,138 @@
+"""Finding offsets by time, and letting a group go on from there (sheet 2.4, 2.6 and 2.10)."""
+
+from collections.abc import Collection
+from typing import Literal
+
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.registry.clients import Clients, Moved
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import LATEST_US, US_PER_MS, Clock
+from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+
+Side = Literal["nearest", "lower", "upper"]
+
+END: int = -1
+"""A timestamp that stands for the end of a queue."""
+
+_STORED = (
+    "SELECT queue_offset, store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
+    " ORDER BY queue_offset LIMIT 1"
+)
+
+
+class Offsets:
+    """Offsets of queues by the time at which their messages were stored.
+
+    Times of clients are milliseconds of the wall clock; they are shifted as the emulated clock was moved.
+    """
+
+    def __init__(
+        self, database: Database, clock: Clock, topics: Topics, groups: Groups, pull: Pull, clients: Clients
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._pull = pull
+        self._clients = clients
+
+    async def search(self, topic: str, queue_id: int, timestamp_ms: int, side: Side) -> int:
+        """The offset of the message that was stored at this time, or ``nearest`` to it, the older of two.
+
+        ``lower``: of the first one stored then or later, the end if there is none; ``upper``: of the last one
+        stored then or earlier, the first if there is none. 0 where nothing is.
+        """
+        queue = self._pull.find_queue(topic, queue_id)
+        return 0 if queue is None else await self._search(queue, timestamp_ms, side)
+
+    async def _search(self, queue: Queue, timestamp_ms: int, side: Side) -> int:
+        wall_us = min(max(timestamp_ms, 0) * US_PER_MS, LATEST_US)
+        at_ms = self._clock.from_wall(wall_us) // US_PER_MS
+        later = await self._first_since(queue, at_ms + (side == "upper"))
+        before = later - 1
+        if side == "lower" or before < queue.min_offset:
+            return later
+        if side == "upper" or later == queue.next_offset:
+            return before
+        later_ms, before_ms = await self._stored_ms(queue, later), await self._stored_ms(queue, before)
+        return later if later_ms - at_ms < at_ms - before_ms else before
+
+    async def _first_since(self, queue: Queue, at_ms: int) -> int:
+        """The offset of the first message stored at the instant or later, by bisection."""
+        low, high = queue.min_offset, queue.next_offset
+        while low < high:
+            middle = (low + high) // 2
+            if await self._stored_ms(queue, middle) < at_ms:
+                low = middle + 1
+            else:
+                high = middle
+        return low
+
+    async def _stored_ms(self, queue: Queue, offset: int) -> int:
+        """Of the message there, or of the next one that is left; past them all, never."""
+        rows = await self._database.rows(_STORED, (queue.key, offset))
+        return rows[0][1] // US_PER_MS if rows else LATEST_US
+
+    async def earliest_ms(self, topic: str, queue_id: int) -> int:
+        """When the oldest message of the queue was stored, in emulated milliseconds; -1 if there is none."""
+        queue = self._pull.find_queue(topic, queue_id)
+        rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
+        return rows[0][1] // US_PER_MS if rows else -1
+
+    async def reset(
+        self,
+        group: str,
+        topic: str,
+        timestamp_ms: int,
+        *,
+        is_forced: bool,
+        queue_id: int | None = None,
+        offset: int | None = None,
+    ) -> Moved:
+        """Let the group go on from the message stored nearest to this time, as 4.x, or from the :data:`END`.
+
+        Without ``is_forced`` only where that is to go back. As 5.x: in one queue alone, and there from an
+        ``offset`` on. The offsets are stored before the group's clients are told of them. Raises
+        TopicNotFoundError, QueueNotFoundError, InvalidArgumentError for an offset outside the queue, and as
+        :meth:`Groups.for_use`.
+        """
+        found = self._topics.find(topic)
+        if found is None:
+            raise TopicNotFoundError(
+                f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
+            )
+        owner = await self._groups.for_use(group)
+        offsets = {}
+        for queue in found.queues if queue_id is None else [self._pull.queue(topic, queue_id)]:
+            target = await self._target(queue, timestamp_ms) if offset is None else offset
+            if not queue.min_offset <= target <= queue.next_offset:
+                allowed = f"[{queue.min_offset}-{queue.next_offset}]"
+                raise InvalidArgumentError(
+                    "offset", target, allowed, f"Target offset {target} not in consume queue range {allowed}"
+                )
+            committed = owner.place(queue).committed_offset
+            if is_forced or target < committed:
+                await self._pull.commit_offset(group, topic, queue.queue_id, target)
+                committed = target
+            offsets[queue.queue_id] = committed
+        moved = Moved(group, topic, timestamp_ms, is_forced, offsets)
+        self._clients.tell(moved)
+        return moved
+
+    async def _target(self, queue: Queue, timestamp_ms: int) -> int:
+        if timestamp_ms == END:
+            return queue.next_offset
+        return await self._search(queue, timestamp_ms, "nearest")
+
+    async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
+        """Let a group go on where another one is, in one topic or in all, of those ``among`` which it may be.
+
+        Raises GroupNotFoundError, and as :meth:`Groups.for_use`.
+        """
+        for place in list(self._groups.get(source).queues.values()):
+            name = place.queue.topic
+            if topic in (None, name) and (among is None or name in among):
+                await self._pull.commit_offset(target, name, place.queue.queue_id, place.committed_offset)

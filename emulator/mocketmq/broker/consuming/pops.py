@@ -1,0 +1,255 @@
+"""Consuming by pop: messages are taken as by receipt, and named by their place and the time (sheet 2.11).
+
+What is not acknowledged in time becomes visible to its group again where it is. Upstream appends it to a
+retry topic of its own, which is the same to clients. They see to dead letters themselves.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from contextlib import nullcontext
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.broker.consuming.handles import PopHandle
+from mocketmq.broker.consuming.polls import Patience, Polls
+from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
+from mocketmq.broker.consuming.receipts import Receipts, Taken
+from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
+from mocketmq.broker.filters.filter import EVERYTHING, Filter
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.errors import QueueNotFoundError
+from mocketmq.message import StoredMessage, retry_topic
+from mocketmq.store.database import Database
+from mocketmq.store.messages import Span, messages_at, messages_in
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+ALL_QUEUES = -1
+MAX_POPPED = 32
+"""Messages in one answer, as upstream."""
+
+
+class PopPlace(NamedTuple):
+    """From where a group pops: a topic, and one queue of it or None for all."""
+
+    group: Group
+    topic: Topic
+    queue: Queue | None
+
+    @property
+    def queues(self) -> Sequence[Queue]:
+        """The queues, without those of retries."""
+        return self.topic.readable if self.queue is None else [self.queue]
+
+    @property
+    def key(self) -> tuple[str, str, int]:
+        """By which those who wait are counted."""
+        return self.group.name, self.topic.name, ALL_QUEUES if self.queue is None else self.queue.queue_id
+
+
+class Popped(NamedTuple):
+    """Messages that were popped, queue by queue, and how many more there are, wanted or not."""
+
+    messages: Sequence[Taken]
+    rest: int
+
+
+class Pops:
+    """Pops for clients, and looks for them without popping."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        topics: Topics,
+        groups: Groups,
+        polls: Polls,
+        clients: Clients,
+        receipts: Receipts,
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._topics = topics
+        self._groups = groups
+        self._polls = polls
+        self._clients = clients
+        self._receipts = receipts
+        self._waiting: Counter[tuple[str, str, int]] = Counter()
+
+    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopPlace:
+        """The place from which a client wants to pop; less than 0: all queues. The group is made if need be.
+
+        Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
+        GroupNotFoundError, in upstream's order.
+        """
+        topic = await self._topics.for_reading(topic_name)
+        if queue_id >= topic.read_queues:
+            raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
+        group = await self._groups.for_consuming(group_name)
+        return PopPlace(group, topic, None if queue_id < 0 else topic.queues[queue_id])
+
+    async def pop(
+        self,
+        place: PopPlace,
+        limit: int,
+        invisible_us: int,
+        *,
+        wait_s: float = 0.0,
+        tag_filter: Filter = EVERYTHING,
+        ordered: bool = False,
+        attempt: str = "",
+        from_end: bool = False,
+    ) -> Popped:
+        """Take up to ``limit`` messages, and wait up to ``wait_s`` real seconds for the first.
+
+        ``ordered`` as in :meth:`Receipts.receive`, and without retries; but an ``attempt`` that was answered
+        before is given the same messages once more. ``from_end``: a group that never consumed a queue from
+        which something was removed begins at its last message, not its first.
+        """
+        wish = self._wish(place, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
+        choice = Choice(self._database, self._topics, wish)
+        if from_end:
+            await self._begin_at_end(place)
+        if ordered and attempt:
+            await self._begin_again(place, attempt)
+        self._waiting[place.key] += 1
+        try:
+            taken = await self._receipts.take(wish, invisible_us, wait_s)
+        finally:
+            self._waiting[place.key] -= 1
+            if not self._waiting[place.key]:
+                del self._waiting[place.key]
+        given = {self._topics.queue(one.message.queue_key) for one in taken}
+        rest = self._count(choice, place, [*choice.queues(), *given])
+        if ordered:
+            for known in map(place.group.place, given):
+                known.attempt = attempt
+                rest += sum(take.is_available for take in known.open.values())
+        taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
+        return Popped(taken, rest)
+
+    def _wish(self, place: PopPlace, *, ordered: bool) -> Wish:
+        """Retries are for those of the group who do not pull them: Java clients do, also while they pop."""
+        group, topic, queue = place
+        live = self._clients.find(group.name)
+        is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
+        retries = not (ordered or is_pulled)
+        return Wish(
+            group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_PULLED_BYTES, popped=True
+        )
+
+    async def _begin_at_end(self, place: PopPlace) -> None:
+        """Durable, or what arrives before the group takes something would be passed over after a kill."""
+        group = place.group
+        anew = [queue for queue in place.queues if queue not in group.queues and not queue.is_young]
+
+        def work(batch: Batch) -> None:
+            for queue in anew:
+                if queue not in group.queues:
+                    begun = group.place(queue)
+                    begun.next_offset = max(queue.next_offset - 1, queue.min_offset)
+                    begun.save(batch, begun.next_offset)
+                    batch.on_rollback(partial(group.queues.__delitem__, queue))
+
+        if anew:
+            await self._writer.commit(work)
+
+    async def _begin_again(self, place: PopPlace, attempt: str) -> None:
+        takes = self._held_by(place, attempt)
+        if takes:
+            await self._receipts.take_back(place.group, [(take.commit_offset, take.times) for take in takes])
+
+    def _held_by(self, place: PopPlace, attempt: str) -> list[Take]:
+        """What an attempt was given before and is not settled."""
+        known = [place.group.queues.get(queue) for queue in place.queues]
+        return [take for one in known if one and one.attempt == attempt for take in one.open.values()]
+
+    # Settle
+
+    def handle(self, group: str, topic_name: str, queue_id: int, queue_offset: int, pop_ms: int) -> PopHandle:
+        """The handle of a message that a client of the group names so.
+
+        Raises TopicNotFoundError, QueueNotFoundError.
+        """
+        is_retry = topic_name.startswith((pop_retry_topic(group, ""), pop_retry_topic(group, "", "+")))
+        topic = self._topics.get(retry_topic(group) if is_retry else topic_name)
+        if not 0 <= queue_id < len(topic.queues):
+            raise QueueNotFoundError(topic_name, queue_id, len(topic.queues))
+        return PopHandle(topic.queues[queue_id], queue_offset, pop_ms)
+
+    def is_retry(self, name: str) -> bool:
+        """Whether a name behind ``%RETRY%`` is made of a group and a topic, and no group's own."""
+        if self._groups.find(name):
+            return False
+        parts = name.split("_")
+        splits = (("_".join(parts[:n]), "_".join(parts[n:])) for n in range(1, len(parts)))
+        return any(self._groups.find(group) and self._topics.find(topic) for group, topic in splits)
+
+    # Look
+
+    def waiting(self, place: PopPlace) -> int:
+        """How many wait for messages from just there."""
+        return self._waiting[place.key]
+
+    async def is_any(
+        self, place: PopPlace, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
+    ) -> bool:
+        """Whether there is something to pop, wanted or not; waits for it up to ``wait_s`` real seconds."""
+        group, topic, _ = place
+        choice = Choice(self._database, self._topics, self._wish(place, ordered=ordered))
+        patience = Patience(wait_s)
+        with (
+            self._polls.listening((topic.name, retry_topic(group.name))) as arrival,
+            group.announcing(arrival) if ordered else nullcontext(),
+        ):
+            while True:
+                arrival.clear()
+                held = self._held_by(place, attempt) if ordered and attempt else ()
+                if held or choice.again() or self._spans(place, choice.queues()):
+                    return True
+                if self._polls.is_closed or not await patience.wait(arrival):
+                    return False
+
+    async def peek(self, place: PopPlace, limit: int) -> Popped:
+        """The messages that would be popped, without any trace, and how many there are, these among them."""
+        choice = Choice(self._database, self._topics, self._wish(place, ordered=False))
+        queues = choice.queues()
+        rest = self._count(choice, place, queues)
+        takes = {take.commit_offset: take for take in choice.again()[:limit]}
+        again = await messages_at(self._database, list(takes))
+        fresh = await messages_in(self._database, self._spans(place, queues), limit)
+        peeked: list[Taken] = []
+        size = 0
+        for message in [*again.values(), *filter(partial(self._is_of, place.topic), fresh)][:limit]:
+            size += len(message.body)
+            if peeked and size > MAX_PULLED_BYTES:
+                break
+            take = takes.get(message.commit_offset)
+            times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
+            peeked.append(Taken(message, place.topic.name, "", times + 1, first_us, 0, 0))
+        return Popped(peeked, rest)
+
+    def _is_of(self, topic: Topic, message: StoredMessage) -> bool:
+        """Whether a message is none of the retries of another topic."""
+        queue = self._topics.queue(message.queue_key)
+        return topic.name in (queue.topic, known_topic(queue, message.properties))
+
+    def _count(self, choice: Choice, place: PopPlace, queues: Sequence[Queue]) -> int:
+        return len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(place, queues))
+
+    def _spans(self, place: PopPlace, queues: Sequence[Queue]) -> list[Span]:
+        """What the group has not met yet."""
+        spans = []
+        for queue in dict.fromkeys(queues):
+            known = place.group.queues.get(queue)
+            start = max(known.next_offset if known else 0, queue.min_offset)
+            if start < queue.next_offset:
+                spans.append(Span(queue, start, queue.next_offset))
+        return spans
+
+
+def pop_retry_topic(group: str, topic: str, separator: str = "_") -> str:
+    """From where clients believe to have popped a retry (sheet 6.5); really it is the group's retry topic."""
+    return f"{retry_topic(group)}{separator}{topic}"

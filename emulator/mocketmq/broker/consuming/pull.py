@@ -1,0 +1,407 @@
+"""Consuming by offset: read any range, say how far one came, give a message back (sheet 2.3, 2.4 and 6.2)."""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from enum import Enum
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.broker.consuming.polls import Patience, Polls
+from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
+from mocketmq.broker.registry.groups import Group, GroupQueue, Groups
+from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import steady_us
+from mocketmq.errors import (
+    EmulatorError,
+    InvalidArgumentError,
+    MessageNotFoundError,
+    QueueNotFoundError,
+    RefusedError,
+    StoreError,
+)
+from mocketmq.message import RETRY_TOPIC, StoredMessage, decode_properties
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.database import Database
+from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+log = logging.getLogger(__name__)
+
+MAX_PULLED = 128
+"""Messages in one answer: what their properties can take leaves room in a frame of 16 MiB."""
+MAX_PULLED_BYTES = 4 << 20
+"""Of their bodies, unless the first alone has more."""
+MAX_NOTED = 10_000
+"""Delayed messages, by group and queue, of which it is remembered that they were pulled."""
+
+_PASSED = (
+    "UPDATE takes SET settled_us = ?, outcome = 'passed'"
+    " WHERE group_name = ? AND commit_offset = ? AND settled_us IS NULL"
+)
+
+
+class PullStatus(Enum):
+    """GetMessageStatus of upstream, as far as it can happen here."""
+
+    FOUND = "FOUND"
+    NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"
+    NO_MESSAGE_IN_QUEUE = "NO_MESSAGE_IN_QUEUE"
+    OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
+    OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
+    OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+
+
+class Pulled(NamedTuple):
+    """What a pull found; ``next_offset`` is where the next one should begin."""
+
+    status: PullStatus
+    next_offset: int
+    min_offset: int
+    max_offset: int
+    messages: list[StoredMessage]
+
+
+class Pull:
+    """Reads queues by offset, and keeps the groups' committed offsets."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        topics: Topics,
+        groups: Groups,
+        takes: Takes,
+        polls: Polls,
+        ledger: Ledger,
+        retries: Retries,
+        statistics: Statistics,
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._topics = topics
+        self._groups = groups
+        self._takes = takes
+        self._polls = polls
+        self._ledger = ledger
+        self._retries = retries
+        self._statistics = statistics
+        self._notes: set[asyncio.Task[None]] = set()
+
+    # Read
+
+    def queue(self, topic_name: str, queue_id: int) -> Queue:
+        """The queue. Raises TopicNotFoundError, QueueNotFoundError."""
+        queues = self._topics.get(topic_name).queues
+        if not 0 <= queue_id < len(queues):
+            raise QueueNotFoundError(topic_name, queue_id, len(queues))
+        return queues[queue_id]
+
+    def find_queue(self, topic_name: str, queue_id: int) -> Queue | None:
+        """The queue, or None."""
+        topic = self._topics.find(topic_name)
+        return topic.queues[queue_id] if topic and 0 <= queue_id < len(topic.queues) else None
+
+    async def browse(
+        self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: Filter = EVERYTHING
+    ) -> Pulled:
+        """Read from ``offset`` on, without any trace."""
+        return await self._read(self.queue(topic_name, queue_id), offset, limit, tag_filter, NO_LIMIT)
+
+    async def _read(
+        self,
+        queue: Queue,
+        offset: int,
+        limit: int,
+        tag_filter: Filter,
+        max_bytes: int,
+        group: Group | None = None,
+    ) -> Pulled:
+        began_us = steady_us()
+        pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
+        took_us = steady_us() - began_us
+        self._statistics.read(len(pulled.messages), took_us)
+        if group is not None:
+            self._statistics.given(queue.topic, group.name, pulled.messages, took_us)
+        return pulled
+
+    async def _look(
+        self, queue: Queue, offset: int, limit: int, tag_filter: Filter, max_bytes: int
+    ) -> Pulled:
+        low, high = queue.min_offset, queue.next_offset
+        if high == 0:
+            return Pulled(PullStatus.NO_MESSAGE_IN_QUEUE, 0, low, high, [])
+        if offset < low:
+            return Pulled(PullStatus.OFFSET_TOO_SMALL, low, low, high, [])
+        if offset == high:
+            return Pulled(PullStatus.OFFSET_OVERFLOW_ONE, offset, low, high, [])
+        if offset > high:
+            return Pulled(PullStatus.OFFSET_OVERFLOW_BADLY, high, low, high, [])
+        span = Span(queue, offset, min(high, offset + SCAN), tag_filter.hashes)
+        if isinstance(tag_filter, SqlFilter):
+            span = await from_first(self._database, span, tag_filter.accepts)
+        rows, next_offset = await run_of_messages(self._database, span, limit, max_bytes)
+        rows = [row for row in rows if tag_filter.matches(row)]
+        status = PullStatus.FOUND if rows else PullStatus.NO_MATCHED_MESSAGE
+        return Pulled(status, next_offset, low, high, rows)
+
+    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[Group, Queue]:
+        """The group and the queue that it wants to read; the group is made if need be, the topic is not.
+
+        Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
+        QueueNotFoundError, in upstream's order.
+        """
+        group = await self._groups.for_consuming(group_name)
+        topic = await self._topics.for_reading(topic_name)
+        if not 0 <= queue_id < topic.read_queues:
+            raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
+        return group, topic.queues[queue_id]
+
+    async def pull(
+        self,
+        group_name: str,
+        topic_name: str,
+        queue_id: int,
+        offset: int,
+        limit: int,
+        *,
+        wait_s: float = 0.0,
+        tag_filter: Filter = EVERYTHING,
+        max_bytes: int = MAX_PULLED_BYTES,
+    ) -> Pulled:
+        """Read for a group, waiting up to ``wait_s`` real seconds at the end of the queue.
+
+        What arrives and does not pass the filter ends no wait. The ledger notes the first pull of each
+        delayed message. Offsets stay where they are. Raises as ``admit``.
+        """
+        group, queue = await self.admit(group_name, topic_name, queue_id)
+        limit, max_bytes = min(max(limit, 1), MAX_PULLED), min(max_bytes, MAX_PULLED_BYTES)
+        if (place := group.queues.get(queue)) is not None:
+            place.pulled_offset = offset
+        pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
+        if wait_s > 0 and _is_at_end(pulled, offset):
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, Patience(wait_s))
+        if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
+            # The broker was started empty, or lost the newest, and the client was not.
+            place = group.queues.get(queue)
+            pulled = pulled._replace(next_offset=place.committed_offset if place else 0)
+        await self._note_pulled(group, queue, pulled.messages)
+        return pulled
+
+    async def _wait(
+        self,
+        group: Group,
+        queue: Queue,
+        offset: int,
+        limit: int,
+        tag_filter: Filter,
+        max_bytes: int,
+        patience: Patience,
+    ) -> Pulled:
+        start = offset
+        with self._polls.listening((queue,)) as arrival:
+            while True:
+                arrival.clear()
+                self._topics.get(queue.topic)  # it may have been deleted meanwhile
+                pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
+                if pulled.status is PullStatus.NO_MATCHED_MESSAGE:
+                    start = pulled.next_offset
+                elif not _is_at_end(pulled, start):
+                    return pulled
+                elif self._polls.is_closed or not await patience.wait(arrival):
+                    break
+        return pulled if start == offset else pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+
+    async def _note_pulled(self, group: Group, queue: Queue, messages: Sequence[StoredMessage]) -> None:
+        delayed = [message for message in messages if message.parked_offset is not None]
+        if not delayed:
+            return
+
+        def work(batch: Batch) -> None:
+            for message in delayed:
+                self._ledger.pulled(batch, message.commit_offset, group.name)
+
+        try:
+            await self._writer.commit(work)
+        except StoreError as error:  # what is there can be read all the same
+            log.warning("the ledger lacks that %d messages were pulled: %s", len(delayed), error)
+            return
+        noted = group.pulled.setdefault(queue, {})
+        for message in delayed:
+            noted[message.queue_offset] = message.commit_offset
+        while len(noted) > MAX_NOTED:
+            del noted[next(iter(noted))]
+
+    # How far groups have come
+
+    def committed_offset(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
+        """The first offset that the group has not finished; None when it never consumed the queue."""
+        place = self._groups.get(group_name).queues.get(self.queue(topic_name, queue_id))
+        return None if place is None else place.committed_offset
+
+    def first_offset(
+        self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True
+    ) -> int | None:
+        """Where a pulling consumer of the group begins; None if that is for it to say.
+
+        ``anew``: a group that never consumed the queue begins at the oldest message, if none was removed by
+        retention, as upstream in a young queue (sheet 2.4). What does not exist is young, and is not made.
+        A group that was deleted may have left its offset.
+        """
+        queue, group = self.find_queue(topic_name, queue_id), self._groups.find(group_name)
+        place = group.queues.get(queue) if group and queue else None
+        if place is None:
+            if group is None and queue is not None:
+                left = self._groups.offsets_of(group_name).get(queue)
+                if left is not None:
+                    return max(left, queue.min_offset)
+            if not anew or (queue is not None and not queue.is_young):
+                return None
+            if group is None or queue is None:
+                return queue.min_offset if queue else 0
+            place = group.place(queue)
+        offset = max(place.committed_offset, place.queue.min_offset)
+        if place.reported is None:
+            place.reported = offset
+        return offset
+
+    async def commit_offset(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
+        """Say that the group has finished everything below ``offset``.
+
+        Receipts below it are settled. Less than was committed before means to begin again from there;
+        all receipts of the queue end then.
+        """
+        queue = self.queue(topic_name, queue_id)
+        if not 0 <= offset <= queue.next_offset:
+            raise InvalidArgumentError("offset", offset, f"0 to {queue.next_offset}, the end of the queue")
+        group = await self._groups.for_use(group_name)
+        place = group.place(queue)
+        async with group.lock:
+            await self._move(place, offset, is_back=offset < place.committed_offset)
+
+    async def report_offset(
+        self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
+    ) -> None:
+        """A pulling consumer tells how far it has come; it does so often, and mostly nothing is new.
+
+        It goes back only if that is less than it told before: others of the group may have acknowledged more
+        by receipt. Offsets that the queue does not have are left alone, and so are groups and topics that do
+        not exist: a client may remember them from before the broker was emptied. What is not ``is_durable``
+        is stored with the next that is.
+        """
+        queue = self.find_queue(topic_name, queue_id)
+        if queue is None or not 0 <= offset <= queue.next_offset:
+            return
+        try:
+            group = await self._groups.for_use(group_name)
+        except RefusedError:
+            return
+        place = group.place(queue)
+        async with group.lock:
+            before = place.committed_offset if place.reported is None else place.reported
+            is_back = offset < before
+            if is_back or any(each < offset for each in place.open):
+                await self._move(place, offset, is_back=is_back)
+            else:
+                place.next_offset, place.reported = max(place.next_offset, offset), offset
+        self._note_acked(group, queue, offset)
+        if is_durable and place.saved_offset != place.next_offset:
+            await self._writer.commit(lambda batch: place.save(batch, place.next_offset))
+
+    async def _move(self, place: GroupQueue, offset: int, *, is_back: bool) -> None:
+        """Durable when this returns. To be called with the group's lock."""
+        group = place.group
+
+        def work(batch: Batch) -> None:
+            ended = [take for take in place.open.values() if is_back or take.queue_offset < offset]
+            next_offset = offset if is_back else max(place.next_offset, offset)
+            for take in ended:
+                batch.execute(_PASSED, (batch.now_us, group.name, take.commit_offset))
+
+            def apply() -> None:
+                for take in ended:
+                    group.close(take)
+                place.next_offset, place.reported = next_offset, offset
+
+            batch.on_commit(apply)
+            place.save(batch, next_offset)
+
+        await self._writer.commit(work)
+
+    def _note_acked(self, group: Group, queue: Queue, offset: int) -> None:
+        """To the ledger, a delayed message that was committed past is acknowledged. Nobody waits for it."""
+        noted = group.pulled.get(queue, {})
+        passed = [each for each in noted if each < offset]
+        if passed:
+            note = asyncio.create_task(self._acked([noted.pop(each) for each in passed]))
+            self._notes.add(note)
+            note.add_done_callback(self._notes.discard)
+
+    async def _acked(self, commit_offsets: Sequence[int]) -> None:
+        def work(batch: Batch) -> None:
+            for commit_offset in commit_offsets:
+                self._ledger.acked(batch, commit_offset)
+
+        try:
+            await self._writer.commit(work)
+        except EmulatorError:
+            log.warning("the ledger lacks that %d messages were acknowledged", len(commit_offsets))
+
+    async def close(self) -> None:
+        """Store what was told and is not stored yet, if the store still takes it."""
+        await asyncio.gather(*self._notes)
+        places = [
+            place
+            for group in self._groups
+            for place in group.queues.values()
+            if place.reported is not None and place.saved_offset != place.next_offset
+        ]
+
+        def work(batch: Batch) -> None:
+            for place in places:
+                place.save(batch, place.next_offset)
+
+        try:
+            await self._writer.commit(work)
+        except EmulatorError as error:
+            log.warning("offsets of %d queues were not stored: %s", len(places), error)
+
+    # Give back
+
+    async def give_back(
+        self, group_name: str, commit_offset: int, delay_level: int, max_retries: int | None = None
+    ) -> None:
+        """Let the group have the message again later, or give it up; as :meth:`Receipts.give_back`.
+
+        ``max_retries`` stands for the group's. Raises GroupNotFoundError, MessageNotFoundError,
+        NoPermissionError.
+        """
+        group = await self._groups.for_use(group_name)
+        message = (await messages_at(self._database, [commit_offset])).get(commit_offset)
+        if message is None or message.real_queue_key is not None:
+            raise MessageNotFoundError(f"look message by offset failed, {commit_offset}")
+        retry = await self._retries.prepare(group, message, delay_level, max_retries)
+        queue = self._topics.queue(message.queue_key)
+        topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
+
+        def work(batch: Batch) -> None:
+            self._retries.append(batch, retry)
+            take = group.takes.get(commit_offset)
+            if take is not None and take.is_open and not take.is_reserved:  # else somebody is just given it
+                self._takes.settle(batch, take, "dead" if retry.is_dead else "retried")
+            batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
+            # Committed past later on, it is not acknowledged by that.
+            group.pulled.get(queue, {}).pop(message.queue_offset, None)
+
+        await self._writer.commit(work)
+
+
+def _is_at_end(pulled: Pulled, offset: int) -> bool:
+    """Whether there is nothing to read yet. Upstream moves who reads an empty queue from elsewhere to 0."""
+    if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
+        return offset == 0
+    return pulled.status is PullStatus.OFFSET_OVERFLOW_ONE

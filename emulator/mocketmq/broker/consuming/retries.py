@@ -1,0 +1,99 @@
+"""Retries and dead letters: what becomes of a message that a consumer gives back (sheet 6.2)."""
+
+import random
+from typing import NamedTuple
+
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics
+from mocketmq.errors import NoPermissionError
+from mocketmq.message import (
+    DELAY,
+    MAX_PROPERTIES_BYTES,
+    ORIGIN_MESSAGE_ID,
+    RETRY_TOPIC,
+    WAIT,
+    Draft,
+    Message,
+    StoredMessage,
+    dead_letter_topic,
+    decode_properties,
+    draft,
+    mark_parked,
+    offset_message_id,
+    retry_topic,
+)
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+FIRST_RETRY_LEVEL = 3
+
+
+class Retry(NamedTuple):
+    """What a given-back message becomes: parked for the retry topic, or at once a dead letter (level 0)."""
+
+    draft: Draft
+    level: int
+    queue: Queue
+
+    @property
+    def is_dead(self) -> bool:
+        """Whether it goes to the dead-letter topic."""
+        return self.level == 0
+
+
+class Retries:
+    """Makes retries of messages, with upstream's levels: 3 for the first, one more for each further."""
+
+    def __init__(self, topics: Topics, levels: LevelQueues) -> None:
+        self._topics = topics
+        self._levels = levels
+
+    async def prepare(
+        self, group: Group, message: StoredMessage, delay_level: int = 0, max_retries: int | None = None
+    ) -> Retry:
+        """The retry of a message that was given back ``reconsume_times`` times before.
+
+        ``delay_level`` 0: the broker decides; positive: this level; negative: a dead letter at once.
+        ``max_retries`` stands for the group's. The retry or dead-letter topic is made if it is missing.
+        Raises NoPermissionError when nothing may be sent to the retry topic.
+        """
+        max_retries = group.max_retries if max_retries is None else max_retries
+        properties = decode_properties(message.properties)
+        properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
+        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(message.store_host, message.commit_offset))
+        properties[WAIT] = "false"
+        if message.reconsume_times >= max_retries or delay_level < 0:
+            topic = await self._topics.ensure(dead_letter_topic(group.name), 1)
+            properties[DELAY] = "0"
+            level, queue = 0, topic.queues[0]
+        else:
+            topic = await self._topics.ensure(retry_topic(group.name), group.retry_queues)
+            if topic.write_queues < group.retry_queues:  # the group was given more since
+                topic = await self._topics.put(
+                    topic.name, group.retry_queues, group.retry_queues, PERM_READ | PERM_WRITE
+                )
+            if not topic.perm & PERM_WRITE:
+                raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+            queue = random.choice(topic.queues[: group.retry_queues])  # noqa: S311 - spreads load
+            properties[DELAY] = str(delay_level or FIRST_RETRY_LEVEL + message.reconsume_times)
+            level = self._levels.table.level_of(properties)
+            mark_parked(properties, queue.topic, queue.queue_id)
+        again = Message(
+            queue.topic,
+            message.body,
+            properties,
+            flag=message.flag,
+            sys_flag=message.sys_flag,
+            born_us=message.born_us,
+            born_host=message.born_host,
+            reconsume_times=message.reconsume_times + 1,
+        )
+        # What the broker adds to properties that were accepted must not make the message undeliverable.
+        return Retry(draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES), level, queue)
+
+    def append(self, batch: Batch, retry: Retry) -> StoredMessage:
+        """Store the retry in this transaction."""
+        if retry.is_dead:
+            return batch.append(retry.queue, retry.draft)
+        return self._levels.park(batch, retry.draft, retry.level, retry.queue)

@@ -1,0 +1,195 @@
+"""Takes: what groups were given and have not settled, in memory and in the table ``takes``.
+
+Every change is part of a transaction, and comes to nothing with it. Who is given what is decided elsewhere.
+"""
+
+from collections.abc import Callable
+from functools import partial
+
+from mocketmq.broker.consuming.expiries import Expiries
+from mocketmq.broker.consuming.selection import known_topic
+from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.message import CHECKED_HALF_GROUP, StoredMessage
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+_SAVE = (
+    "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
+    " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " times = excluded.times, first_taken_us = excluded.first_taken_us,"
+    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
+    " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
+)
+_SHOW = "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND commit_offset = ?"
+_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
+_LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
+_LOAD_OPEN = """
+SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
+ visible_us, pop_ms, properties, reconsume_times, parked_offset
+FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
+ORDER BY group_name, takes.commit_offset"""
+
+
+class Takes:
+    """Every open take. They become available when their time is up, which ``expiries`` knows.
+
+    But those of half messages about which producers are asked then instead: ``checks`` knows of these.
+    """
+
+    def __init__(
+        self, database: Database, topics: Topics, groups: Groups, changed: Callable[[], None]
+    ) -> None:
+        self.expiries = Expiries(changed)
+        self.checks = Expiries(changed)
+        self._database = database
+        self._topics = topics
+        self._groups = groups
+
+    async def load(self) -> None:
+        """Read from the store how far each group has come and what it holds."""
+        for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
+            self._groups.restore(group_name, self._topics.queue(queue_key), next_offset)
+        for row in await self._database.rows(_LOAD_OPEN):
+            (
+                group_name,
+                queue_key,
+                queue_offset,
+                commit_offset,
+                times,
+                first_taken_us,
+                visible_us,
+                pop_ms,
+                properties,
+                again,
+                parked,
+            ) = row
+            group, queue = self._groups.get(group_name), self._topics.queue(queue_key)
+            take = Take(
+                group.place(queue),
+                queue_offset,
+                commit_offset,
+                known_topic(queue, properties),
+                again,
+                is_delayed=parked is not None,
+                times=times,
+                first_taken_us=first_taken_us or 0,
+                visible_us=visible_us,
+                pop_ms=pop_ms or 0,
+                is_saved=True,
+            )
+            group.open(take)
+            self.expect(take)
+
+    def give(self, batch: Batch, take: Take, visible_us: int, pop_ms: int) -> None:
+        """Somebody is given a message that was chosen."""
+        times, now_us = take.times + 1, batch.now_us
+        self._save(batch, take, times, visible_us, now_us, pop_ms)
+
+        def given() -> None:
+            take.first_taken_us = take.first_taken_us or now_us
+            self._shown_from(take, visible_us, times, pop_ms)
+
+        batch.on_commit(given)
+
+    def leave(self, batch: Batch, take: Take) -> None:
+        """A message was found by somebody for whom it is not."""
+        self._save(batch, take, 0, batch.now_us, None, 0)
+
+    def hold(
+        self, batch: Batch, group: Group, queue: Queue, stored: StoredMessage, invisible_us: int
+    ) -> Take:
+        """Take the newest message of a queue in the transaction that stores it: it is never free before."""
+        place = group.place(queue)
+        take = Take(
+            place,
+            stored.queue_offset,
+            stored.commit_offset,
+            known_topic(queue, stored.properties),
+            stored.reconsume_times,
+            is_delayed=False,
+            first_taken_us=batch.now_us,
+            visible_us=batch.now_us + invisible_us,
+        )
+        self._save(batch, take, take.times, take.visible_us, batch.now_us, 0)
+        place.save(batch, stored.queue_offset + 1)
+
+        def held() -> None:
+            place.next_offset = stored.queue_offset + 1
+            group.open(take)
+            self.expect(take)
+
+        batch.on_commit(held)
+        return take
+
+    def _save(
+        self, batch: Batch, take: Take, times: int, visible_us: int, taken_us: int | None, pop_ms: int
+    ) -> None:
+        place = take.place
+        first_us = take.first_taken_us or taken_us
+        batch.execute(
+            _SAVE,
+            (
+                place.group.name,
+                take.commit_offset,
+                place.queue.key,
+                take.queue_offset,
+                times,
+                first_us,
+                taken_us,
+                visible_us,
+                pop_ms or None,
+            ),
+        )
+        if not take.is_saved:
+            take.is_saved = True
+            batch.on_rollback(partial(setattr, take, "is_saved", False))
+
+    def show_from(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+        """The time of a message that is held is up at ``visible_us``."""
+        # At once, or the old time could run out before the commit.
+        batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
+        self._save_shown(batch, take, visible_us, times, pop_ms)
+        self._shown_from(take, visible_us, times, pop_ms)
+
+    def free(self, batch: Batch, take: Take) -> None:
+        """A message that nobody is just given can be taken again, and was not taken, as it turns out."""
+        group, times = take.place.group, take.times - 1
+        visible_us = min(take.visible_us, batch.now_us)
+        batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
+        self._save_shown(batch, take, visible_us, times, take.pop_ms)
+        group.reserve(take)  # until the commit
+
+        def freed() -> None:
+            take.visible_us, take.times = visible_us, times
+            if take.is_open:  # or its group has just come past it
+                group.make_available(take)
+
+        batch.on_commit(freed)
+
+    def _save_shown(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+        group_name = take.place.group.name
+        batch.execute(_SHOW, (visible_us, times, pop_ms or None, group_name, take.commit_offset))
+
+    def _shown_from(self, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+        take.visible_us, take.times, take.pop_ms, take.is_reserved = visible_us, times, pop_ms, False
+        self.expect(take)
+
+    def settle(self, batch: Batch, take: Take, outcome: str) -> None:
+        """The group is done with the message."""
+        group = take.place.group
+        batch.execute(_SETTLE, (batch.now_us, outcome, group.name, take.commit_offset))
+        take.is_settling = True
+        batch.on_commit(partial(group.close, take))
+        batch.on_rollback(partial(self.reopen, take))
+
+    def reopen(self, take: Take) -> None:
+        """The message was to be settled, and that came to nothing."""
+        take.is_settling = False
+        self.expect(take)
+
+    def expect(self, take: Take) -> None:
+        """Something happens with it when its time is up."""
+        is_checked = take.place.group.name == CHECKED_HALF_GROUP
+        (self.checks if is_checked else self.expiries).expect(take)

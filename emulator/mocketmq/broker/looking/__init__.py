@@ -1,0 +1,1 @@
+"""Looking: histories, pending messages, progress and consumers, for people who ask."""

@@ -1,0 +1,88 @@
+"""Consumers that are connected, asked on behalf of people: what they do, how far they are, to consume now.
+
+As AdminBrokerProcessor and Broker2Client of 4.9.8 (sheet 2.6, 2.10).
+"""
+
+import asyncio
+from typing import Final
+
+from mocketmq.broker.looking.history import Lives
+from mocketmq.broker.registry.clients import Clients, Member, Told, version_name
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
+from mocketmq.message import StoredMessage, commit_offset_of, is_hidden_topic
+
+FIRST_VERSION: Final = 62
+"""Of clients that can be asked (V3_1_8_SNAPSHOT)."""
+_FIRST_WITH_OFFSETS: Final = 28
+"""… how far they are (V3_0_7_SNAPSHOT)."""
+
+
+class Consumers:
+    """Every method raises ClientOfflineError, ClientFailedError and ClientTimeoutError."""
+
+    def __init__(self, clients: Clients, lives: Lives, topics: Topics) -> None:
+        self._clients = clients
+        self._lives = lives
+        self._topics = topics
+
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+        """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
+        member = self._find(group, client_id)
+        return await member.channel.running_info(group, client_id, with_stacks=with_stacks)
+
+    async def consume(self, group: str, client_id: str, message_id: str) -> Told:
+        """Let a consumer consume a message now, which it may have consumed before; what came of that.
+
+        The group's offsets stay as they are. Of the records of a message it is that which the id names, or
+        else the last. Raises MessageNotFoundError, also for what is not visible yet.
+        """
+        member = self._find(group, client_id)
+        message = await self._message(message_id)
+        return await member.channel.consume(group, client_id, message, self._topics.queue(message.queue_key))
+
+    async def _message(self, message_id: str) -> StoredMessage:
+        records = await self._lives.records(message_id)
+        visible = [one for one in records if not is_hidden_topic(self._topics.queue(one.queue_key).topic)]
+        if not visible:
+            raise MessageNotFoundError(f"the message {message_id} is not visible to consumers yet")
+        commit_offset = commit_offset_of(message_id)
+        return next((one for one in visible if one.commit_offset == commit_offset), visible[-1])
+
+    async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, Told]:
+        """How far each consumer of a group is in its queues of a topic; or only one.
+
+        Those who do not answer are left out, as upstream.
+        """
+        live = self._clients.find(group)
+        if live is None:
+            raise ClientOfflineError(f"No Any Consumer online in the consumer group: [{group}]")
+        members = [self._clients.consumer(group, known) for known in dict.fromkeys(live.members.values())]
+        asked = [member for member in members if member and client_id in ("", member.client_id)]
+        for member in asked:
+            if member.version < _FIRST_WITH_OFFSETS:
+                raise ClientOfflineError(
+                    f"the client does not support this feature. version={version_name(member.version)}"
+                )
+        told = await asyncio.gather(
+            *(member.channel.consumed_offsets(group, topic) for member in asked), return_exceptions=True
+        )
+        for one in told:
+            if isinstance(one, BaseException) and not isinstance(one, ClientFailedError):
+                raise one
+        return {
+            member.client_id: one
+            for member, one in zip(asked, told, strict=True)
+            if not isinstance(one, BaseException)
+        }
+
+    def _find(self, group: str, client_id: str) -> Member:
+        member = self._clients.consumer(group, client_id)
+        if member is None:
+            raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
+        if member.version < FIRST_VERSION:
+            raise ClientOfflineError(
+                f"The Consumer <{client_id}> Version <{version_name(member.version)}> too low to finish,"
+                " please upgrade it to V3_1_8_SNAPSHOT"
+            )
+        return member

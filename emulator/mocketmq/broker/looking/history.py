@@ -1,0 +1,174 @@
+"""The whole life of a message: sent, parked, due, delivered, who took it, acknowledged."""
+
+from typing import Literal, NamedTuple
+
+import msgspec
+
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.errors import MessageNotFoundError
+from mocketmq.message import StoredMessage, commit_offset_of, offset_message_id
+from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.store.database import Database
+from mocketmq.store.message_keys import MessageKeys
+from mocketmq.store.messages import messages_at
+
+_BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
+
+
+class TakeRecord(msgspec.Struct, frozen=True):
+    """What one group did with one record of the message. Instants in emulated microseconds."""
+
+    group: str
+    commit_offset: int
+    times: int
+    first_taken_us: int | None
+    last_taken_us: int | None
+    visible_us: int
+    settled_us: int | None
+    outcome: str | None
+
+
+class DeliveryRecord(msgspec.Struct, frozen=True):
+    """The ledger's row for one delivery after a delay. Instants in emulated microseconds."""
+
+    delivered_offset: int
+    parked_offset: int
+    scheme: str
+    stored_us: int
+    due_us: int
+    picked_us: int
+    delivered_us: int
+    forced: int
+    pulled_us: int | None
+    pulled_by: str | None
+    acked_us: int | None
+
+
+class InterventionRecord(msgspec.Struct, frozen=True):
+    """Somebody cancelled the message or delivered it by hand (`forced`)."""
+
+    parked_offset: int
+    kind: Literal["cancelled", "forced"]
+    at_us: int
+
+
+class Life(NamedTuple):
+    """All records that bear one unique key, in the order in which they were stored, and what befell them."""
+
+    records: list[StoredMessage]
+    deliveries: list[DeliveryRecord]
+    interventions: list[InterventionRecord]
+    takes: list[TakeRecord]
+
+
+class Lives:
+    """Looks messages up by id or key, without consuming them.
+
+    ``hosts`` are addresses by which clients came in, and which ids that they were told name instead of
+    ``store_host``.
+    """
+
+    def __init__(
+        self, database: Database, topics: Topics, timed: TimedScheme, keys: MessageKeys, store_host: str
+    ) -> None:
+        self.hosts: set[str] = set()
+        self._store_host = store_host
+        self._database = database
+        self._timed = timed
+        self._topics = topics
+        self._keys = keys
+
+    async def records(self, message_id: str) -> list[StoredMessage]:
+        """Every record of a message, oldest first, by its unique key or the id of any of its records.
+
+        A message that was delayed or retried has several. Raises MessageNotFoundError.
+        """
+        asked, message_id = message_id, self._as_stored(message_id)
+        commit_offset = commit_offset_of(message_id)
+        if commit_offset is not None:
+            named = await self._stored_at(commit_offset)
+            if named and message_id.upper() == offset_message_id(named.store_host, commit_offset):
+                message_id = named.unique_key
+        # First those that wait: what is delivered meanwhile is then found twice rather than not at all.
+        waiting = await self._timed.find(message_id)
+        stored = await self._keys.with_unique_key(message_id)
+        found = stored + [one for one in waiting if self._timed.holds(one)] or waiting
+        if not found:
+            raise MessageNotFoundError(f"no message has the id {asked[:80]!r}; it may have been removed")
+        return found
+
+    def _as_stored(self, message_id: str) -> str:
+        """An id with the address that records bear in the place of one by which a client came in."""
+        commit_offset = commit_offset_of(message_id)
+        if commit_offset is None:
+            return message_id
+        ids = {offset_message_id(host, commit_offset) for host in self.hosts}
+        return offset_message_id(self._store_host, commit_offset) if message_id.upper() in ids else message_id
+
+    async def at(self, commit_offset: int) -> StoredMessage:
+        """The record at an offset, waiting or not. Raises MessageNotFoundError."""
+        waiting = await self._timed.find(offset_message_id(self._store_host, commit_offset))
+        found = waiting[0] if waiting else await self._stored_at(commit_offset)
+        if found is None:
+            raise MessageNotFoundError(f"can not find message by the offset, {commit_offset}")
+        return found
+
+    async def _stored_at(self, commit_offset: int) -> StoredMessage | None:
+        """The record, or what became of one that was kept outside of the store."""
+        named = await messages_at(self._database, [commit_offset])
+        if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
+            named = await messages_at(self._database, became[0])
+        return next(iter(named.values()), None)
+
+    async def query(
+        self, topic_name: str, key: str, limit: int, from_us: int, to_us: int
+    ) -> list[StoredMessage]:
+        """The newest messages of a topic with this unique key or the key among their ``KEYS``, oldest first.
+
+        Stored from ``from_us`` to ``to_us``, both included. What waits is in the broker's own topics then;
+        with an absolute due time, only its unique key is known.
+        """
+        topic = self._topics.find(topic_name)
+        queue_keys = {queue.key for queue in topic.queues} if topic else set()
+
+        def is_wanted(record: StoredMessage) -> bool:
+            return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
+
+        waiting = [one for one in await self._timed.find(key) if one.unique_key == key and is_wanted(one)]
+        stored = await self._keys.newest(key, limit, is_wanted)
+        return (stored + waiting)[-limit:]
+
+    async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
+        """Messages that bear the key among their ``KEYS``, oldest first, of one topic or all."""
+        if topic is None:
+            return await self._keys.with_key(key, limit)
+        found = self._topics.find(topic)
+        return await self._keys.with_key(key, limit, {queue.key for queue in found.queues} if found else ())
+
+    async def life(self, message_id: str) -> Life:
+        """Everything that is known of a message. Raises MessageNotFoundError."""
+        records = await self.records(message_id)
+        offsets = [record.commit_offset for record in records]
+        marks = ",".join("?" * len(offsets))
+        deliveries = await self._database.rows(
+            "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
+            f" forced, pulled_us, pulled_by, acked_us FROM deliveries WHERE delivered_offset IN ({marks})"
+            " ORDER BY 1",
+            offsets,
+        )
+        interventions = await self._database.rows(
+            f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
+            offsets,
+        )
+        takes = await self._database.rows(
+            "SELECT group_name, commit_offset, times, first_taken_us, last_taken_us, visible_us, settled_us,"
+            f" outcome FROM groups JOIN takes ON group_name = name WHERE commit_offset IN ({marks})"
+            " ORDER BY commit_offset, group_name",
+            offsets,
+        )
+        return Life(
+            records,
+            [DeliveryRecord(*row) for row in deliveries],
+            [InterventionRecord(*row) for row in interventions],
+            [TakeRecord(*row) for row in takes],
+        )

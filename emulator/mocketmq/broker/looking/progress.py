@@ -1,0 +1,181 @@
+"""How far groups have come in topics, for those who look (sheet 2.10; AdminBrokerProcessor of 4.9.8).
+
+Times are those at which messages were stored, in emulated milliseconds.
+"""
+
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.groups import Group, Groups
+from mocketmq.broker.registry.statistics import MINUTE_US, Statistics
+from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.clock import US_PER_MS, Clock
+from mocketmq.store.database import Database
+from mocketmq.store.messages import store_times
+from mocketmq.store.queues import Queue
+
+_OLDEST = "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset LIMIT 1"
+
+
+class QueueProgress(NamedTuple):
+    """A group in a queue: the first offset that it has not finished, and the first that it was not given.
+
+    ``last_ms`` is the time of the last message that it has finished, 0 if it has finished none.
+    """
+
+    queue: Queue
+    committed_offset: int
+    given_offset: int
+    last_ms: int
+
+    @property
+    def lag(self) -> int:
+        """How many messages it has not finished."""
+        return self.queue.next_offset - self.committed_offset
+
+    @property
+    def in_flight(self) -> int:
+        """How many of them it was given."""
+        return self.given_offset - self.committed_offset
+
+
+class TopicProgress(NamedTuple):
+    """A group in a topic, and how many messages a second it was given in the last minute."""
+
+    topic: Topic
+    queues: Sequence[QueueProgress]
+    given_per_second: float
+
+
+class TimeSpan(NamedTuple):
+    """Times of a queue: of its oldest and newest message, of the last that a group has finished.
+
+    -1 and 0 as upstream. ``delay_ms`` is the age of the first message that it has not.
+    """
+
+    queue: Queue
+    min_ms: int
+    max_ms: int
+    consumed_ms: int
+    delay_ms: int
+
+
+class Progress:
+    """Answers from memory, and with times from the store."""
+
+    def __init__(
+        self,
+        database: Database,
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        clients: Clients,
+        statistics: Statistics,
+    ) -> None:
+        self._database = database
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._clients = clients
+        self._statistics = statistics
+
+    def topics_of(self, group_name: str) -> list[str]:
+        """The topics of which the group has consumed, even if it was deleted and has left its offsets."""
+        return sorted({queue.topic for queue in self._groups.offsets_of(group_name)})
+
+    def groups_of(self, topic_name: str) -> list[str]:
+        """The groups that have consumed of the topic, or have members that subscribe to it."""
+        consumed = {
+            name
+            for name in self._groups.with_offsets()
+            if any(queue.topic == topic_name for queue in self._groups.offsets_of(name))
+        }
+        return sorted(consumed | set(self._clients.subscribers(topic_name)))
+
+    async def of_topic(self, topic_name: str) -> list[tuple[Queue, int]]:
+        """The topic's writable queues, and when the newest message of each was stored; 0 if none is left.
+
+        Raises TopicNotFoundError.
+        """
+        topic = self._topics.get(topic_name)
+        queues = topic.queues[: topic.write_queues]
+        times = await self._times((queue, queue.next_offset - 1) for queue in queues)
+        return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
+
+    async def of_group(self, group_name: str, topic_name: str | None = None) -> list[TopicProgress]:
+        """How far the group has come in a topic, or in all of which it has consumed.
+
+        Without those that its members, if there are any, no longer subscribe to, as upstream.
+        """
+        names = self.topics_of(group_name) if topic_name is None else [topic_name]
+        live = self._clients.find(group_name)
+        wanted = live.subscriptions if live else {}
+        topics = [
+            topic
+            for name in names
+            if (topic := self._topics.find(name)) and (not wanted or topic.name in wanted)
+        ]
+        group = self._groups.find(group_name)
+        return [await self._in_topic(group_name, group, topic) for topic in topics]
+
+    async def _in_topic(self, name: str, group: Group | None, topic: Topic) -> TopicProgress:
+        found, offsets = [], self._groups.offsets_of(name)
+        for queue in topic.queues[: topic.read_queues]:
+            place = group.queues.get(queue) if group else None
+            committed = offsets.get(queue, 0)
+            given = max(committed, min(place.given_offset, queue.next_offset)) if place else committed
+            found.append(QueueProgress(queue, committed, given, 0))
+        times = await self._times((one.queue, one.committed_offset - 1) for one in found)
+        queues = [
+            one._replace(last_ms=times.get((one.queue.key, one.committed_offset - 1), 0)) for one in found
+        ]
+        meter = self._statistics.groups.get((topic.name, name))
+        window = self._statistics.window(meter, MINUTE_US) if meter else None
+        return TopicProgress(topic, queues, window.per_second(window.added.messages) if window else 0.0)
+
+    async def time_spans(self, group_name: str, topic_name: str) -> list[TimeSpan]:
+        """The times of the topic's writable queues. Raises TopicNotFoundError."""
+        topic, offsets = self._topics.get(topic_name), self._groups.offsets_of(group_name)
+        now_ms = self._clock.now_us() // US_PER_MS
+        spans = []
+        for queue in topic.queues[: topic.write_queues]:
+            committed = offsets.get(queue, 0)
+            oldest, newest = queue.min_offset, queue.next_offset - 1
+            wanted = (oldest, newest, committed - 1, committed)
+            times = await self._times((queue, offset) for offset in wanted)
+            oldest_ms, newest_ms, last_ms, next_ms = (times.get((queue.key, each), -1) for each in wanted)
+            delay_ms = now_ms - next_ms if next_ms >= 0 else 0
+            spans.append(
+                TimeSpan(queue, oldest_ms, newest_ms, last_ms if committed > 0 else oldest_ms, delay_ms)
+            )
+        return spans
+
+    def corrections(self, topic_name: str, group_name: str, others: Collection[str]) -> dict[int, int | None]:
+        """By queue id, the least offset that any group but the ``others`` has come to in the topic.
+
+        None where the group itself is not as far.
+        """
+        least: dict[int, int] = {}
+        for group in self._groups:
+            for queue, place in group.queues.items():
+                offset = place.committed_offset
+                if queue.topic == topic_name and group.name not in others and offset >= queue.min_offset:
+                    least[queue.queue_id] = min(least.get(queue.queue_id, offset), offset)
+        own = self._groups.find(group_name)
+        behind = {
+            queue.queue_id
+            for queue, place in (own.queues.items() if own else ())
+            if queue.topic == topic_name and place.committed_offset < least.get(queue.queue_id, 0)
+        }
+        return {queue_id: None if queue_id in behind else offset for queue_id, offset in least.items()}
+
+    async def oldest(self) -> tuple[int, int] | None:
+        """The commit offset and the time of the oldest message of all; None if there are none."""
+        rows = await self._database.rows(_OLDEST)
+        return (rows[0][0], rows[0][1] // US_PER_MS) if rows else None
+
+    async def _times(self, places: Iterable[tuple[Queue, int]]) -> Mapping[tuple[int, int], int]:
+        wanted = [(queue.key, offset) for queue, offset in places if queue.min_offset <= offset]
+        found = await store_times(self._database, wanted)
+        return {place: store_us // US_PER_MS for place, store_us in found.items()}

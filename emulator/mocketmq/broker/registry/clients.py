@@ -1,0 +1,291 @@
+"""Who is connected: clients, the groups that they produce and consume for, and what those subscribe to.
+
+Only clients that divide the queues of a group among themselves register here; consumers by receipt need no
+membership. Nothing of it is stored: clients say again who they are with each heartbeat (sheet 8.1).
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, NamedTuple, Protocol
+
+from mocketmq.broker.filters.filter import EVERYTHING, TAG, Filter
+from mocketmq.clock import wall_us
+from mocketmq.message import Message, StoredMessage
+from mocketmq.store.queues import Queue
+
+CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
+
+
+class Moved(NamedTuple):
+    """A group shall go on elsewhere in a topic: at these ``offsets``, by queue id.
+
+    ``timestamp_ms`` is what was asked for, -1 for the end.
+    """
+
+    group: str
+    topic: str
+    timestamp_ms: int
+    is_forced: bool
+    offsets: Mapping[int, int]
+
+
+class PushedReply(NamedTuple):
+    """A reply on its way to the client that asked; ``properties`` are those that the message had when it
+    came, and when it was pushed. ``queue_id`` may be negative, as the replier sent it.
+    """
+
+    message: Message
+    properties: str
+    producer_group: str
+    is_unit_mode: bool
+    store_us: int
+
+
+class Told(NamedTuple):
+    """What a client has answered: JSON as it wrote it, and what that says, or None if it cannot be read."""
+
+    text: bytes
+    content: Any
+
+
+class Channel(Protocol):
+    """A connection by which a client can be told something. ``remote`` is the client's ``host:port``."""
+
+    @property
+    def remote(self) -> str:
+        """Where the client is."""
+
+    def notify_members_changed(self, group: str) -> None:
+        """Let the client divide the group's queues anew."""
+
+    def reset_offsets(self, moved: Moved, language: str) -> None:
+        """Let the client go on elsewhere."""
+
+    def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
+        """Ask the client, a producer, what is to become of a half message for the queue."""
+
+    # What follows asks the client, and raises ClientFailedError.
+
+    async def push_reply(self, reply: PushedReply) -> None:
+        """Bring the client a reply to what it asked."""
+
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+        """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
+
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
+        """Let a consumer consume a message now; what came of it."""
+
+    async def consumed_offsets(self, group: str, topic: str) -> Told:
+        """How far a consumer has come in its queues of a topic."""
+
+
+class Subscription(NamedTuple):
+    """What a group wants of a topic. ``kind`` is TAG, or the name of another language of filters.
+
+    ``problem`` says why the expression cannot be used, if clients cannot filter in its place.
+    """
+
+    topic: str
+    expression: str = "*"
+    version: int = 0  # milliseconds of the client's clock
+    kind: str = TAG
+    tag_filter: Filter = EVERYTHING
+    problem: str | None = None
+
+
+class Consuming(NamedTuple):
+    """How one client consumes for a group."""
+
+    group: str
+    kind: str  # CONSUME_PASSIVELY: push, CONSUME_ACTIVELY: pull
+    model: str
+    starts: str  # CONSUME_FROM_…: what a group without offsets does
+    subscriptions: Sequence[Subscription] = ()
+
+
+class Heartbeat(NamedTuple):
+    """What a client says of itself. ``is_brief`` leaves out subscriptions that have not changed."""
+
+    client_id: str
+    language: str
+    version: int
+    producers: Sequence[str] = ()
+    consumers: Sequence[Consuming] = ()
+    is_brief: bool = False
+
+
+class Member(NamedTuple):
+    """One client, by one connection; ``consumers`` are by group."""
+
+    channel: Channel
+    client_id: str
+    language: str
+    version: int
+    producers: Sequence[str]
+    consumers: Mapping[str, Consuming]
+    seen_us: int  # by the wall clock: its last heartbeat
+
+
+@dataclass(slots=True)
+class LiveGroup:
+    """A consumer group of which somebody is there. What the newest heartbeat said is true for all."""
+
+    kind: str
+    model: str
+    members: dict[Channel, str] = field(default_factory=dict)  # client ids
+    subscriptions: dict[str, Subscription] = field(default_factory=dict)  # by topic
+
+
+class Clients:
+    """Every client that is connected. ``is_told``: whether a group's members learn when there are others."""
+
+    def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
+        self._is_told = is_told
+        self._members: dict[Channel, Member] = {}
+        self._by_id: dict[str, dict[Channel, None]] = {}  # the newest connection is the last
+        self._groups: dict[str, LiveGroup] = {}
+        self._turn = 0
+
+    def __iter__(self) -> Iterator[Member]:
+        """All, by id and then address."""
+        return iter(
+            sorted(self._members.values(), key=lambda member: (member.client_id, member.channel.remote))
+        )
+
+    def find(self, group: str) -> LiveGroup | None:
+        """The consumer group, if anybody of it is there."""
+        return self._groups.get(group)
+
+    def subscribers(self, topic: str) -> list[str]:
+        """The groups of which somebody is there that want the topic."""
+        return [name for name, group in self._groups.items() if topic in group.subscriptions]
+
+    def producer(self, client_id: str) -> Member | None:
+        """The client, if it is there and produces; by its newest connection."""
+        return next((one for one in self._with_id(client_id) if one.producers), None)
+
+    def next_producer(self, group: str) -> Channel | None:
+        """The next of the clients that produce for the group, in turns; None if there is none."""
+        channels = [member.channel for member in self._members.values() if group in member.producers]
+        if not channels:
+            return None
+        self._turn += 1
+        return channels[self._turn % len(channels)]
+
+    def consumer(self, group: str, client_id: str) -> Member | None:
+        """The client, if it is there and consumes for the group; by its newest connection."""
+        return next((one for one in self._with_id(client_id) if group in one.consumers), None)
+
+    def _with_id(self, client_id: str) -> Iterator[Member]:
+        return (self._members[channel] for channel in reversed(self._by_id.get(client_id, {})))
+
+    def heartbeat(self, channel: Channel, beat: Heartbeat) -> None:
+        """A client is there. Its groups are told if their members or topics are others now.
+
+        A group that it no longer names stays its own, as upstream, until it leaves.
+        """
+        before = self._members.get(channel)
+        if before is not None:
+            self._forget_id(before)
+        producers = dict.fromkeys((*(before.producers if before else ()), *beat.producers))
+        consumers = {**(before.consumers if before else {})}
+        for one in beat.consumers:
+            known = consumers.get(one.group)
+            if beat.is_brief and known is not None:
+                one = one._replace(subscriptions=known.subscriptions)  # noqa: PLW2901
+            consumers[one.group] = one
+        self._members[channel] = Member(
+            channel, beat.client_id, beat.language, beat.version, list(producers), consumers, wall_us()
+        )
+        self._by_id.setdefault(beat.client_id, {})[channel] = None
+        for one in beat.consumers:
+            self._join(channel, beat, one)
+
+    def _join(self, channel: Channel, beat: Heartbeat, one: Consuming) -> None:
+        group = self._groups.setdefault(one.group, LiveGroup(one.kind, one.model))
+        group.kind, group.model = one.kind, one.model
+        is_changed = group.members.get(channel) != beat.client_id
+        group.members[channel] = beat.client_id
+        if not beat.is_brief:
+            wanted = {each.topic: each for each in one.subscriptions}
+            is_changed = is_changed or wanted.keys() != group.subscriptions.keys()
+            group.subscriptions = {
+                topic: max(group.subscriptions.get(topic, each), each, key=_version)
+                for topic, each in wanted.items()
+            }
+        if is_changed:
+            self._notify(one.group, group)
+
+    def leave(self, channel: Channel, producer_group: str | None, consumer_group: str | None) -> None:
+        """The client produces or consumes no longer for these groups."""
+        member = self._members.get(channel)
+        if member is not None:
+            producers = [name for name in member.producers if name != producer_group]
+            consumers = {name: one for name, one in member.consumers.items() if name != consumer_group}
+            if producers or consumers:
+                self._members[channel] = member._replace(producers=producers, consumers=consumers)
+            else:
+                self._forget(channel)
+        if consumer_group is not None:
+            self._part(channel, consumer_group)
+
+    def gone(self, channel: Channel) -> None:
+        """The connection has ended."""
+        member = self._forget(channel)
+        for name in member.consumers if member else ():
+            self._part(channel, name)
+
+    def _forget(self, channel: Channel) -> Member | None:
+        member = self._members.pop(channel, None)
+        if member is not None:
+            self._forget_id(member)
+        return member
+
+    def _forget_id(self, member: Member) -> None:
+        channels = self._by_id[member.client_id]
+        del channels[member.channel]
+        if not channels:
+            del self._by_id[member.client_id]
+
+    def _part(self, channel: Channel, name: str) -> None:
+        """Its members are told even if the client was none of them, as upstream."""
+        group = self._groups.get(name)
+        if group is None:
+            return
+        group.members.pop(channel, None)
+        if group.members:
+            self._notify(name, group)
+        else:
+            del self._groups[name]
+
+    def _notify(self, name: str, group: LiveGroup) -> None:
+        if group.model != BROADCASTING and self._is_told(name):
+            for channel in group.members:
+                channel.notify_members_changed(name)
+
+    def tell(self, moved: Moved) -> None:
+        """Let the clients of a group go on elsewhere, or their next commit would undo it."""
+        group = self._groups.get(moved.group)
+        for channel in group.members if group else ():
+            channel.reset_offsets(moved, self._members[channel].language)
+
+
+def _version(subscription: Subscription) -> int:
+    return subscription.version
+
+
+_FIRST_NAMED, _LAST_NAMED = 232, 611
+_FIRST_DIGITS = 410
+_OLD_VERSIONS = {37: "V3_0_11", 121: "V3_4_9"}
+
+
+def version_name(version: int) -> str:
+    """The name of a client's version, an ordinal of MQVersion; the number itself if it has none.
+
+    From 4.1.0 on each version follows its snapshot, and after x.y.9 comes the next minor version.
+    """
+    if not _FIRST_NAMED <= version <= _LAST_NAMED:
+        return _OLD_VERSIONS.get(version, str(version))
+    steps, is_release = divmod(version - _FIRST_NAMED, 2)
+    name = "V" + "_".join(str(_FIRST_DIGITS + steps))
+    return name if is_release else f"{name}_SNAPSHOT"

@@ -1,0 +1,462 @@
+"""Consumer groups, and how far each has come in each queue.
+
+Both ways of consuming share one state per group and queue: ``next_offset``, below which everything was
+taken or passed over, and the messages taken below it that are still open. What a group has not finished
+begins at the first open one; that is the offset a pulling consumer reads, and from which lag counts.
+"""
+
+import asyncio
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from functools import partial
+from typing import Any
+
+import msgspec
+
+from mocketmq.broker.registry.version import Version
+from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
+from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+MAX_RETRIES = 16
+MAX_RETRIES_LIMIT = 1_000
+MAX_RETRY_QUEUES = 64
+
+_SAVE_PROGRESS = (
+    "INSERT INTO progress VALUES (?, ?, ?)"
+    " ON CONFLICT (group_name, queue_key) DO UPDATE SET next_offset = excluded.next_offset"
+)
+_SAVE_GROUP = (
+    "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+    " max_retries = excluded.max_retries, retry_queues = excluded.retry_queues, config = excluded.config"
+)
+_ADD_GROUP = "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
+_DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
+_DELETE_PROGRESS = "DELETE FROM progress WHERE group_name = ?"
+_DELETE_PROGRESS_OF_QUEUE = "DELETE FROM progress WHERE queue_key = ?"
+_DELETE_TAKES = "DELETE FROM takes WHERE group_name = ?"  # retention passes over what is of no group
+
+
+class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
+    """What upstream's SubscriptionGroupConfig has beside its retries, by its names (4.9.8; the rest 5.3.3).
+
+    The first three have effects; the others are kept for those who ask.
+    """
+
+    consume_enable: bool = True
+    consume_broadcast_enable: bool = True
+    notify_consumer_ids_changed_enable: bool = True
+    consume_from_min_enable: bool = True
+    consume_message_orderly: bool = False
+    broker_id: int = 0
+    which_broker_when_consume_slowly: int = 1
+    group_sys_flag: int = 0
+    consume_timeout_minute: int = 15
+    attributes: dict[str, str] = {}
+    group_retry_policy: dict[str, Any] | None = None
+    subscription_data_set: list[Any] | None = None
+
+
+USUAL = GroupConfig()
+_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode
+
+
+class Take:
+    """A message that a group took by receipt and has not settled.
+
+    ``times`` counts how often it was taken; the receipt handle names that count, so an old handle is
+    refused. ``visible_us`` is when it can be taken again, and ``is_available`` says that it has come.
+    ``times`` is 0 for a retry that was found by a receiver of another topic and is left for its own, and
+    for a half message that nobody was asked about yet. ``pop_ms`` is the time of the wall clock that names
+    the take to who popped it, in place of a handle; 0 for who received it otherwise.
+    """
+
+    __slots__ = (
+        "commit_offset",
+        "first_taken_us",
+        "is_available",
+        "is_delayed",
+        "is_reserved",
+        "is_saved",
+        "is_settling",
+        "place",
+        "pop_ms",
+        "queue_offset",
+        "reconsume_times",
+        "times",
+        "topic",
+        "visible_us",
+    )
+
+    def __init__(
+        self,
+        place: "GroupQueue",
+        queue_offset: int,
+        commit_offset: int,
+        topic: str,
+        reconsume_times: int,
+        *,
+        is_delayed: bool,
+        times: int = 0,
+        first_taken_us: int = 0,
+        visible_us: int = 0,
+        pop_ms: int = 0,
+        is_saved: bool = False,
+    ) -> None:
+        self.place = place
+        self.queue_offset = queue_offset
+        self.commit_offset = commit_offset
+        self.topic = topic  # as the consumer knows it: a retry bears its original topic
+        self.reconsume_times = reconsume_times
+        self.times = times
+        self.first_taken_us = first_taken_us  # 0: not yet
+        self.visible_us = visible_us
+        self.pop_ms = pop_ms
+        self.is_saved = is_saved
+        self.is_delayed = is_delayed
+        self.is_available = False
+        self.is_reserved = False  # chosen for a consumer, which is not durable yet
+        self.is_settling = False
+
+    @property
+    def is_open(self) -> bool:
+        """Whether it is neither settled nor forgotten, nor about to be settled."""
+        return self.place.group.takes.get(self.commit_offset) is self and not self.is_settling
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is open, and somebody's: neither free nor about to be given out."""
+        return self.is_open and not (self.is_available or self.is_reserved)
+
+
+class GroupQueue:
+    """One group in one queue.
+
+    ``reported`` is the offset that its pulling consumers were told or have told last, None before that. They
+    go back only by telling less: what they tell may well be less than what others have acknowledged since.
+    ``attempt`` is what the consumer called it that was last given messages in order, "" if nothing.
+    """
+
+    __slots__ = (
+        "attempt",
+        "group",
+        "next_offset",
+        "open",
+        "pulled_offset",
+        "queue",
+        "reported",
+        "saved_offset",
+    )
+
+    def __init__(self, group: "Group", queue: Queue, next_offset: int) -> None:
+        self.group = group
+        self.queue = queue
+        self.next_offset = next_offset
+        self.saved_offset: int | None = None  # what is stored of it
+        self.reported: int | None = None
+        self.pulled_offset = 0  # what its consumers have pulled last begins here
+        self.attempt = ""
+        self.open: dict[int, Take] = {}  # by queue offset
+
+    @property
+    def committed_offset(self) -> int:
+        """The first offset that the group has not finished."""
+        return min(min(self.open, default=self.next_offset), self.next_offset)
+
+    @property
+    def given_offset(self) -> int:
+        """The first offset that the group was not given, as far as that is known."""
+        return max(self.next_offset, self.pulled_offset)
+
+    @property
+    def lag(self) -> int:
+        """How many messages from the committed offset to the end of the queue."""
+        return self.queue.next_offset - max(self.committed_offset, self.queue.min_offset)
+
+    def save(self, batch: Batch, next_offset: int) -> None:
+        """Save ``next_offset``, but never past a take that is not saved itself: a kill would lose it."""
+        unsaved = min(
+            (offset for offset, take in self.open.items() if not take.is_saved), default=next_offset
+        )
+        saved_offset = min(unsaved, next_offset)
+        batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, saved_offset))
+        batch.on_commit(partial(setattr, self, "saved_offset", saved_offset))
+
+
+class Group:
+    """A consumer group. ``lock`` is held while messages are chosen for one of its consumers."""
+
+    def __init__(self, name: str, max_retries: int, retry_queues: int, config: GroupConfig = USUAL) -> None:
+        self.name = name
+        self.max_retries = max_retries
+        self.retry_queues = retry_queues
+        self.config = config
+        self.is_deleted = False
+        self.queues: dict[Queue, GroupQueue] = {}
+        # Delayed messages that were pulled and not committed past yet: commit offsets by queue offset.
+        self.pulled: dict[Queue, dict[int, int]] = {}
+        self.takes: dict[int, Take] = {}  # all that are open, by commit offset
+        self.available: dict[int, Take] = {}  # those of them that can be taken again
+        self.lock = asyncio.Lock()
+        self._watching: set[asyncio.Event] = set()
+
+    @contextmanager
+    def announcing(self, event: asyncio.Event) -> Iterator[None]:
+        """Set the event whenever a take is closed: more of its queue may be free to be taken in order."""
+        self._watching.add(event)
+        try:
+            yield
+        finally:
+            self._watching.discard(event)
+
+    def check_may_broadcast(self) -> None:
+        """Raise NoPermissionError, in upstream's words, if each of its consumers may not get everything."""
+        if not self.config.consume_broadcast_enable:
+            raise NoPermissionError(f"the consumer group[{self.name}] can not consume by broadcast way")
+
+    def check_exists(self) -> None:
+        """Raise GroupNotFoundError if it was deleted while its consumer waited."""
+        if self.is_deleted:
+            raise GroupNotFoundError(f"subscription group not exist, {self.name}")
+
+    def gives_up(self, take: Take) -> bool:
+        """Whether a message whose time has run out is a dead letter.
+
+        Half messages never are, nor what was popped: its clients see to that themselves (sheet 2.11).
+        """
+        is_over = take.times > 0 and take.reconsume_times + take.times > self.max_retries
+        return is_over and not take.pop_ms and self.name != HALF_GROUP
+
+    def place(self, queue: Queue) -> GroupQueue:
+        """The group in this queue; a new one begins at the oldest message there is."""
+        place = self.queues.get(queue)
+        if place is None:
+            place = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
+        return place
+
+    def make_available(self, take: Take) -> None:
+        """Let the message be taken again."""
+        take.is_available, take.is_reserved = True, False
+        self.available[take.commit_offset] = take
+
+    def reserve(self, take: Take) -> None:
+        """Let nobody take the message, until it is stored what becomes of it."""
+        self.withhold(take)
+        take.is_reserved = True
+
+    def withhold(self, take: Take) -> None:
+        """Let nobody take the message until its time runs out again."""
+        self.available.pop(take.commit_offset, None)
+        take.is_available = False
+
+    def open(self, take: Take) -> None:
+        """The message was taken, or found and left."""
+        take.place.open[take.queue_offset] = take
+        self.takes[take.commit_offset] = take
+
+    def close(self, take: Take) -> None:
+        """The message is settled, or forgotten."""
+        take.place.open.pop(take.queue_offset, None)
+        self.takes.pop(take.commit_offset, None)
+        self.available.pop(take.commit_offset, None)
+        for event in self._watching:
+            event.set()
+
+    def forget(self, queues: Iterable[Queue]) -> None:
+        """The queues were emptied: what was open is gone, and reading goes on at their end."""
+        for queue in queues:
+            self.pulled.pop(queue, None)
+            place = self.queues.get(queue)
+            if place is not None:
+                for take in list(place.open.values()):
+                    self.close(take)
+                place.next_offset = queue.next_offset
+                place.saved_offset = None
+
+
+class Groups:
+    """Every consumer group. Reads are from memory; a change is durable before it is seen."""
+
+    def __init__(self, writer: Writer, *, auto_create: bool) -> None:
+        self.auto_create = auto_create
+        self.version = Version()
+        self.tell_deleted: Callable[[str], None] = lambda _name: None
+        self._writer = writer
+        self._groups: dict[str, Group] = {}
+        self._left: dict[str, dict[Queue, int]] = {}  # offsets that deleted groups have left behind
+
+    async def load(self, database: Database) -> None:
+        """Read every group from the store."""
+        for name, max_retries, retry_queues, config in await database.rows("SELECT * FROM groups"):
+            self._groups[name] = Group(name, max_retries, retry_queues, _read(config))
+
+    def __iter__(self) -> Iterator[Group]:
+        """All groups, by name."""
+        return iter(sorted(self._groups.values(), key=lambda group: group.name))
+
+    def find(self, name: str) -> Group | None:
+        """The group, or None."""
+        return self._groups.get(name)
+
+    def get(self, name: str) -> Group:
+        """The group. Raises GroupNotFoundError."""
+        group = self._groups.get(name)
+        if group is None:
+            raise GroupNotFoundError(f"subscription group not exist, {name}")
+        return group
+
+    def of_client(self, name: str) -> Group:
+        """The group in whose name a client settles. Raises GroupNotFoundError, NoPermissionError."""
+        _check_is_for_clients(name)
+        return self.get(name)
+
+    async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
+        """The group in whose name a client consumes, made on first use if that is on or upstream has it.
+
+        ``max_retries`` is that of a group that is made. Raises InvalidArgumentError, GroupNotFoundError,
+        NoPermissionError for the broker's own group.
+        """
+        _check_is_for_clients(name)
+        group = self._groups.get(name)
+        if group is not None:
+            return group
+        check_group_name(name)
+        if not (self.auto_create or is_system_group(name)):
+            return self.get(name)
+        return await self.put(name, max_retries, 1, replace=False)
+
+    async def for_consuming(self, name: str) -> Group:
+        """As ``for_use``. NoPermissionError, in upstream's words, also if consuming was switched off."""
+        group = await self.for_use(name)
+        if not group.config.consume_enable:
+            raise NoPermissionError(f"subscription group no permission, {name}")
+        return group
+
+    async def put(
+        self,
+        name: str,
+        max_retries: int,
+        retry_queues: int,
+        config: GroupConfig | None = None,
+        *,
+        replace: bool = True,
+    ) -> Group:
+        """Create the group, or change it; without ``replace``, one that exists by then stays as it is.
+
+        Without ``config`` the one that is known stays. A group that was deleted goes on with the offsets that
+        it left. Raises InvalidArgumentError for a bad name or number.
+        """
+        self.check(name, max_retries, retry_queues)
+
+        def apply(config: GroupConfig, now_us: int) -> None:
+            group = self._groups.get(name)
+            if group is None:
+                group = self._groups[name] = Group(name, max_retries, retry_queues, config)
+                for queue, offset in self._left.pop(name, {}).items():
+                    place = group.place(queue)
+                    place.next_offset = place.saved_offset = offset
+            elif replace:
+                group.max_retries, group.retry_queues, group.config = max_retries, retry_queues, config
+            self.version.changed(now_us)
+
+        def work(batch: Batch) -> None:
+            known = self._groups.get(name)
+            wanted = config or (known.config if known else USUAL)
+            row = (name, max_retries, retry_queues, _write(wanted).decode())
+            # In whichever order the two statements run in one transaction, the one that replaces prevails.
+            batch.execute(_SAVE_GROUP if replace else _ADD_GROUP, row)
+            batch.on_commit(partial(apply, wanted, batch.now_us))
+
+        await self._writer.commit(work)
+        return self._groups[name]
+
+    def check(self, name: str, max_retries: int, retry_queues: int) -> None:
+        """Raise InvalidArgumentError for a bad name or number."""
+        check_group_name(name)
+        if not 0 <= max_retries <= MAX_RETRIES_LIMIT:
+            raise InvalidArgumentError("max_retries", max_retries, f"0 to {MAX_RETRIES_LIMIT}")
+        if not 1 <= retry_queues <= MAX_RETRY_QUEUES:
+            raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
+
+    async def delete(self, name: str, *, clean_offsets: bool) -> None:
+        """Forget the group. What it holds is free, and its offsets stay for a group that is made again.
+
+        ``clean_offsets``: they do not. Raises GroupNotFoundError, NoPermissionError for the broker's own.
+        """
+        group = self.of_client(name)
+        async with group.lock:
+            group.check_exists()
+            await self._writer.commit(partial(self._delete, group, clean_offsets), alone=True)
+
+    def _delete(self, group: Group, clean_offsets: bool, batch: Batch) -> None:
+        offsets = {place.queue: place.committed_offset for place in group.queues.values()}
+        batch.execute(_DELETE_GROUP, (group.name,))
+        batch.execute(_DELETE_TAKES, (group.name,))
+        batch.execute(_DELETE_PROGRESS, (group.name,))
+        if not clean_offsets:
+            for queue, offset in offsets.items():
+                batch.execute(_SAVE_PROGRESS, (group.name, queue.key, offset))
+
+        def apply() -> None:
+            for take in list(group.takes.values()):
+                group.close(take)
+            group.is_deleted = True
+            del self._groups[group.name]
+            self.tell_deleted(group.name)
+            if offsets and not clean_offsets:
+                self._left[group.name] = offsets
+            self.version.changed(batch.now_us)
+
+        batch.on_commit(apply)
+
+    def restore(self, name: str, queue: Queue, next_offset: int) -> None:
+        """A stored offset of a group, or of one that was deleted and has left it."""
+        offset, group = min(next_offset, queue.next_offset), self._groups.get(name)
+        if group is None:
+            self._left.setdefault(name, {})[queue] = offset
+        else:
+            place = group.place(queue)
+            place.next_offset = place.saved_offset = offset
+
+    def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
+        """The queues' topic is being deleted in this transaction: no group has come anywhere in them."""
+
+        def apply() -> None:
+            for group in self._groups.values():
+                group.forget(queues)
+                for queue in queues:
+                    group.queues.pop(queue, None)
+            for offsets in self._left.values():
+                for queue in queues:
+                    offsets.pop(queue, None)
+
+        for queue in queues:
+            batch.execute(_DELETE_PROGRESS_OF_QUEUE, (queue.key,))
+        batch.on_commit(apply)
+
+    def with_offsets(self) -> set[str]:
+        """The groups, also those that were deleted and have left their offsets."""
+        return self._groups.keys() | self._left.keys()
+
+    def offsets_of(self, name: str) -> Mapping[Queue, int]:
+        """By queue, the first offset that the group has not finished, or had not when it was deleted."""
+        group = self._groups.get(name)
+        if group is None:
+            return self._left.get(name, {})
+        return {queue: place.committed_offset for queue, place in group.queues.items()}
+
+    def forget_left(self) -> None:
+        """Everything was emptied, also the offsets that deleted groups had left."""
+        self._left.clear()
+
+    def tells_changes(self, name: str) -> bool:
+        """Whether the members of the group are told when there are others."""
+        group = self._groups.get(name)
+        return group is None or group.config.notify_consumer_ids_changed_enable
+
+
+def _check_is_for_clients(name: str) -> None:
+    if name in (HALF_GROUP, CHECKED_HALF_GROUP):
+        raise NoPermissionError(f"group[{name}] is the broker's own: it holds half messages")

@@ -1,0 +1,75 @@
+"""What only the name server knows: key-value configurations, and whether routes let clients write."""
+
+from collections.abc import Mapping
+from typing import Final
+
+from mocketmq.broker.registry.topics import PERM_WRITE, Topic
+from mocketmq.store.database import Database
+from mocketmq.store.writer import Batch, Writer
+
+ORDERS: Final = "ORDER_TOPIC_CONFIG"
+"""The namespace that says, by topic, to how many queues of which broker messages in order are sent."""
+
+_SAVE = (
+    "INSERT INTO kv_configs VALUES (?, ?, ?)"
+    " ON CONFLICT (namespace, key) DO UPDATE SET value = excluded.value"
+)
+_DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
+
+
+class NameServer:
+    """Reads are from memory; a change of a configuration is durable before it is seen.
+
+    ``is_written`` and ``shows_orders`` hold until the next start, as with upstream's name server: whether
+    routes let clients write, and whether they tell of queues for messages in order (orderMessageEnable).
+    """
+
+    def __init__(self, writer: Writer) -> None:
+        self.is_written = True
+        self.shows_orders = False
+        self._writer = writer
+        self._configs: dict[str, dict[str, str]] = {}  # by namespace and key
+
+    async def load(self, database: Database) -> None:
+        """Read the configurations from the store."""
+        for namespace, key, value in await database.rows("SELECT * FROM kv_configs"):
+            self._configs.setdefault(namespace, {})[key] = value
+
+    def namespace(self, name: str) -> Mapping[str, str]:
+        """All values of a namespace by key; none if there is no such."""
+        return self._configs.get(name, {})
+
+    async def put(self, namespace: str, key: str, value: str) -> None:
+        """Set a value."""
+
+        def apply() -> None:
+            self._configs.setdefault(namespace, {})[key] = value
+
+        def work(batch: Batch) -> None:
+            batch.execute(_SAVE, (namespace, key, value))
+            batch.on_commit(apply)
+
+        await self._writer.commit(work, alone=True)
+
+    async def delete(self, namespace: str, key: str) -> None:
+        """Remove a value, if it is there."""
+
+        def apply() -> None:
+            values = self._configs.get(namespace, {})
+            values.pop(key, None)
+            if not values:
+                self._configs.pop(namespace, None)
+
+        def work(batch: Batch) -> None:
+            batch.execute(_DELETE, (namespace, key))
+            batch.on_commit(apply)
+
+        await self._writer.commit(work, alone=True)
+
+    def perm(self, topic: Topic) -> int:
+        """What clients may do with the topic, as routes tell it."""
+        return topic.perm if self.is_written else topic.perm & ~PERM_WRITE
+
+    def order(self, topic: str) -> str | None:
+        """What routes tell of the topic's queues for messages in order."""
+        return self.namespace(ORDERS).get(topic) if self.shows_orders else None

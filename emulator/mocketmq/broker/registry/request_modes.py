@@ -1,0 +1,120 @@
+"""How a group gets a topic's messages: by pulling queues or by popping (sheet 2.5, 401; upstream 5.3.3).
+
+And which queues each of its clients gets that leaves it to the broker to divide them.
+"""
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Final, NamedTuple
+
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.errors import InvalidArgumentError, NoPermissionError
+from mocketmq.message import RETRY_PREFIX
+from mocketmq.store.database import Database
+from mocketmq.store.writer import Batch, Writer
+
+PULL, POP = "PULL", "POP"
+MODES: Final = (PULL, POP)
+ALL_QUEUES: Final = -1
+"""Stands for every queue of a topic, with clients that pop."""
+
+MAX_SHARED: Final = 1_024
+
+_SAVE = (
+    "INSERT INTO request_modes VALUES (?, ?, ?, ?) ON CONFLICT (topic, group_name) DO UPDATE SET"
+    " mode = excluded.mode, share_queues = excluded.share_queues"
+)
+
+Strategy = Callable[[int, int, int], Sequence[int]]
+"""Which of so many queues the client gets that is at this place among so many."""
+
+
+class RequestMode(NamedTuple):
+    """``share_queues``: a popping client gets the queues of so many members after it as well, 0 for all."""
+
+    topic: str
+    group: str
+    mode: str = PULL
+    share_queues: int = 0
+
+
+class RequestModes:
+    """The modes that were set, which outlive their topics and groups, as upstream's.
+
+    Reads are from memory; a change is durable before it is seen.
+    """
+
+    def __init__(self, writer: Writer, topics: Topics, groups: Groups) -> None:
+        self._writer = writer
+        self._topics = topics
+        self._groups = groups
+        self._modes: dict[tuple[str, str], RequestMode] = {}
+
+    async def load(self, database: Database) -> None:
+        """Read them from the store."""
+        for row in await database.rows("SELECT topic, group_name, mode, share_queues FROM request_modes"):
+            self._modes[row[0], row[1]] = RequestMode(*row)
+
+    def __iter__(self) -> Iterator[RequestMode]:
+        """All, by topic and group."""
+        return iter(sorted(self._modes.values()))
+
+    def of(self, topic: str, group: str) -> RequestMode:
+        """The mode of a group in a topic; pulling unless it was set."""
+        return self._modes.get((topic, group)) or RequestMode(topic, group)
+
+    async def put(self, mode: RequestMode) -> None:
+        """Set a mode.
+
+        Raises InvalidArgumentError, NoPermissionError for a retry topic, which is always pulled,
+        TopicNotFoundError, and as :meth:`Groups.for_use`.
+        """
+        if mode.mode not in MODES:
+            raise InvalidArgumentError("mode", mode.mode, " or ".join(MODES))
+        if mode.share_queues > MAX_SHARED:
+            raise InvalidArgumentError("popShareQueueNum", mode.share_queues, f"up to {MAX_SHARED}")
+        if mode.topic.startswith(RETRY_PREFIX):
+            raise NoPermissionError("retry topic is not allowed to set mode")
+        self._topics.get(mode.topic)
+        await self._groups.for_use(mode.group)
+
+        def apply() -> None:
+            self._modes[mode.topic, mode.group] = mode
+
+        def work(batch: Batch) -> None:
+            batch.execute(_SAVE, mode)
+            batch.on_commit(apply)
+
+        await self._writer.commit(work)
+
+
+def averagely(queues: int, members: int, index: int) -> Sequence[int]:
+    """Neighbouring queues, the first members one more than others (AllocateMessageQueueAveragely)."""
+    each, more = divmod(queues, members)
+    first = index * each + min(index, more)
+    return range(first, first + each + (index < more))
+
+
+def by_circle(queues: int, members: int, index: int) -> Sequence[int]:
+    """One queue after the other, round and round (AllocateMessageQueueAveragelyByCircle)."""
+    return range(index, queues, members)
+
+
+STRATEGIES: Final[Mapping[str, Strategy]] = {"AVG": averagely, "AVG_BY_CIRCLE": by_circle}
+
+
+def assigned(
+    mode: RequestMode, strategy: Strategy, queues: int, clients: Sequence[str], client: str
+) -> Sequence[int]:
+    """The queues that a client gets of a topic, by id, or all as one (QueryAssignmentProcessor of 5.3.3)."""
+    members, share = sorted(clients), mode.share_queues
+    is_popping = mode.mode == POP
+    if is_popping and not 0 < share < len(members) - 1:
+        return [ALL_QUEUES]
+    if client not in members:
+        return []
+    index = members.index(client)
+    if is_popping and len(members) > queues:
+        return [index % queues]
+    further = range(index, index + 1 + (share if is_popping else 0))
+    return [queue for each in further for queue in strategy(queues, len(members), each % len(members))]

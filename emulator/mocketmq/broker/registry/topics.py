@@ -1,0 +1,369 @@
+"""Topics, their queues, and who may create them."""
+
+import asyncio
+import random
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass, field
+from functools import partial
+
+import msgspec
+
+from mocketmq.broker.registry.version import Version
+from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
+from mocketmq.message import (
+    DLQ_PREFIX,
+    RETRY_PREFIX,
+    SCHEDULE_TOPIC,
+    TEMPLATE_TOPIC,
+    Template,
+    check_topic_name,
+    is_expected_topic,
+    is_forbidden_topic,
+    is_hidden_topic,
+    is_system_topic,
+)
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue, load_queues
+from mocketmq.store.writer import Batch, Writer
+
+PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
+MAX_QUEUES = 1_024
+TEMPLATE_QUEUES = 8
+"""How many queues a topic made for a remoting client has at most, as upstream (sheet 7.3)."""
+
+_SAVE_TOPIC = (
+    "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
+    " read_queues = excluded.read_queues, write_queues = excluded.write_queues, perm = excluded.perm,"
+    " particulars = excluded.particulars"
+)
+_DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
+_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0)"
+
+
+class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
+    """What is noted of a topic beside its queues, for those who ask (TopicConfig of 4.9.8 and 5.3.3).
+
+    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers from other units.
+    """
+
+    filter_type: str = "SINGLE_TAG"
+    sys_flag: int = 0
+    order: bool = False
+    attributes: dict[str, str] = {}
+
+
+PLAIN = Particulars()
+_write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(Particulars).decode
+
+
+@dataclass(slots=True)
+class Topic:
+    """A topic's configuration and its queues, by queue id."""
+
+    name: str
+    read_queues: int
+    write_queues: int
+    perm: int
+    queues: list[Queue] = field(default_factory=list)
+    particulars: Particulars = PLAIN
+
+    @property
+    def readable(self) -> Sequence[Queue]:
+        """The queues that consumers read; none when the topic may not be read."""
+        return self.queues[: self.read_queues] if self.perm & PERM_READ else ()
+
+    @property
+    def is_system(self) -> bool:
+        """Whether only the broker creates it."""
+        return is_system_topic(self.name)
+
+
+_PERMISSIONS = (("r", PERM_READ), ("w", PERM_WRITE), ("i", PERM_INHERIT))
+
+
+def permission_bits(letters: str) -> int:
+    """The bits of a permission such as ``rw``."""
+    return sum(bit for letter, bit in _PERMISSIONS if letter in letters)
+
+
+class Topics:
+    """Every topic. Reads are from memory; a change is durable before it is seen."""
+
+    def __init__(self, writer: Writer, *, auto_create: bool, default_queues: int) -> None:
+        self.default_queues = default_queues
+        self.version = Version()
+        self.tell_deleted: Callable[[str], None] = lambda _name: None
+        self._writer = writer
+        self._auto_create = auto_create
+        self._topics: dict[str, Topic] = {}
+        self._queues: dict[int, Queue] = {}  # those of deleted topics as well
+        self._deleted: dict[str, list[Queue]] = {}  # by topic
+        self._closing: set[str] = set()
+        self._creating = asyncio.Lock()
+        self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
+
+    async def load(self, database: Database) -> None:
+        """Read every topic and queue from the store."""
+        for name, read_queues, write_queues, perm, text in await database.rows("SELECT * FROM topics"):
+            self._topics[name] = Topic(name, read_queues, write_queues, perm, particulars=_read(text))
+        for queue in await load_queues(database):
+            self._queues[queue.key] = queue
+            topic = self._topics.get(queue.topic)
+            queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
+            queues.append(queue)
+
+    def __iter__(self) -> Iterator[Topic]:
+        """All topics, by name."""
+        return iter(sorted(self._topics.values(), key=lambda topic: topic.name))
+
+    def find(self, name: str) -> Topic | None:
+        """The topic, or None."""
+        return self._topics.get(name)
+
+    def get(self, name: str) -> Topic:
+        """The topic. Raises TopicNotFoundError."""
+        topic = self._topics.get(name)
+        if topic is None:
+            raise TopicNotFoundError(f"topic[{name}] not exist, apply first please!")
+        return topic
+
+    @contextmanager
+    def closing(self, name: str) -> Iterator[None]:
+        """Let nothing more be sent to the topic, which is being deleted."""
+        self._closing.add(name)
+        try:
+            yield
+        finally:
+            self._closing.discard(name)
+
+    def check_is_open(self, name: str) -> None:
+        """Raise TopicNotFoundError for a topic that is gone, or on its way."""
+        self.get(name)
+        if name in self._closing:
+            raise TopicNotFoundError(f"topic[{name}] is being deleted")
+
+    def queue(self, key: int) -> Queue:
+        """The queue with this key, whose topic may have been deleted."""
+        return self._queues[key]
+
+    @property
+    def queues(self) -> Iterable[Queue]:
+        """The queues of all topics, also of those that were deleted."""
+        return self._queues.values()
+
+    @property
+    def auto_create(self) -> bool:
+        """Whether topics are made on first use."""
+        return self._auto_create
+
+    async def set_auto_create(self, *, is_on: bool) -> None:
+        """From now on make topics on first use, or no longer; clients look for the template (sheet 7.3)."""
+        if is_on or TEMPLATE_TOPIC in self._topics:
+            perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
+            await self.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
+        self._auto_create = is_on
+
+    async def for_send(self, name: str, template: Template | None = None) -> Topic:
+        """The topic that a client sends to, made on first use if that is on, like the template if it has one.
+
+        Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
+        send, TopicNotFoundError when it does not exist and is not made.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+        if is_forbidden_topic(name):
+            raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
+        if topic is None or name in self._turns:
+            topic = await self._in_turn(name, template)
+        if not topic.perm & PERM_WRITE:
+            raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
+        return topic
+
+    async def _in_turn(self, name: str, template: Template | None) -> Topic:
+        """As ``_first_use``, and senders go on in the order in which they came."""
+        loop, turns = asyncio.get_running_loop(), self._turns.get(name)
+        if turns is not None:
+            turns.append(turn := loop.create_future())
+            await turn
+            return self._topics.get(name) or await self._first_use(name, template)
+        self._turns[name] = []
+        try:
+            return await self._first_use(name, template)
+        finally:
+            loop.call_soon(self._next_turn, name)
+
+    def _next_turn(self, name: str) -> None:
+        """Let all go on who wait by now. Those who come before these have gone on wait once more."""
+        turns, self._turns[name] = self._turns[name], []
+        for turn in turns:
+            if not turn.done():
+                turn.set_result(None)
+        if turns:
+            asyncio.get_running_loop().call_soon(self._next_turn, name)
+        else:
+            del self._turns[name]
+
+    async def for_receive(self, name: str) -> Topic:
+        """The topic that a client consumes, made on first use if that is on. Raises as ``for_send``."""
+        topic = self._topics.get(name)
+        if topic is None:
+            check_topic_name(name)
+        is_hidden = is_hidden_topic(name)
+        if topic is None and not is_hidden:
+            topic = await self._first_use(name)
+        if topic is None or is_hidden or not topic.perm & PERM_READ:
+            raise NoPermissionError(f"the topic[{name}] pulling message is forbidden")
+        return topic
+
+    async def for_reading(self, name: str) -> Topic:
+        """As ``for_receive`` for clients that know the topic's queues, so it is not made on first use.
+
+        But system topics are. Raises TopicNotFoundError, too.
+        """
+        if not is_system_topic(name):
+            self.get(name)
+        return await self.for_receive(name)
+
+    async def for_route(self, name: str, *, first_use: bool) -> Topic:
+        """The topic whose route a client asks for. Raises TopicNotFoundError.
+
+        Topics for replies and traces are made by it, and with ``first_use`` others too, if that is on: for
+        clients that never look for a template's route (sheet 7.3).
+        """
+        is_made = is_expected_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
+        return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
+
+    async def _first_use(self, name: str, template: Template | None = None) -> Topic:
+        """Like the template; but one queue for replies, traces, and retries and dead letters without one."""
+        is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        like = None if is_of_group and template is None else self._like(template)
+        if (is_of_group and like is None) or is_expected_topic(name):
+            return await self.ensure(name, 1)
+        if like is None or is_system_topic(name):
+            return self.get(name)
+        queues, perm = like
+        return await self.put(name, queues, queues, perm, replace=False)
+
+    def _like(self, template: Template | None) -> tuple[int, int] | None:
+        """Number of queues and permission of a topic made on first use; None if that is off (sheet 7.3)."""
+        if template is None:
+            return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
+        topic = self._topics.get(template.topic)
+        if topic is None or not topic.perm & PERM_INHERIT:
+            return None
+        return min(template.queues, topic.write_queues), topic.perm & ~PERM_INHERIT
+
+    async def ensure(self, name: str, queues: int) -> Topic:
+        """The topic, made with this many queues if it does not exist."""
+        return self._topics.get(name) or await self.put(
+            name, queues, queues, PERM_READ | PERM_WRITE, replace=False
+        )
+
+    async def put(
+        self,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        particulars: Particulars | None = None,
+        *,
+        replace: bool = True,
+    ) -> Topic:
+        """Create the topic, or change it. Queues beyond a smaller count stay, as upstream, unread.
+
+        Without ``particulars`` those that are known stay. Queues of a topic that was deleted go on with their
+        offsets. Raises InvalidArgumentError for a bad name, count or permission.
+        """
+        self.check(name, read_queues, write_queues, perm)
+        async with self._creating:
+            topic = self._topics.get(name)
+            if topic is not None and not replace:
+                return topic
+            known = topic.queues if topic is not None else self._deleted.get(name, [])
+            if particulars is None:
+                particulars = topic.particulars if topic is not None else PLAIN
+            first_key = max(self._queues, default=0) + 1
+            missing = range(len(known), max(read_queues, write_queues))
+            added = [Queue(first_key + n, name, queue_id) for n, queue_id in enumerate(missing)]
+            changed = Topic(name, read_queues, write_queues, perm, [*known, *added], particulars)
+            if changed == topic:
+                return topic
+
+            def apply(now_us: int) -> None:
+                self._queues.update((queue.key, queue) for queue in added)
+                self._topics[name] = changed
+                self._deleted.pop(name, None)
+                self.version.changed(now_us)
+
+            def work(batch: Batch) -> None:
+                row = (name, read_queues, write_queues, perm, _write(particulars).decode())
+                batch.execute(_SAVE_TOPIC, row)
+                for queue in added:
+                    batch.execute(_SAVE_QUEUE, (queue.key, name, queue.queue_id))
+                batch.on_commit(partial(apply, batch.now_us))
+
+            await self._writer.commit(work)
+            return changed
+
+    def check(self, name: str, read_queues: int, write_queues: int, perm: int) -> None:
+        """Raise InvalidArgumentError for a bad name, count or permission."""
+        check_topic_name(name)
+        for field_name, count in (("read_queues", read_queues), ("write_queues", write_queues)):
+            if not 1 <= count <= MAX_QUEUES:
+                raise InvalidArgumentError(field_name, count, f"1 to {MAX_QUEUES}")
+        if not 0 <= perm <= PERM_READ | PERM_WRITE | PERM_INHERIT:
+            raise InvalidArgumentError("perm", perm, "a sum of 4 (read), 2 (write) and 1 (inherit)")
+
+    async def put_by_client(
+        self,
+        name: str,
+        read_queues: int,
+        write_queues: int,
+        perm: int,
+        particulars: Particulars | None = None,
+    ) -> Topic:
+        """As ``put``, but system topics are refused, as upstream (sheet 7.2)."""
+        self.check_is_for_clients(name)
+        return await self.put(name, read_queues, write_queues, perm, particulars)
+
+    def check_is_for_clients(self, name: str) -> None:
+        """Raise NoPermissionError, in upstream's words, for a topic that only the broker makes."""
+        if is_system_topic(name):
+            raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
+
+    def delete(self, batch: Batch, name: str) -> list[Queue]:
+        """Forget the topic in this transaction. Its queues stay, for what names them, and are returned.
+
+        Nothing happens if it is gone by now.
+        """
+        topic = self._topics.get(name)
+        if topic is None:
+            return []
+
+        def apply() -> None:
+            del self._topics[name]
+            self._deleted[name] = topic.queues
+            self.tell_deleted(name)
+            self.version.changed(batch.now_us)
+
+        batch.execute(_DELETE_TOPIC, (name,))
+        batch.on_commit(apply)
+        return topic.queues
+
+    def levels(self) -> list[Queue]:
+        """The level queues."""
+        return self._topics[SCHEDULE_TOPIC].queues
+
+    def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
+        """The queue a message goes to; None or less than zero: any writable one, at random, as upstream.
+
+        Raises WrongQueueError.
+        """
+        if queue_id is None or queue_id < 0:
+            return topic.queues[int(random.random() * topic.write_queues)]  # noqa: S311 - spreads load
+        count = max(topic.read_queues, topic.write_queues)
+        if queue_id >= count:
+            raise WrongQueueError(topic.name, queue_id, count)
+        return topic.queues[queue_id]

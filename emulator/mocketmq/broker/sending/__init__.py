@@ -1,0 +1,1 @@
+"""Sending: from a client's message to a stored one."""

@@ -1,0 +1,114 @@
+"""Intake: what is decided about a message before it is stored."""
+
+from typing import NamedTuple
+
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.clock import Clock
+from mocketmq.errors import GroupNotFoundError, IllegalMessageError
+from mocketmq.message import (
+    DELAY,
+    MULTI_TAGS_FLAG,
+    RETRY_PREFIX,
+    Draft,
+    Message,
+    StoredMessage,
+    dead_letter_topic,
+    draft,
+    mark_parked,
+)
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import DueTimes
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+
+class Judged(NamedTuple):
+    """A message that may be stored: where it becomes visible, and when."""
+
+    queue: Queue
+    level: int  # delay level after clamping, 0 for none
+    due_us: int | None  # absolute due time, for the timed scheme; never beside a level
+    draft: Draft
+
+
+class Intake:
+    """Judges messages, and appends those that the store itself keeps."""
+
+    def __init__(
+        self,
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        levels: LevelQueues,
+        due_times: DueTimes,
+        max_message_bytes: int,
+    ) -> None:
+        self.max_message_bytes = max_message_bytes
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._due_times = due_times
+
+    async def judge(self, message: Message) -> Judged:
+        """Decide where and when the message goes; its topic is made if need be.
+
+        A retry that came once too often goes to the dead letters, at once.
+        Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
+        InvalidArgumentError, IllegalMessageError, or a StoreError.
+        """
+        topic = await self._topic_for(message)
+        size = len(message.body)
+        if not 0 < size <= self.max_message_bytes:
+            raise IllegalMessageError(
+                "body", f"the body has {size} bytes; allowed: 1 to {self.max_message_bytes}"
+            )
+        if topic.particulars.filter_type == "MULTI_TAG":
+            message.sys_flag |= MULTI_TAGS_FLAG
+        queue = self._topics.queue_for_send(topic, message.queue_id)
+        level = self._levels.table.level_of(message.properties)
+        due_us = None if _has_waited(message, level) else self._due_times.due_us(message.properties, level)
+        if level:
+            mark_parked(message.properties, queue.topic, queue.queue_id)
+        return Judged(queue, level, due_us, draft(message, self._clock.now_us()))
+
+    def append(self, judged: Judged, batch: Batch) -> StoredMessage:
+        """Store a message without an absolute due time: visible at once, or parked in its level queue.
+
+        Raises TopicNotFoundError if its topic is no longer open. Of several in one transaction, ``check``
+        them all before the first is stored.
+        """
+        self.check(judged)
+        if judged.level:
+            return self._levels.park(batch, judged.draft, judged.level, judged.queue)
+        return batch.append(judged.queue, judged.draft)
+
+    def check(self, *judged: Judged) -> None:
+        """Raise TopicNotFoundError if a topic was deleted since, or just is: nobody would get the message."""
+        for one in judged:
+            self._topics.check_is_open(one.queue.topic)
+
+    async def _topic_for(self, message: Message) -> Topic:
+        if message.topic.startswith(RETRY_PREFIX):
+            return await self._topic_of_retry(message)
+        return await self._topics.for_send(message.topic, message.template)
+
+    async def _topic_of_retry(self, message: Message) -> Topic:
+        """Upstream's own retries come this way when its clients cannot send back (sheet 6.4)."""
+        name = message.topic.removeprefix(RETRY_PREFIX)
+        if not name:
+            raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
+        group = await self._groups.for_use(name)
+        topic = await self._topics.for_send(message.topic, message.template)
+        most = message.max_reconsume_times
+        if message.reconsume_times < (group.max_retries if most is None else most):
+            return topic
+        message.queue_id = 0
+        message.properties[DELAY] = "0"
+        return await self._topics.for_send(dead_letter_topic(name))
+
+
+def _has_waited(message: Message, level: int) -> bool:
+    """Whether a client sends again what came to it at its due time, which a moved clock would shift anew."""
+    return not level and message.reconsume_times > 0 and message.topic.startswith(RETRY_PREFIX)

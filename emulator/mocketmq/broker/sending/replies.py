@@ -1,0 +1,64 @@
+"""Replies: brought to the client that asked, and stored (sheet 2.7; ReplyMessageProcessor of 4.9.8)."""
+
+import logging
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING
+
+from mocketmq.broker.registry.clients import Clients, PushedReply
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import US_PER_MS, Clock
+from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
+from mocketmq.message import PUSH_REPLY_TIME, REPLY_TO_CLIENT, Message, encode_properties
+
+if TYPE_CHECKING:
+    from mocketmq.broker.broker import Sent
+
+log = logging.getLogger(__name__)
+
+
+class Replies:
+    """``send`` stores a message, as the broker does."""
+
+    def __init__(
+        self, clock: Clock, topics: Topics, clients: Clients, send: "Callable[[Message], Awaitable[Sent]]"
+    ) -> None:
+        self._clock = clock
+        self._topics = topics
+        self._clients = clients
+        self._send = send
+
+    async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> "Sent | None":
+        """Bring a reply to the client that asked, then store it; None if only the latter failed, as upstream.
+
+        Raises as :meth:`Topics.for_send` and ``queue_for_send``, then nothing was done; ClientOfflineError
+        or ClientFailedError if nobody could be told, then it is stored all the same.
+        """
+        topic = await self._topics.for_send(message.topic, message.template)
+        self._topics.queue_for_send(topic, message.queue_id)
+        failure = await self._push(message, producer_group, is_unit_mode)
+        try:
+            sent = await self._send(message)
+        except EmulatorError as error:
+            log.warning("a reply was not stored: %s", error)
+            sent = None
+        if failure is not None:
+            raise failure
+        return sent
+
+    async def _push(self, message: Message, producer_group: str, is_unit_mode: bool) -> EmulatorError | None:
+        """Why nobody could be told, in upstream's words."""
+        client_id = message.properties.get(REPLY_TO_CLIENT)
+        if client_id is None:
+            return ClientOfflineError(f"reply message properties[{REPLY_TO_CLIENT}] is null")
+        member = self._clients.producer(client_id)
+        if member is None:
+            return ClientOfflineError(f"push reply message fail, channel of <{client_id}> not found.")
+        now_us = self._clock.now_us()
+        properties = message.properties | {PUSH_REPLY_TIME: str(now_us // US_PER_MS)}
+        try:
+            text = encode_properties(properties)
+            await member.channel.push_reply(PushedReply(message, text, producer_group, is_unit_mode, now_us))
+        except (ClientFailedError, IllegalMessageError) as error:
+            log.info("a reply did not reach %s: %s", client_id, error)
+            return ClientFailedError(f"push reply message to {client_id}fail.")
+        return None

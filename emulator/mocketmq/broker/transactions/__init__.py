@@ -1,0 +1,1 @@
+"""Transactions: half messages, and what becomes of them."""

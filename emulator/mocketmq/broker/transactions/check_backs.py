@@ -1,0 +1,182 @@
+"""Check-backs: producers are asked about half messages that they have not decided about.
+
+As upstream asks (sheet 9; TransactionalMessageServiceImpl of 4.9.8), but at exact instants of the broker's
+clock. Upstream looks every ``transaction_check_interval`` at all that are older than ``transaction_timeout``;
+here a half message is asked about when it has been there for that timeout, and then again after each
+interval, ``transaction_check_max`` times. After one interval more it goes to ``TRANS_CHECK_MAX_TIME_TOPIC``.
+One producer of the group is asked, in turns; a check that finds none there counts as well. What fell due
+while no broker ran is asked about one interval after the start, as upstream.
+
+That a check was made is durable before the question is sent. A move of the clock that makes checks stands
+still at each until those who were asked have answered, but for no longer than :data:`ANSWER_S` real seconds;
+who lets that pass is not waited for again by the same move. So a producer that is there can decide after the
+first check, and what it commits is stored at the instant of that check; one that hangs holds up a move once.
+"""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Final
+
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.registry.clients import Channel, Clients
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.transactions.half_messages import Half, Transactions
+from mocketmq.clock import Clock
+from mocketmq.failpoint import pass_point
+from mocketmq.message import (
+    CHECK_TIMES,
+    CHECKED_HALF_GROUP,
+    MAX_PROPERTIES_BYTES,
+    UNDECIDED_TOPIC,
+    StoredMessage,
+    decode_properties,
+    draft_of,
+    encode_properties,
+)
+from mocketmq.schedule.timer import Fired, Timer
+from mocketmq.store.writer import Batch, Writer
+
+ANSWER_S: Final = 3.0
+"""Real seconds for which a move of the clock waits for a producer's answer."""
+BATCH: Final = 64
+"""Half messages that are read, with their bodies, to be asked about at once."""
+
+
+class CheckBacks:
+    """Asks, and gives up. A due source."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        timer: Timer,
+        topics: Topics,
+        groups: Groups,
+        takes: Takes,
+        transactions: Transactions,
+        clients: Clients,
+        *,
+        interval_us: int,
+        most: int,
+    ) -> None:
+        self.asked = 0  # questions sent since the start
+        self._writer = writer
+        self._clock = clock
+        self._timer = timer
+        self._topics = topics
+        self._groups = groups
+        self._due = takes.checks
+        self._takes = takes
+        self._transactions = transactions
+        self._clients = clients
+        self._interval_us = interval_us
+        self._most = most
+        self._answers: dict[int, asyncio.Event] = {}  # that a move waits for, by commit offset
+        self._move = 0
+        self._silent: set[Channel] = set()  # who let the move wait in vain
+        transactions.told = self._told
+
+    def load(self) -> None:
+        """Put off what fell due while no broker ran."""
+        group = self._groups.find(CHECKED_HALF_GROUP)
+        now_us = self._clock.now_us()
+        for take in group.takes.values() if group else ():
+            if take.visible_us <= now_us:
+                take.visible_us = now_us + self._interval_us
+                self._due.expect(take)
+
+    def next_due_us(self) -> int | None:
+        """When the next half message is to be asked about."""
+        return self._due.next_us()
+
+    async def fire(self, until_us: int) -> Fired:
+        """Ask about half messages whose time is up, and give up those that were asked about too often."""
+        is_moving = self._timer.is_moving
+        if is_moving:  # one instant after the other, as answers may change what happens in between
+            until_us = self._due.next_us() or until_us
+        takes = self._due.pop(until_us, BATCH)
+        if not takes:
+            return Fired(0, until_us)
+        last_us = takes[-1].visible_us
+        try:
+            halves = await self._transactions.halves(takes)
+            checked = await self._check(halves, last_us)
+        except BaseException:
+            for take in takes:
+                self._due.expect(take)
+            raise
+        pass_point("transactions.checked")
+        self._clock.reach(last_us)
+        asked = self._ask(checked)
+        if is_moving:
+            await self._hear(asked)
+        return Fired(0, last_us)
+
+    async def _check(self, halves: Sequence[Half], last_us: int) -> list[Half]:
+        """Those that are to be asked about now, which is durable; the others were given up, or decided."""
+        undecided = None
+        if any(half.take.times >= self._most for half in halves):
+            [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
+
+        def work(batch: Batch) -> tuple[list[Half], int]:
+            checked, given_up = [], 0
+            for half in halves:
+                take = half.take
+                if not take.is_open or take.visible_us > last_us:
+                    continue
+                batch.reach(take.visible_us)
+                if self._transactions.is_kept(take):
+                    self._transactions.settle_kept(batch, take)
+                    continue
+                if undecided and take.times >= self._most:
+                    batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
+                    self._takes.settle(batch, take, "abandoned")
+                    given_up += 1
+                    continue
+                next_us = take.visible_us + self._interval_us
+                if next_us <= batch.now_us:
+                    next_us = batch.now_us + self._interval_us
+                self._takes.show_from(batch, take, next_us, take.times + 1, take.pop_ms)
+                checked.append(half)
+            return checked, given_up
+
+        checked, given_up = await self._writer.commit(work)
+        self._transactions.abandoned += given_up
+        return list(checked)
+
+    def _ask(self, halves: Sequence[Half]) -> dict[int, Channel]:
+        """Who was asked, by commit offset of what."""
+        asked = {}
+        for half in halves:
+            channel = self._clients.next_producer(half.producer_group or "")
+            if channel is not None:
+                channel.check_transaction(_asked(half), half.queue)
+                asked[half.stored.commit_offset] = channel
+        self.asked += len(asked)
+        return asked
+
+    async def _hear(self, asked: dict[int, Channel]) -> None:
+        """Wait until they have answered, or their time is up."""
+        if self._move != self._timer.moves:
+            self._move, self._silent = self._timer.moves, set()
+        waits = {offset: asyncio.Event() for offset, channel in asked.items() if channel not in self._silent}
+        self._answers = waits
+        try:
+            async with asyncio.timeout(ANSWER_S):
+                for answer in waits.values():
+                    await answer.wait()
+        except TimeoutError:
+            self._silent |= {asked[offset] for offset, answer in waits.items() if not answer.is_set()}
+        finally:
+            self._answers = {}
+
+    def _told(self, commit_offset: int) -> None:
+        if commit_offset in self._answers:
+            self._answers[commit_offset].set()
+
+
+def _asked(half: Half) -> StoredMessage:
+    """The half message as its producer is asked about it."""
+    properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.take.times)}
+    return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

@@ -1,0 +1,376 @@
+"""Transactions: half messages, which nobody consumes before their producer has decided about them.
+
+A half message is an ordinary message of a system topic, where a group of the broker's own takes it in the
+transaction that stores it. There are two kinds, by who prepared it; each is decided in its own way only::
+
+    Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle
+                                            (``popped_halves``)
+    any other door, with a producer group,  the broker asks a producer of the group when its time is up
+    in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); it is decided by its offsets, or its id
+
+A commit copies the message to its real topic, or parks it there with its delay, and settles the half one in
+the same transaction; a rollback only settles it. What is decided is decided once.
+
+A message with an absolute due time is kept by the timed scheme before its half is settled. After a kill in
+between the next start settles it. When only the store fails in between, the half is open again, and the next
+commit keeps the message under the same number, which keeps it once. It cannot be rolled back any more; the
+next check-back, or the end of the 24 h, settles it as committed.
+"""
+
+import asyncio
+import re
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups, Take
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.sending.intake import Intake, Judged
+from mocketmq.clock import US_PER_MS, US_PER_S, Clock
+from mocketmq.errors import (
+    IllegalMessageError,
+    MessageNotFoundError,
+    TopicNotFoundError,
+    UndecidableError,
+)
+from mocketmq.failpoint import pass_point
+from mocketmq.message import (
+    CHECK_IMMUNITY,
+    CHECK_TIMES,
+    CHECKED_HALF_GROUP,
+    CHECKED_HALF_TOPIC,
+    COMMITTED_FLAG,
+    HALF_DUE_US,
+    HALF_GROUP,
+    MAX_PROPERTIES_BYTES,
+    PGROUP,
+    REAL_QID,
+    REAL_TOPIC,
+    TRAN_MSG,
+    TRANSACTION_FLAGS,
+    Message,
+    StoredMessage,
+    commit_offset_of,
+    decode_properties,
+    draft_of,
+    encode_properties,
+)
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.store.database import Database
+from mocketmq.store.messages import messages_at
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
+
+_NOT_FOUND: Final = "Find prepared transaction message failed"
+_IMMUNITY: Final = re.compile("-1|[0-9]{1,9}")
+_OPEN_TIMED = """
+SELECT commit_offset, unique_key FROM takes JOIN messages USING (commit_offset)
+WHERE group_name IN (?, ?) AND settled_us IS NULL AND instr(properties, ?)"""
+_OPEN = """
+SELECT commit_offset FROM takes JOIN messages USING (commit_offset)
+WHERE group_name IN (?, ?) AND settled_us IS NULL AND unique_key = ? ORDER BY commit_offset"""
+
+
+class Half(NamedTuple):
+    """A half message that waits for a decision."""
+
+    take: Take
+    stored: StoredMessage  # with the properties that its consumers would get
+    queue: Queue  # the real one
+    due_us: int | None  # absolute due time
+    producer_group: str | None  # whose producers are asked; None for one that they pop
+
+
+class Transactions:
+    """Stores half messages and what is decided about them."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        levels: LevelQueues,
+        timed: TimedScheme,
+        intake: Intake,
+        takes: Takes,
+        timeout_us: int,
+    ) -> None:
+        self.prepared = 0  # these four since the start
+        self.committed = 0
+        self.rolled_back = 0
+        self.abandoned = 0  # given up by the broker, because nobody had decided
+        self.told: Callable[[int], None] = lambda _commit_offset: None
+        """Hears of every half message about which its producer has said something, by its commit offset."""
+        self._database = database
+        self._writer = writer
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._timed = timed
+        self._intake = intake
+        self._takes = takes
+        self._timeout_us = timeout_us
+        self._kept: set[int] = set()  # commit offsets of those open that the timed scheme keeps already
+
+    async def load(self) -> None:
+        """Settle what a kill left open although its commit was decided: the timed scheme keeps it."""
+        rows = await self._database.rows(_OPEN_TIMED, (HALF_GROUP, CHECKED_HALF_GROUP, HALF_DUE_US))
+        kept = {number for number, unique_key in rows if await self._timed.has_kept(number, unique_key)}
+
+        def work(batch: Batch) -> None:
+            for take in self.open():
+                if take.commit_offset in kept:
+                    self._takes.settle(batch, take, "committed")
+
+        if kept:
+            await self._writer.commit(work)
+
+    # Prepare
+
+    async def prepare_checked(self, message: Message, producer_group: str) -> Half:
+        """Store a half message about which producers of the group are asked; durable when this returns.
+
+        Raises as :meth:`Intake.judge`; then nothing was stored.
+
+        They are first asked after the setting ``transaction_timeout``, or after as many seconds as the
+        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Its properties get what upstream's have (sheet 9).
+        """
+        immunity_us = self._immunity_us(message)
+        message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
+        judged = await self.judge(message)
+        where = {REAL_TOPIC: judged.queue.topic, REAL_QID: str(judged.queue.queue_id)}
+        marks = {} if judged.level else where  # with a level they are there
+        stored, take = await self.prepare(judged, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks)
+        return self._half(take, stored)
+
+    async def judge(self, message: Message) -> Judged:
+        """Decide where and when a half message goes, once it is committed. Raises as :meth:`Intake.judge`."""
+        if HALF_DUE_US in message.properties:
+            raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
+        message.sys_flag &= ~TRANSACTION_FLAGS
+        return await self._intake.judge(message)
+
+    async def prepare(
+        self, judged: Judged, topic_name: str, group_name: str, immunity_us: int, marks: dict[str, str]
+    ) -> tuple[StoredMessage, Take]:
+        """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
+        [queue] = (await self._topics.ensure(topic_name, 1)).queues
+        group = await self.group(group_name)
+        if judged.due_us is not None:
+            marks = {**marks, HALF_DUE_US: str(judged.due_us)}
+        draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
+
+        def work(batch: Batch) -> tuple[StoredMessage, Take]:
+            self._intake.check(judged)
+            stored = batch.append(queue, draft, real_queue_key=judged.queue.key)
+            return stored, self._takes.hold(batch, group, queue, stored, immunity_us)
+
+        stored, take = await self._writer.commit(work)
+        pass_point("transactions.prepared")
+        self.prepared += 1
+        return stored, take
+
+    def _immunity_us(self, message: Message) -> int:
+        text = message.properties.get(CHECK_IMMUNITY, "-1")
+        if not _IMMUNITY.fullmatch(text) or int(text) > LONGEST_IMMUNITY_S:
+            raise IllegalMessageError(
+                "properties",
+                f"property {CHECK_IMMUNITY} is {text[:80]!r}; allowed: a whole number of seconds from 0 to"
+                f" {LONGEST_IMMUNITY_S}, or -1 for the broker's own time",
+            )
+        return self._timeout_us if text == "-1" else int(text) * US_PER_S
+
+    async def group(self, name: str) -> Group:
+        """The group of the broker's own that takes half messages."""
+        return self._groups.find(name) or await self._groups.put(name, MAX_RETRIES, 1, replace=False)
+
+    # Decide by offsets, or by id
+
+    async def end(
+        self, commit_offset: int, queue_offset: int, producer_group: str, *, commit: bool | None
+    ) -> None:
+        """What a producer says about a half message: commit it, roll it back, or None for not knowing.
+
+        Raises UndecidableError, in upstream's words, when it is none that waits for this group's decision.
+        """
+        try:
+            if commit is not None:
+                half = await self._at(commit_offset)
+                if half.producer_group != producer_group:
+                    raise UndecidableError("The producer group wrong")
+                if half.stored.queue_offset != queue_offset:
+                    raise UndecidableError("The transaction state table offset wrong")
+                await self._decide(half, commit=commit)
+        finally:
+            self.told(commit_offset)
+
+    async def decide(self, message_id: str, *, commit: bool) -> Half:
+        """Commit the open half message with this unique key or offset message id, or roll it back.
+
+        Of several with one unique key, that is the oldest. Raises MessageNotFoundError, UndecidableError.
+        """
+        half = await self._find(message_id)
+        await self._decide(half, commit=commit)
+        self.told(half.take.commit_offset)
+        return half
+
+    async def _decide(self, half: Half, *, commit: bool) -> None:
+        take = half.take
+
+        def check() -> None:
+            if not take.is_open:
+                raise UndecidableError(_NOT_FOUND)
+            if take.is_reserved:  # else what is stored of the two could be the pop
+                raise UndecidableError("a producer is just popping the half message")
+            if self.is_kept(take) and not commit:
+                raise UndecidableError("the half message is being committed")
+
+        def roll_back(batch: Batch) -> None:
+            check()
+            self._takes.settle(batch, take, "rolled back")
+
+        check()
+
+        if not commit:
+            await self._writer.commit(roll_back)
+            self.rolled_back += 1
+        elif not await self.commit([take]):
+            raise UndecidableError(_NOT_FOUND)
+        pass_point("transactions.decided")
+
+    async def _at(self, commit_offset: int) -> Half:
+        group = self._groups.find(CHECKED_HALF_GROUP)
+        take = group.takes.get(commit_offset) if group else None
+        halves = await self.halves([take]) if take else []
+        if not halves:
+            raise UndecidableError(_NOT_FOUND)
+        return halves[0]
+
+    async def _find(self, message_id: str) -> Half:
+        rows = await self._database.rows(_OPEN, (HALF_GROUP, CHECKED_HALF_GROUP, message_id))
+        numbers = [*(row[0] for row in rows), commit_offset_of(message_id)]
+        takes = {take.commit_offset: take for take in self.open()}
+        halves = await self.halves([takes[number] for number in numbers if number in takes][:1])
+        if not halves:
+            raise MessageNotFoundError(
+                f"no half message with the id {message_id[:80]!r} waits for a decision: it was decided, given"
+                " up, or never prepared"
+            )
+        return halves[0]
+
+    # What is open
+
+    def open(self) -> list[Take]:
+        """The half messages that wait for a decision, in the order in which they were stored."""
+        kinds = (self._groups.find(name) for name in (HALF_GROUP, CHECKED_HALF_GROUP))
+        takes = (take for group in kinds if group for take in group.takes.values() if not take.is_settling)
+        return sorted(takes, key=lambda take: take.commit_offset)
+
+    async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[Half]:
+        """Up to ``limit`` open half messages with offsets above ``after``, of one topic or all, in order.
+
+        Raises TopicNotFoundError.
+        """
+        if topic_name is not None:
+            self._topics.get(topic_name)
+        takes = [take for take in self.open() if take.commit_offset > after]
+        found: list[Half] = []
+        for first in range(0, len(takes), limit):
+            halves = await self.halves(takes[first : first + limit])
+            found += [half for half in halves if topic_name in (None, half.queue.topic)]
+            if len(found) >= limit:
+                break
+        return found[:limit]
+
+    async def halves(self, takes: Sequence[Take]) -> list[Half]:
+        """The half messages that were taken so, but for those that are gone."""
+        found = await messages_at(self._database, [take.commit_offset for take in takes])
+        return [self._half(take, found[take.commit_offset]) for take in takes if take.commit_offset in found]
+
+    def _half(self, take: Take, stored: StoredMessage) -> Half:
+        properties = decode_properties(stored.properties)
+        due = properties.pop(HALF_DUE_US, None)
+        is_checked = take.place.group.name == CHECKED_HALF_GROUP
+        if is_checked and take.times:
+            properties[CHECK_TIMES] = str(take.times)
+        assert stored.real_queue_key is not None  # noqa: S101 - every half message has one
+        return Half(
+            take,
+            stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES)),
+            self._topics.queue(stored.real_queue_key),
+            None if due is None else int(due),
+            properties.get(PGROUP) if is_checked else None,
+        )
+
+    # Commit
+
+    def is_kept(self, take: Take) -> bool:
+        """Whether its commit has gone so far that it cannot be undone, although the store failed then."""
+        return take.commit_offset in self._kept
+
+    def settle_kept(self, batch: Batch, take: Take) -> None:
+        """Do the rest of that commit in this transaction."""
+        self._takes.settle(batch, take, "committed")
+        batch.on_commit(partial(self._has_committed, [take], 1))
+
+    def _has_committed(self, takes: Sequence[Take], count: int) -> None:
+        """So many of them; the others are gone."""
+        self._kept.difference_update(take.commit_offset for take in takes)
+        self.committed += count
+
+    async def commit(self, takes: Sequence[Take]) -> list[Take]:
+        """Make the messages visible, each with its delay, and answer which; the others are gone.
+
+        Goes to its end even if the caller goes away: what the timed scheme keeps cannot be rolled back.
+        """
+        for take in takes:
+            take.is_settling = True  # decided: its time does not run out any more
+            take.place.group.withhold(take)
+        return await asyncio.shield(self._commit(takes))
+
+    async def _commit(self, takes: Sequence[Take]) -> list[Take]:
+        kept: dict[Take, StoredMessage] = {}
+        try:
+            judged = {half.take: self._judge_again(half) for half in await self.halves(takes)}
+            now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
+            for take, (queue, _, due_us, draft) in judged.items():
+                if due_us is not None:  # even if it has passed: only the scheme knows of an earlier attempt
+                    at_us = max(due_us, now_ms_us)
+                    kept[take] = await self._timed.keep(draft, queue, at_us, take.commit_offset)
+                    self._kept.add(take.commit_offset)
+
+            def work(batch: Batch) -> list[Take]:
+                done = [take for take in judged if take.place.group.takes.get(take.commit_offset) is take]
+                self._intake.check(*(judged[take] for take in done))
+                for take in done:
+                    if judged[take].due_us is None:
+                        self._intake.append(judged[take], batch)
+                    self._takes.settle(batch, take, "committed")
+                return done
+
+            done: list[Take] = await self._writer.commit(work)
+        except BaseException as error:
+            for take in takes:
+                self._takes.reopen(take)
+            if isinstance(error, TopicNotFoundError):  # its deletion may not have seen what was kept
+                await self._timed.discard(list(kept.values()))
+                self._has_committed(takes, 0)
+            raise
+        await self._timed.discard([parked for take, parked in kept.items() if take not in done])
+        self._has_committed(takes, len(done))
+        return done
+
+    def _judge_again(self, half: Half) -> Judged:
+        """As when it was prepared. Only there could be told how far ahead its due time was."""
+        stored = half.stored._replace(
+            sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.commit_offset
+        )
+        level = self._levels.table.level_of(decode_properties(stored.properties))
+        return Judged(half.queue, level, half.due_us, draft_of(stored))

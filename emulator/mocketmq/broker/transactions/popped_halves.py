@@ -1,0 +1,175 @@
+"""Half messages of Aliyun's HTTP door: producers pop them when their time is up, and decide by handle.
+
+They lie in ``%HALF%T`` of each topic. One that nobody has decided about is rolled back after 24 hours.
+"""
+
+from collections.abc import Callable, Iterable, Sequence
+from functools import partial
+from itertools import islice, takewhile
+from typing import NamedTuple
+
+from mocketmq.broker.consuming.handles import check_handle, handle_of
+from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
+from mocketmq.broker.consuming.selection import Wish
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.filters.filter import EVERYTHING, Filter
+from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.transactions.half_messages import Transactions
+from mocketmq.clock import US_PER_S, Clock
+from mocketmq.errors import ReceiptSpentError
+from mocketmq.failpoint import pass_point
+from mocketmq.message import HALF_GROUP, Message, StoredMessage, half_topic
+from mocketmq.schedule.timer import Fired
+from mocketmq.store.writer import Batch, Writer
+
+CHECK_INTERVAL_US = 10 * US_PER_S
+"""For how long a half message that was popped is not popped again."""
+LIFETIME_US = 24 * 3600 * US_PER_S
+"""After so long without a decision a half message is rolled back."""
+
+
+class Prepared(NamedTuple):
+    """A stored half message, and the handle that decides about it until ``visible_us``."""
+
+    stored: StoredMessage
+    handle: str
+    visible_us: int
+
+
+class PoppedHalves:
+    """Hands half messages out, and hears what is decided. A due source: some are never decided."""
+
+    def __init__(
+        self,
+        writer: Writer,
+        clock: Clock,
+        topics: Topics,
+        groups: Groups,
+        takes: Takes,
+        receipts: Receipts,
+        transactions: Transactions,
+    ) -> None:
+        self._writer = writer
+        self._clock = clock
+        self._topics = topics
+        self._groups = groups
+        self._takes = takes
+        self._receipts = receipts
+        self._transactions = transactions
+
+    async def prepare(self, message: Message, immunity_us: int) -> Prepared:
+        """Store a half message, which can be popped from ``immunity_us`` on.
+
+        Durable when this returns. Raises as :meth:`Intake.judge`; then nothing was stored.
+        """
+        judged = await self._transactions.judge(message)
+        topic_name = half_topic(judged.queue.topic)
+        stored, take = await self._transactions.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
+        return Prepared(stored, handle_of(take.place.group, take), take.visible_us)
+
+    async def pop(
+        self,
+        topic_name: str,
+        *,
+        max_messages: int,
+        invisible_us: int = CHECK_INTERVAL_US,
+        wait_s: float = 0.0,
+        tag_filter: Filter = EVERYTHING,
+    ) -> list[Taken]:
+        """Half messages of the topic that wait for a decision, oldest first; waits as ``receive``.
+
+        Raises as :meth:`Topics.for_send`.
+        """
+        topic = await self._topics.for_send(topic_name)
+        half = await self._topics.ensure(half_topic(topic.name), 1)
+        wish = Wish(await self._group(), half, max_messages, tag_filter)
+        return await self._receipts.take(wish, invisible_us, wait_s)
+
+    async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
+        """Make the messages visible, each with its delay; a delay level counts from now.
+
+        Handles that are not valid for the topic fail; the others are committed.
+        """
+        group = await self._group()
+        settled = Settled([], [])
+        takes: dict[str, Take] = {}
+        for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
+            take.is_settling = True  # given twice, it fails the second time
+            takes[handle] = take
+        done = await self._transactions.commit(list(takes.values()))
+        for handle, take in takes.items():
+            if take in done:
+                settled.done.append(handle)
+            else:
+                settled.failed.append((handle, ReceiptSpentError(f"the message of {handle!r} was reset")))
+        pass_point("receive.settled")
+        return settled
+
+    async def rollback(self, topic_name: str, handles: Sequence[str]) -> Settled:
+        """Never make the messages visible. Handles that are not valid for the topic fail."""
+        group = await self._group()
+
+        def work(batch: Batch) -> Settled:
+            settled = Settled([], [])
+            for handle, take in valid(group, handles, batch.now_us, settled, _of(topic_name)):
+                if self._transactions.is_kept(take):
+                    error = ReceiptSpentError(f"the message of {handle!r} is being committed")
+                    settled.failed.append((handle, error))
+                    continue
+                self._takes.settle(batch, take, "rolled back")
+                settled.done.append(handle)
+            return settled
+
+        settled: Settled = await self._writer.commit(work)
+        pass_point("receive.settled")
+        self._transactions.rolled_back += len(settled.done)
+        return settled
+
+    # What nobody decides
+
+    def next_due_us(self) -> int | None:
+        """When the next half message is rolled back. One that is held by then is not, until it is free."""
+        now_us = self._clock.now_us()
+        overs = ((_over_us(take), take.is_available) for take in self._undecided())
+        return next((over_us for over_us, is_free in overs if is_free or over_us > now_us), None)
+
+    async def fire(self, until_us: int) -> Fired:
+        """Roll back what nobody has decided for :data:`LIFETIME_US`."""
+        over = takewhile(lambda take: _over_us(take) <= until_us, self._undecided())
+        takes = list(islice((take for take in over if take.is_available), EXPIRY_BATCH))
+        if not takes:
+            return Fired(0, until_us)
+
+        def work(batch: Batch) -> int:
+            free = [take for take in takes if take.is_available]  # else it was popped in the meantime
+            rolled_back = 0
+            for take in free:
+                batch.reach(_over_us(take))
+                if self._transactions.is_kept(take):
+                    self._transactions.settle_kept(batch, take)
+                    continue
+                self._takes.settle(batch, take, "rolled back")
+                rolled_back += 1
+            return rolled_back
+
+        count: int = await self._writer.commit(work)
+        self._transactions.abandoned += count
+        return Fired(0, _over_us(takes[-1]))
+
+    def _undecided(self) -> Iterable[Take]:
+        """All, in the order in which they were prepared."""
+        group = self._groups.find(HALF_GROUP)
+        return group.takes.values() if group else ()
+
+    async def _group(self) -> Group:
+        return await self._transactions.group(HALF_GROUP)
+
+
+def _of(topic_name: str) -> Callable[[str], None]:
+    """Raises ReceiptError for a handle that was not given for a half message of the topic."""
+    return partial(check_handle, group_name=HALF_GROUP, topic_name=topic_name)
+
+
+def _over_us(take: Take) -> int:
+    return take.first_taken_us + LIFETIME_US

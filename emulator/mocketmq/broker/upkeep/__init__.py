@@ -1,0 +1,1 @@
+"""Upkeep: reset and retention."""

@@ -1,0 +1,160 @@
+"""Reset: empty the broker, or one topic, between two tests; or delete a topic with all that it holds.
+
+Otherwise topics, groups and the clock stay. Offsets go on where they are instead of beginning at 0 again, so
+that a client that is still connected neither reads nor commits an offset that means another message now.
+"""
+
+from collections.abc import Callable, Sequence
+from functools import partial
+
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.message import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+_ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
+_EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
+_BEARS = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
+_PENDING_OF = f"""
+SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
+WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {_BEARS})"""
+_AGAIN_OF = f"""
+SELECT commit_offset FROM queues JOIN messages ON queue_key = key
+WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {_BEARS}"""
+FORGET = (  # by the key: there may be very many
+    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND commit_offset = ?",
+    "DELETE FROM messages WHERE commit_offset = ?",
+)
+_HALVES_OF = """
+SELECT commit_offset FROM messages JOIN queues ON key = real_queue_key
+WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"""
+
+
+class Reset:
+    """Empties what it is told to, durably, in one transaction."""
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        timer: Timer,
+        topics: Topics,
+        groups: Groups,
+        levels: LevelQueues,
+        timed: TimedScheme,
+        polls: Polls,
+    ) -> None:
+        self._database = database
+        self._writer = writer
+        self._timer = timer
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._timed = timed
+        self._polls = polls
+
+    async def all(self) -> None:
+        """Forget every message, everything pending, the ledger, and what groups have consumed."""
+
+        def work(batch: Batch) -> None:
+            queues = list(self._topics.queues)
+            for table in _ALL:
+                batch.execute(f"DELETE FROM {table}")
+            batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+            batch.on_commit(self._groups.forget_left)
+            self._levels.emptied(batch)
+            self._timed.clear(batch)
+            self._empty(batch, queues)
+
+        async with self._timer.lock:
+            await self._writer.commit(work, alone=True)
+            self._timer.changed()
+
+    async def topic(self, name: str) -> None:
+        """Forget the topic's messages, their retries and dead letters, and cancel what is pending for it.
+
+        Half messages are forgotten, too. Its rows of the ledger stay. Raises TopicNotFoundError.
+        """
+        await self._empty_topic(name, lambda _batch: None)
+
+    async def delete_topic(self, name: str) -> int:
+        """Delete the topic with all that :meth:`topic` forgets, and every group's offsets in it.
+
+        How many delayed messages were cancelled. Raises TopicNotFoundError, and NoPermissionError for a topic
+        that is the broker's.
+        """
+        self._topics.check_is_for_clients(name)
+
+        def work(batch: Batch) -> None:
+            queues = self._topics.delete(batch, name)
+            self._groups.leave_queues(batch, queues)
+            for queue in queues:  # those who wait learn that it is gone
+                batch.on_commit(partial(self._polls.arrived, queue))
+
+        with self._topics.closing(name):
+            await self._writer.commit(lambda _batch: None)  # what was stored so far is there to be found
+            return await self._empty_topic(name, work)
+
+    async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:
+        half = self._topics.find(half_topic(name))
+        queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
+        async with self._timer.lock:
+            timed = await self._timed.page(-1, self._timed.pending, topic=name)
+            await self._timed.cancel_all(timed)
+            parked: dict[int, list[tuple[int, int]]] = {}
+            for row in await self._database.rows(_PENDING_OF, (name, name)):
+                parked.setdefault(row[0], []).append((row[1], row[2]))
+            again = [row[0] for row in await self._database.rows(_AGAIN_OF, (name,))]
+            for topic in (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC):
+                again += [row[0] for row in await self._database.rows(_HALVES_OF, (name, topic))]
+
+            def work(batch: Batch) -> int:
+                cancelled = len(timed)
+                for level in self._levels.levels:
+                    waiting = [
+                        entry
+                        for entry in parked.get(level.queue.key, ())
+                        if entry[0] >= level.next_offset and entry[0] not in level.settled
+                    ]
+                    cancelled += len(waiting)
+                    self._levels.cancel_all(batch, level, waiting)
+                for queue in queues:
+                    for table in ("takes", "messages"):
+                        batch.execute(f"DELETE FROM {table} WHERE queue_key = ?", (queue.key,))
+                for commit_offset in again:
+                    for statement in FORGET:
+                        batch.execute(statement, (commit_offset,))
+                batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+                self._empty(batch, queues)
+                batch.on_commit(partial(self._forget, again))
+                also(batch)
+                return cancelled
+
+            cancelled: int = await self._writer.commit(work, alone=True)
+            return cancelled
+
+    def _forget(self, commit_offsets: Sequence[int]) -> None:
+        for group in self._groups:
+            for commit_offset in commit_offsets:
+                take = group.takes.get(commit_offset)
+                if take is not None:
+                    group.close(take)
+
+    def _empty(self, batch: Batch, queues: list[Queue]) -> None:
+        for queue in queues:
+            batch.execute(_EMPTIED, (queue.next_offset, queue.next_offset, queue.key))
+
+        def apply() -> None:
+            for queue in queues:
+                queue.min_offset = queue.first_offset = queue.next_offset
+            for group in self._groups:
+                group.forget(queues)
+
+        batch.on_commit(apply)

@@ -1,0 +1,151 @@
+"""Retention: remove old messages in the background, a bounded step at a time; sends go on between two steps.
+
+Never removed is what still waits for its due time, or for its producer's decision. Age counts in real
+time, so a test that moves the clock by forty days does not lose what it has sent.
+"""
+
+from functools import partial
+from typing import Any
+
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.clock import rate_of, wall_us
+from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.store.chore import Chore
+from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
+from mocketmq.store.database import Database
+from mocketmq.store.message_keys import UNINDEX, keys_of
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+STEP = 1_000
+"""Messages removed per transaction."""
+
+_LAST_MARK = """
+SELECT wall_us, at_us, clock FROM (
+ SELECT started_wall_us AS wall_us, started_us AS at_us, clock FROM runs
+ UNION ALL SELECT wall_us, to_us, clock FROM clock_moves JOIN runs USING (run)
+) WHERE wall_us <= ? ORDER BY wall_us DESC, at_us DESC LIMIT 1"""
+_BYTES = (
+    "SELECT (page_count - freelist_count) * page_size"
+    " FROM pragma_page_count(), pragma_freelist_count(), pragma_page_size()"
+)
+_STORED_FROM = (
+    "SELECT commit_offset, store_us FROM messages WHERE commit_offset >= ? ORDER BY commit_offset LIMIT 1"
+)
+_OLDEST = "SELECT commit_offset, queue_key, queue_offset, unique_key, properties FROM messages"
+_EMPTIED_TO = (
+    "UPDATE queues SET min_offset = max(min_offset, ?), next_offset = max(next_offset, ?) WHERE key = ?"
+)
+_REMOVE = (
+    "DELETE FROM messages WHERE commit_offset = ?",
+    "DELETE FROM deliveries WHERE delivered_offset = ?",
+    "DELETE FROM interventions WHERE parked_offset = ?",
+)
+
+
+class Retention(Chore):
+    """Removes messages older than ``age_us`` or beyond ``max_bytes``, every minute; 0 keeps all."""
+
+    name = "retention"
+    interval_s = 60.0
+
+    def __init__(
+        self,
+        database: Database,
+        writer: Writer,
+        topics: Topics,
+        groups: Groups,
+        levels: LevelQueues,
+        *,
+        age_us: int,
+        max_bytes: int,
+    ) -> None:
+        super().__init__()
+        self._database = database
+        self._writer = writer
+        self._topics = topics
+        self._groups = groups
+        self._levels = levels
+        self._age_us = age_us
+        self._max_bytes = max_bytes
+
+    async def turn(self) -> int:
+        """Remove what is too old or too much; how many messages that were."""
+        removed = 0
+        if self._age_us:
+            end = await self._first_since(await self._instant_at(wall_us() - self._age_us))
+            while (step := await self._remove_oldest(end)) and not self.is_closing:
+                removed += step
+        while self._max_bytes and not self.is_closing:
+            [(size,)] = await self._database.rows(_BYTES)
+            end = self._writer.next_commit_offset if size > self._max_bytes else 0
+            step = await self._remove_oldest(end)
+            if not step:
+                break
+            removed += step
+        return removed
+
+    async def _instant_at(self, instant_wall_us: int) -> int:
+        """The emulated instant at which the wall clock stood so; 0 if no run had begun."""
+        for mark_wall_us, at_us, mode in await self._database.rows(_LAST_MARK, (instant_wall_us,)):
+            return int(at_us + rate_of(mode) * (instant_wall_us - mark_wall_us))
+        return 0
+
+    async def _first_since(self, instant_us: int) -> int:
+        """The commit offset from which on messages were stored at the instant or later, by bisection."""
+        low, high = 0, self._writer.next_commit_offset
+        while low < high:
+            middle = (low + high) // 2
+            found = await self._database.rows(_STORED_FROM, (middle,))
+            if found and found[0][1] < instant_us:
+                low = found[0][0] + 1
+            else:
+                high = middle
+        return low
+
+    async def _remove_oldest(self, end: int) -> int:
+        """Remove up to ``STEP`` of the oldest messages with a commit offset below ``end``."""
+        conditions, parameters = ["commit_offset < ?"], [end]
+        for level in self._levels.levels:
+            # What a kill would deliver again must stay as well: the saved offset counts.
+            conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
+            parameters += [level.queue.key, min(level.next_offset, level.saved_offset)]
+        for halves in filter(None, map(self._groups.find, (HALF_GROUP, CHECKED_HALF_GROUP))):
+            for place in halves.queues.values():
+                conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
+                parameters += [place.queue.key, place.committed_offset]
+        rows = await self._database.rows(
+            f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY commit_offset LIMIT {STEP}", parameters
+        )
+        if rows:
+            await self._writer.commit(partial(self._remove, rows), alone=True)
+        return len(rows)
+
+    def _remove(self, rows: list[Any], batch: Batch) -> None:
+        ends: dict[Queue, int] = {}
+        for commit_offset, queue_key, queue_offset, unique_key, properties in rows:
+            ends[self._topics.queue(queue_key)] = queue_offset + 1
+            for statement in _REMOVE:
+                batch.execute(statement, (commit_offset,))
+            for group in self._groups:
+                batch.execute(
+                    "DELETE FROM takes WHERE group_name = ? AND commit_offset = ?",
+                    (group.name, commit_offset),
+                )
+            for key in keys_of(unique_key, properties):
+                batch.execute(UNINDEX, (key, commit_offset))
+        for queue, end in ends.items():
+            batch.execute(_EMPTIED_TO, (end, queue.next_offset, queue.key))
+        batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+        batch.on_commit(partial(self._removed, ends, [row[0] for row in rows]))
+
+    def _removed(self, ends: dict[Queue, int], commit_offsets: list[int]) -> None:
+        for queue, end in ends.items():
+            queue.min_offset = max(queue.min_offset, end)
+        for group in self._groups:
+            for commit_offset in commit_offsets:
+                take = group.takes.get(commit_offset)
+                if take is not None:
+                    group.close(take)

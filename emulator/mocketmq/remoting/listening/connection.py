@@ -1,0 +1,320 @@
+"""A connection: bytes in, commands to their handlers, answers out; and when it must stop reading."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+from typing import Final, cast
+
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.dispatcher import Dispatcher
+from mocketmq.remoting.listening.advertised_address import Advertised, with_port
+from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
+from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
+from mocketmq.remoting.request import Reply
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import FrameError
+from mocketmq.remoting.wire.frame import FrameReader, encode
+
+log = logging.getLogger(__name__)
+
+READ_BYTES: Final = 256 << 10
+SHORT_READ_BYTES: Final = 4 << 10
+"""At once, as a rule and when the budget is spent."""
+
+MAX_RUNNING: Final = 1_024
+MAX_RUNNING_BYTES: Final = 32 << 20
+"""Requests of one connection in work; at either, no more are read until some are answered."""
+MAX_WAITING_BYTES: Final = 4 << 20
+MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
+"""Pulls and pops that wait, of one connection and of all. More do not: heartbeats must still be read."""
+UNREAD_BYTES: Final = 64 << 10
+"""Answers that a client has not read, from which on no more of its requests are read."""
+MAX_UNREAD_BYTES: Final = 128 << 20
+"""The same for all connections. Above it, a client is cut off that has more than its share of them."""
+_REQUEST_BYTES: Final = 1 << 10
+"""What a request takes beside its text and body, roughly."""
+_FIELD_BYTES, _USUAL_FIELDS = 160, 32
+"""What each ext field takes beside its text, and how many of them are in that; clients send no more."""
+
+_PULLS: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
+_MAY_WAIT: Final = _PULLS | {RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION}
+_BUSY: Final = Reply(
+    code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
+)
+
+
+class Hall:
+    """What all connections share; ``connections`` are those that are open, ``leaving`` have requests in work.
+
+    ``gone`` is called with each channel that has ended, after the last of its requests. ``has_paused`` says
+    that some connection came to a limit, until it is set back.
+    """
+
+    def __init__(
+        self,
+        dispatcher: Dispatcher,
+        advertised: Callable[[str, str], Advertised],
+        gone: Callable[[Channel], None],
+        tls: Tls,
+    ) -> None:
+        self.tls = tls
+        self.dispatcher = dispatcher
+        self.advertised = advertised
+        self.gone = gone
+        self.budget = Budget()
+        self.connections: set[Connection] = set()
+        self.leaving: set[Connection] = set()
+        self.waiting_bytes = 0
+        self.has_paused = False
+        self.unread: dict[Connection, int] = {}
+        memory = memoryview(bytearray(READ_BYTES))
+        self.full, self.short = memory, memory[:SHORT_READ_BYTES]
+
+
+class Connection(asyncio.BufferedProtocol):
+    """``held`` is the bytes that it takes of the budget; ``quiet`` counts ticks in which nothing was read."""
+
+    def __init__(self, hall: Hall) -> None:
+        self.held = 0
+        self.quiet = 0
+        self.frames = 0
+        self._hall = hall
+        self._reader = FrameReader()
+        self._running: dict[asyncio.Task[None], int] = {}
+        self._waiting: dict[asyncio.Task[None], int] = {}
+        self._waiting_bytes = 0
+        self._running_bytes = 0
+        self._out: list[bytes] = []
+        self._is_new = True  # nothing has come in
+        self._is_paused = False
+        self._is_stopping = False
+        self._is_broken = False
+        self._ended = asyncio.Event()
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Learn who came in, and by which address."""
+        self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
+        self._loop = asyncio.get_running_loop()
+        local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
+        if not local or not peer:  # gone before it was here
+            self._transport.abort()
+            local = peer = ("127.0.0.1", 0)
+        advertised = self._hall.advertised(local[0], peer[0])
+        self.peer = with_port(*peer[:2])
+        self._channel = Channel(self.write, self.peer, advertised.address, advertised.store_host)
+        self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
+        self._hall.connections.add(self)
+
+    @property
+    def incomplete(self) -> int:
+        """Bytes of the frame that has not come in whole."""
+        return self._reader.buffered
+
+    @property
+    def lacking(self) -> int:
+        """Bytes that complete it."""
+        return self._reader.lacking
+
+    @property
+    def is_stalled(self) -> bool:
+        """Whether it could have sent the rest of a large frame for some time."""
+        return not self._is_paused and self.quiet > 1 and self.incomplete > FREE_BYTES
+
+    def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
+        """Memory that all share: what is read into it is taken out before anything else is read."""
+        return self._hall.short if self._hall.budget.is_spent else self._hall.full
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take what was read out of that memory."""
+        data = bytes(self._hall.full[:nbytes])
+        if self._is_new:
+            self._is_new = False
+            if self._begin_tls(data):
+                return
+        self.received(data)
+
+    def _begin_tls(self, data: bytes) -> bool:
+        """Whether the client's first bytes are not for us: it wants TLS, or cannot have what it wants."""
+        tls = self._hall.tls
+        wants_tls = data[0] == HANDSHAKE
+        if wants_tls and tls.mode != "disabled":
+            layer = TlsLayer(cast(asyncio.Transport, self._transport), self, tls.certificate)
+            self._transport = layer
+            layer.start(data)
+        elif wants_tls or tls.mode == "enforcing":
+            self.abort("it wants TLS, which is disabled" if wants_tls else "it does not begin with TLS")
+        else:
+            return False
+        return True
+
+    def received(self, data: bytes) -> None:
+        """Start the requests that came in whole."""
+        self.quiet = 0
+        commands: Sequence[Command]
+        try:
+            commands = self._reader.feed(data)
+        except FrameError as error:
+            log.warning("closing the connection of %s: %s", self.peer, error)
+            commands, self._is_broken = error.before, True
+        self.frames += len(commands)
+        for command in commands:
+            if command.is_response:
+                self._channel.answered(command)
+            else:
+                self._start(command)
+        self._account()
+
+    def _start(self, command: Command) -> None:
+        size = _size_of(command)
+        if command.code in _MAY_WAIT and self._may_wait(size):
+            task = self._loop.create_task(self._serve(command, may_wait=True))
+            self._waiting[task] = size
+            self._waiting_bytes += size
+            self._hall.waiting_bytes += size
+            task.add_done_callback(self._has_waited)
+        elif command.code in _PULLS:
+            self._answer(command, self._hall.dispatcher.counted(command, _BUSY))
+        else:
+            task = self._loop.create_task(self._serve(command, may_wait=False))
+            self._running[task] = size
+            self._running_bytes += size
+            task.add_done_callback(self._has_run)
+
+    async def _serve(self, command: Command, *, may_wait: bool) -> None:
+        answer = await self._hall.dispatcher.answer(self._channel, command, may_wait=may_wait)
+        self._answer(command, answer)
+
+    def _answer(self, command: Command, answer: Command) -> None:
+        if command.is_oneway:
+            return
+        try:
+            self.write(answer)
+        except FrameError as error:
+            self.write(command.answer(ResponseCode.SYSTEM_ERROR, {}, b"", f"the answer would be {error}"))
+
+    def _has_run(self, task: asyncio.Task[None]) -> None:
+        self._running_bytes -= self._running.pop(task)
+        self._account()
+
+    def _may_wait(self, size: int) -> bool:
+        own, together = self._waiting_bytes + size, self._hall.waiting_bytes + size
+        return own <= MAX_WAITING_BYTES and together <= MAX_WAITING_BYTES_TOGETHER
+
+    def _has_waited(self, task: asyncio.Task[None]) -> None:
+        size = self._waiting.pop(task)
+        self._waiting_bytes -= size
+        self._hall.waiting_bytes -= size
+
+    def write(self, command: Command) -> None:
+        """Send a command with the others of this turn of the loop; if the client is gone, nothing happens."""
+        if self._transport.is_closing():
+            return
+        if not self._out:
+            self._loop.call_soon(self._flush)
+        self._out.append(encode(command))
+
+    def _flush(self) -> None:
+        data = b"".join(self._out)
+        self._out.clear()
+        if self._transport.is_closing():
+            return
+        self._transport.write(data)
+        unread = self._hall.unread
+        if self in unread:
+            own = unread[self] = self._transport.get_write_buffer_size()
+            if sum(unread.values()) > MAX_UNREAD_BYTES < own * len(unread):
+                self.abort(f"it does not read its answers, {own} bytes so far")
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers: take no more requests of it."""
+        self._hall.unread[self] = self._transport.get_write_buffer_size()
+        self.regulate()
+
+    def resume_writing(self) -> None:
+        """It has read most of them."""
+        self._hall.unread.pop(self, None)
+        self.regulate()
+
+    def _account(self) -> None:
+        """Reckon what is held, and read on or not; after a broken frame, end when all before is answered."""
+        self._hall.budget.change(self, self._reader.buffered + self._running_bytes)
+        if self._is_broken and not self._running:
+            self._flush()
+            self._transport.close()
+        self.regulate()
+
+    def regulate(self) -> None:
+        """Read on, or no longer, as is now right."""
+        if self._transport.is_closing():
+            return
+        is_paused = (
+            not self._hall.budget.may_read(self)
+            or self in self._hall.unread
+            or self._is_stopping
+            or self._is_broken
+            or len(self._running) >= MAX_RUNNING
+            or self._running_bytes >= MAX_RUNNING_BYTES
+        )
+        if is_paused is not self._is_paused:
+            self._is_paused = is_paused
+            if is_paused:
+                self._hall.has_paused = True
+                self._transport.pause_reading()
+            else:
+                self._transport.resume_reading()
+
+    def abort(self, why: str, level: int = logging.WARNING) -> None:
+        """Cut the client off."""
+        log.log(level, "closing the connection of %s: %s", self.peer, why)
+        self._transport.abort()
+
+    def connection_lost(self, _error: Exception | None) -> None:
+        """End what only waits; what was asked for is done, though nobody hears of it."""
+        hall = self._hall
+        hall.connections.discard(self)
+        self._channel.end()
+        hall.unread.pop(self, None)
+        self._reader = FrameReader()
+        self._account()
+        hall.budget.leave(self)
+        hall.leaving.add(self)
+        self._ending = self._loop.create_task(self._end())
+
+    async def _end(self) -> None:
+        for task in self._waiting:
+            task.cancel()
+        await self._finished()
+        try:
+            self._hall.gone(self._channel)
+        finally:
+            self._hall.leaving.discard(self)
+            self._ended.set()
+
+    async def _finished(self) -> None:
+        await asyncio.gather(*self._running, *self._waiting, return_exceptions=True)
+
+    async def close(self) -> None:
+        """Read nothing more, answer what was read, and wait until the client has it all."""
+        self._is_stopping = True
+        self._channel.end()
+        self.regulate()
+        await self._finished()
+        if self._out:
+            self._flush()
+        self._transport.close()
+        await self._ended.wait()
+
+    def let_go(self) -> None:
+        """Cancel what still runs, and close at once."""
+        for task in (*self._running, *self._waiting):
+            task.cancel()
+        self._transport.abort()
+
+
+def _size_of(command: Command) -> int:
+    """Bytes that a request takes while it is in work or waits."""
+    ext = command.ext
+    text = sum(map(len, ext)) + sum(map(len, ext.values()))
+    more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)
+    return _REQUEST_BYTES + more + len(command.body) + text

@@ -1,0 +1,184 @@
+"""The listeners of remoting clients: name server, broker, and the broker's VIP channel (sheet 1.6).
+
+Each of them serves every request, as the ranges of their codes do not overlap.
+"""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+from typing import Any, Final
+
+from mocketmq.access.access import Access
+from mocketmq.broker.broker import Broker
+from mocketmq.errors import ListenError
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.dispatcher import Dispatcher
+from mocketmq.remoting.guard import Guard
+from mocketmq.remoting.listening.advertised_address import (
+    Advertised,
+    AdvertisedAddress,
+    container_gateway,
+    with_port,
+)
+from mocketmq.remoting.listening.certificate import certificate_of
+from mocketmq.remoting.listening.connection import Connection, Hall
+from mocketmq.remoting.listening.freed_memory import give_back
+from mocketmq.remoting.listening.tls import Tls
+from mocketmq.remoting.requests.families import FAMILIES
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+GRACE_S: Final = 2.0
+"""Real seconds that running requests have when the server stops; then they are cancelled."""
+BACKLOG: Final = 2_048
+"""Connections that may wait to be accepted."""
+VIP_OFFSET: Final = -2
+"""From the broker's port to that of its VIP channel."""
+TICK_S: Final = 10.0
+IDLE_TICKS: Final = 12
+"""After so many in which nothing came in, a connection is closed: 120 s, as upstream (sheet 1.1)."""
+_TRIES: Final = 16
+
+
+class RemotingServer:
+    """Started and closed by the app. A port that is to be picked is 0 until then.
+
+    Without ``access`` everybody may do everything. Raises SettingError for a certificate that is none.
+    """
+
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
+        self.namesrv_port = settings.namesrv_port
+        self.broker_port = settings.broker_port
+        self.vip_port: int | None = None
+        guard = None if access is None else Guard(access)
+        self.dispatcher = Dispatcher(broker, settings, FAMILIES, guard)
+        self._broker = broker
+        self._settings = settings
+        self._servers: list[asyncio.Server] = []
+        self._ticking: asyncio.TimerHandle | None = None
+        self._address = AdvertisedAddress(settings.advertise, container_gateway())
+        tls = Tls(settings.tls, certificate_of(settings))
+        self._hall = Hall(self.dispatcher, self._advertised, self._gone, tls)
+
+    @property
+    def namesrv_address(self) -> str:
+        """``host:port`` of the name server."""
+        return with_port(self._settings.host, self.namesrv_port)
+
+    @property
+    def broker_address(self) -> str:
+        """``host:port`` of the broker."""
+        return with_port(self._settings.host, self.broker_port)
+
+    @property
+    def connections(self) -> int:
+        """How many are open."""
+        return len(self._hall.connections)
+
+    @property
+    def held_bytes(self) -> int:
+        """What they hold: incomplete frames, and requests in work."""
+        return self._hall.budget.held
+
+    @property
+    def unread_bytes(self) -> int:
+        """Answers to clients that do not read them."""
+        return sum(self._hall.unread.values())
+
+    def metrics(self) -> Iterator[Any]:
+        """Its numbers for Prometheus."""
+        from mocketmq.remoting.listening.metrics import metrics  # noqa: PLC0415 - imports what a start does not need
+
+        return metrics(self)
+
+    async def start(self) -> None:
+        """Open every port. Raises ListenError when that is not possible; then none is open."""
+        try:
+            await self._listen_as_broker()
+            self.namesrv_port = _port_of(await self._listen(self.namesrv_port, "--namesrv-port"))
+        except BaseException:
+            await self.close()
+            raise
+        self._tick_later()
+
+    async def _listen_as_broker(self) -> None:
+        """The VIP channel is a convenience: without it a broker starts as well, after looking for a pair."""
+        fixed = self._settings.broker_port
+        for is_last in (*[False] * _TRIES, True):
+            server = await self._listen(fixed, "--broker-port")
+            self.broker_port = _port_of(server)
+            try:
+                self.vip_port = _port_of(
+                    await self._listen(max(self.broker_port + VIP_OFFSET, 1), "--broker-port")
+                )
+                return
+            except ListenError as error:
+                if fixed:
+                    log.warning("the broker is without VIP channel: %s", error)
+                if fixed or is_last:
+                    return
+            self._servers.remove(server)
+            server.close()
+
+    async def _listen(self, port: int, option: str) -> asyncio.Server:
+        host, loop = self._settings.host, asyncio.get_running_loop()
+        try:
+            server = await loop.create_server(partial(Connection, self._hall), host, port, backlog=BACKLOG)
+        except OSError as error:
+            raise ListenError(
+                f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
+                f" choose another port by {option}, or none by --no-remoting"
+            ) from error
+        self._servers.append(server)
+        return server
+
+    def _advertised(self, local: str, peer: str) -> Advertised:
+        advertised = self._address.to(local, peer, self.broker_port)
+        self._broker.lives.hosts.add(advertised.store_host)
+        return advertised
+
+    def _gone(self, channel: Channel) -> None:
+        self._broker.clients.gone(channel)
+
+    def _tick_later(self) -> None:
+        self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        self._tick_later()
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Close what stands still, and give back what a flood has left."""
+        for connection in list(self._hall.connections):
+            connection.quiet += 1
+            if connection.quiet >= IDLE_TICKS:
+                connection.abort("nothing came in for 120 s", logging.INFO)
+            elif connection.is_stalled and self._hall.budget.is_spent:
+                connection.abort("the memory that its unfinished frame takes is needed")
+
+        if self._hall.has_paused:
+            self._hall.has_paused = False
+            give_back()
+
+    async def close(self) -> None:
+        """Accept and read nothing more, answer what was read, then close. May be called twice."""
+        if self._ticking is not None:
+            self._ticking.cancel()
+        servers, self._servers = self._servers, []
+        for server in servers:
+            server.close()
+        connections = [*self._hall.connections, *self._hall.leaving]
+        closing = [asyncio.create_task(connection.close()) for connection in connections]
+        if closing:
+            _done, late = await asyncio.wait(closing, timeout=GRACE_S)
+            if late:
+                for connection in connections:
+                    connection.let_go()
+        await asyncio.gather(*closing)
+
+
+def _port_of(server: asyncio.Server) -> int:
+    port: int = server.sockets[0].getsockname()[1]
+    return port

@@ -1,0 +1,200 @@
+"""TLS on the same ports: a layer between a connection and its transport (sheet 1.5).
+
+A client that wants TLS begins with a byte that begins no frame. From then on this layer stands in for the
+transport to its connection, and for the connection to its transport.
+"""
+
+import asyncio
+import logging
+import ssl
+from contextlib import suppress
+from typing import Final, NamedTuple, Protocol
+
+from mocketmq.remoting.listening.certificate import Certificate
+from mocketmq.settings import TlsMode
+
+log = logging.getLogger(__name__)
+
+HANDSHAKE: Final = 0x16
+"""The first byte of a TLS connection. No frame is so long that it would begin with it."""
+HANDSHAKE_S: Final = 10.0
+"""Real seconds that a handshake may take."""
+_RECORD_BYTES: Final = 16 << 10
+"""At once through memory of OpenSSL's, which does not get smaller again while the connection lasts."""
+
+
+class Tls(NamedTuple):
+    """Who may and who must speak it, and with what."""
+
+    mode: TlsMode
+    certificate: Certificate
+
+
+class Secured(Protocol):
+    """A connection behind the layer."""
+
+    peer: str
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Memory for what is read next, from its beginning on."""
+
+    def received(self, data: bytes) -> None:
+        """Take what was read, as the client meant it."""
+
+    def pause_writing(self) -> None:
+        """The client does not read its answers."""
+
+    def resume_writing(self) -> None:
+        """It has read most of them."""
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It has ended."""
+
+
+class TlsLayer(asyncio.BufferedProtocol):
+    """Made when the first byte has come. It stands in for the transport where one is asked for below."""
+
+    def __init__(self, transport: asyncio.Transport, connection: Secured, certificate: Certificate) -> None:
+        self._transport = transport
+        self._connection = connection
+        self._certificate = certificate
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls: ssl.SSLObject | None = None  # until there is a certificate, and after the end
+        self._is_open = False
+        self._loop = asyncio.get_running_loop()
+        self._timeout = self._loop.call_later(HANDSHAKE_S, self._out_of_time)
+        transport.set_protocol(self)
+
+    def start(self, first: bytes) -> None:
+        """Begin with what was read already; nothing more is read until there is a certificate."""
+        self._transport.pause_reading()
+        self._starting = self._loop.create_task(self._start(first))
+
+    async def _start(self, first: bytes) -> None:
+        try:
+            context = await self._certificate.context()
+        except Exception as error:  # noqa: BLE001 - a full disk, for one; the others go on
+            log.error("there is no certificate for TLS with %s: %s", self._connection.peer, error)
+            self._transport.abort()
+            return
+        if self._transport.is_closing():
+            return
+        self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=True)
+        self._transport.resume_reading()
+        self._go_on(memoryview(first))
+
+    # What the transport sees.
+
+    def get_buffer(self, sizehint: int) -> memoryview:
+        """Memory for what is read next."""
+        self._buffer = self._connection.get_buffer(sizehint)
+        return self._buffer
+
+    def buffer_updated(self, nbytes: int) -> None:
+        """Take apart what has come."""
+        self._go_on(self._buffer[:nbytes])
+
+    def pause_writing(self) -> None:
+        """The client does not read."""
+        self._connection.pause_writing()
+
+    def resume_writing(self) -> None:
+        """It does again."""
+        self._connection.resume_writing()
+
+    def connection_lost(self, error: Exception | None) -> None:
+        """It is over."""
+        self._timeout.cancel()
+        self._tls = None  # its memory is not to wait for a collection
+        self._connection.connection_lost(error)
+
+    def _go_on(self, came: memoryview) -> None:
+        data: list[bytes] = []
+        has_ended = False
+        try:
+            while came and not has_ended and self._tls is not None:
+                self._incoming.write(came[:_RECORD_BYTES])
+                came = came[_RECORD_BYTES:]
+                has_ended = self._read(self._tls, data)
+        except ssl.SSLError as error:
+            self._fail(error)
+            return
+        self._flush()
+        if data:
+            self._connection.received(b"".join(data))
+        if has_ended:
+            self.close()
+
+    def _read(self, tls: ssl.SSLObject, data: list[bytes]) -> bool:
+        """Add what is complete; whether the client says good bye behind it."""
+        try:
+            if not self._is_open:
+                tls.do_handshake()
+                self._is_open = True
+                self._timeout.cancel()
+            while chunk := tls.read(_RECORD_BYTES):
+                data.append(chunk)
+        except ssl.SSLWantReadError:
+            return False
+        except ssl.SSLZeroReturnError:
+            pass
+        return True
+
+    def _fail(self, error: ssl.SSLError) -> None:
+        """Tell the client why, as far as it understands, and part."""
+        log.warning("closing the connection of %s: TLS failed: %s", self._connection.peer, error.reason)
+        self._flush()
+        self._transport.close()
+
+    def _out_of_time(self) -> None:
+        log.warning(
+            "closing the connection of %s: no TLS handshake in %g s", self._connection.peer, HANDSHAKE_S
+        )
+        self._transport.abort()
+
+    def _flush(self) -> None:
+        if self._outgoing.pending and not self._transport.is_closing():
+            self._transport.write(self._outgoing.read())
+
+    # What the connection sees in place of its transport.
+
+    def write(self, data: bytes) -> None:
+        """Send the client something, which has asked for it, and so is through with the handshake."""
+        rest = memoryview(data)
+        records = []
+        while rest and self._tls is not None:
+            rest = rest[self._tls.write(rest[:_RECORD_BYTES]) :]
+            records.append(self._outgoing.read())
+        if records and not self._transport.is_closing():
+            self._transport.write(b"".join(records))
+
+    def get_write_buffer_size(self) -> int:
+        """Bytes that the client has not taken."""
+        return self._transport.get_write_buffer_size()
+
+    def pause_reading(self) -> None:
+        """Read nothing more."""
+        self._transport.pause_reading()
+
+    def resume_reading(self) -> None:
+        """Read on."""
+        self._transport.resume_reading()
+
+    def is_closing(self) -> bool:
+        """Whether it is over, or soon."""
+        return self._transport.is_closing()
+
+    def close(self) -> None:
+        """Say good bye, and end when all is sent."""
+        if self._transport.is_closing():
+            return
+        if self._is_open and self._tls is not None:
+            with suppress(ssl.SSLError):  # it waits for the client's own good bye, for which nobody waits
+                self._tls.unwrap()
+            self._flush()
+        self._transport.close()
+
+    def abort(self) -> None:
+        """End at once."""
+        self._transport.abort()

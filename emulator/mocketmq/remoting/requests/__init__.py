@@ -1,0 +1,1 @@
+"""Every request of the remoting protocol: a file per family."""

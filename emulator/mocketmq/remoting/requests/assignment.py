@@ -1,0 +1,83 @@
+"""Dividing queues for clients, and how they get messages: 400, 401 and 402 (sheet 2.5; upstream 5.3.3)."""
+
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
+from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.body import object_of, text_in, whole_in
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.identity import BROKER
+
+_MODELS: Final = (BROADCASTING, CLUSTERING)
+
+
+async def query_assignment(call: Call[NoHeader]) -> Reply:
+    """400: a client's queues of a topic. Nothing at all where it shall go on with those that it has."""
+    body = object_of(call.command.body)
+    topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
+    mode = call.broker.request_modes.of(topic, group)
+    model = str(body.get("messageModel"))
+    if model not in _MODELS:
+        raise InvalidArgumentError("messageModel", model, " or ".join(_MODELS))
+    queues = _queues(
+        call.broker, mode, client, str(body.get("strategyName")), is_broadcast=model == BROADCASTING
+    )
+    if queues is None:
+        return Reply(body=dumps({}))
+    assignments = [
+        {"messageQueue": {"brokerName": BROKER, "queueId": queue, "topic": topic}, "mode": mode.mode}
+        for queue in queues
+    ]
+    return Reply(body=dumps({"messageQueueAssignments": assignments}))
+
+
+def _queues(
+    broker: Broker, mode: RequestMode, client: str, strategy: str, *, is_broadcast: bool
+) -> Sequence[int] | None:
+    topic, group = broker.topics.find(mode.topic), broker.clients.find(mode.group)
+    if topic is None or not topic.readable:
+        return None
+    if is_broadcast:
+        return range(topic.read_queues)
+    if group is None or strategy not in STRATEGIES:
+        return None
+    clients = list(group.members.values())
+    return assigned(mode, STRATEGIES[strategy], topic.read_queues, clients, client)
+
+
+async def set_request_mode(call: Call[NoHeader]) -> Reply:
+    """401: how a group is to get a topic's messages from now on."""
+    body = object_of(call.command.body)
+    mode = str(body.get("mode") or PULL)
+    topic, group = text_in(body, "topic"), text_in(body, "consumerGroup")
+    await call.broker.request_modes.put(RequestMode(topic, group, mode, whole_in(body, "popShareQueueNum")))
+    return Reply()
+
+
+async def request_modes(call: Call[NoHeader]) -> Reply:
+    """402: all that were set."""
+    modes: dict[str, dict[str, Any]] = {}
+    for topic, group, mode, share in call.broker.request_modes:
+        modes.setdefault(topic, {})[group] = {
+            "consumerGroup": group,
+            "mode": mode,
+            "popShareQueueNum": share,
+            "topic": topic,
+        }
+    return Reply(body=dumps({"messageRequestModeMap": modes}))
+
+
+ASSIGNMENT: Final = Family(
+    "Dividing queues",
+    {
+        RequestCode.QUERY_ASSIGNMENT: Request(NoHeader, query_assignment),
+        RequestCode.SET_MESSAGE_REQUEST_MODE: Request(NoHeader, set_request_mode),
+        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Request(NoHeader, request_modes),
+    },
+)

@@ -1,0 +1,191 @@
+"""Configurations of broker and name server, by upstream's names, and what an administrator starts by hand.
+
+25, 26, 306, 316, 318, 319 and 329 (sheet 2.1 and 2.10; BrokerConfig, NamesrvConfig and MessageStoreConfig of
+4.9.8). A change holds until the next start; what was set at the start holds again then.
+"""
+
+import logging
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.registry.topics import MAX_QUEUES
+from mocketmq.errors import InvalidArgumentError, shorten
+from mocketmq.message import TRACE_TOPIC
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.identity import BROKER, CLUSTER, REGION
+
+log = logging.getLogger(__name__)
+
+_US_PER_HOUR: Final = 3_600_000_000
+_SWITCHES: Final = {"true": True, "false": False}
+
+
+class _Change(NamedTuple):
+    """How a property is changed while the broker runs. ``read`` raises KeyError or ValueError."""
+
+    read: Callable[[str], Any]
+    allowed: str
+    make: Callable[[Call[Any], Any], Awaitable[None]]
+
+
+async def _create_topics(call: Call[Any], value: bool) -> None:
+    await call.broker.topics.set_auto_create(is_on=value)
+
+
+async def _create_groups(call: Call[Any], value: bool) -> None:
+    call.broker.groups.auto_create = value
+
+
+async def _default_queues(call: Call[Any], value: int) -> None:
+    call.broker.topics.default_queues = value
+
+
+async def _show_orders(call: Call[Any], value: bool) -> None:
+    call.broker.name_server.shows_orders = value
+
+
+def _queues(text: str) -> int:
+    number = int(text)
+    if not 1 <= number <= MAX_QUEUES:
+        raise ValueError(text)
+    return number
+
+
+_BROKER_CHANGES: Final = {
+    "autoCreateTopicEnable": _Change(_SWITCHES.__getitem__, "true or false", _create_topics),
+    "autoCreateSubscriptionGroup": _Change(_SWITCHES.__getitem__, "true or false", _create_groups),
+    "defaultTopicQueueNums": _Change(_queues, f"1 to {MAX_QUEUES}", _default_queues),
+}
+_NAME_SERVER_CHANGES: Final = {
+    "orderMessageEnable": _Change(_SWITCHES.__getitem__, "true or false", _show_orders),
+}
+
+
+async def broker_config(call: Call[NoHeader]) -> Reply:
+    """26: what is set, and what cannot be otherwise here."""
+    version = dumps({"counter": 0, "stateVersion": 0, "timestamp": 0}).decode()
+    return Reply({"version": version}, _text(_of_broker(call)))
+
+
+async def update_broker(call: Call[NoHeader]) -> Reply:
+    """25: change properties. Raises RemotingError for what cannot be changed; then nothing was."""
+    return await _update(call, _of_broker(call), _BROKER_CHANGES)
+
+
+async def name_server_config(call: Call[NoHeader]) -> Reply:
+    """319: as 26, of the name server."""
+    return Reply(body=_text(_of_name_server(call)))
+
+
+async def update_name_server(call: Call[NoHeader]) -> Reply:
+    """318: as 25, of the name server."""
+    return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
+
+
+async def nothing_to_clean(call: Call[NoHeader]) -> Reply:  # noqa: ARG001
+    """306 and 316: queues and topics that are not used leave nothing behind."""
+    return Reply(remark="there is nothing to clean: what is removed leaves nothing behind")
+
+
+async def remove_old(call: Call[NoHeader]) -> Reply:
+    """329: remove at once what is old enough to be removed."""
+    removed = await call.broker.retention.turn()
+    return Reply(remark=f"{removed} messages were removed")
+
+
+def _of_broker(call: Call[Any]) -> Mapping[str, str]:
+    broker, settings = call.broker, call.settings
+    host, _, port = call.channel.advertised.rpartition(":")
+    return _sorted(
+        brokerClusterName=CLUSTER,
+        brokerName=BROKER,
+        brokerId=0,
+        brokerRole="ASYNC_MASTER",
+        brokerIP1=host.strip("[]"),
+        listenPort=port,
+        brokerPermission=6,
+        regionId=REGION,
+        autoCreateTopicEnable=broker.topics.auto_create,
+        autoCreateSubscriptionGroup=broker.groups.auto_create,
+        defaultTopicQueueNums=broker.topics.default_queues,
+        messageDelayLevel=broker.levels.table.text,
+        maxMessageSize=settings.max_message_bytes,
+        storePathRootDir=settings.data,
+        flushDiskType="SYNC_FLUSH" if settings.durability == "full" else "ASYNC_FLUSH",
+        fileReservedTime=settings.retain_age_us // _US_PER_HOUR,
+        transactionTimeOut=settings.transaction_timeout_us // 1_000,
+        transactionCheckInterval=settings.transaction_check_interval_us // 1_000,
+        transactionCheckMax=settings.transaction_check_max,
+        filterServerNums=0,
+        longPollingEnable=True,
+        slaveReadEnable=False,
+        traceOn=True,
+        traceTopicEnable=True,
+        msgTraceTopicName=TRACE_TOPIC,
+        enablePropertyFilter=True,
+        aclEnable=settings.acl is not None,
+        useTLS=settings.tls != "disabled",
+    )
+
+
+def _of_name_server(call: Call[Any]) -> Mapping[str, str]:
+    return _sorted(orderMessageEnable=call.broker.name_server.shows_orders, clusterTest=False)
+
+
+def _sorted(**values: object) -> Mapping[str, str]:
+    return {
+        name: str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in sorted(values.items())
+    }
+
+
+def _text(properties: Mapping[str, str]) -> bytes:
+    return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
+
+
+async def _update(call: Call[Any], known: Mapping[str, str], changes: Mapping[str, _Change]) -> Reply:
+    wanted = []
+    for name, text in _properties(call.command.body).items():
+        change = changes.get(name)
+        if change is not None:
+            try:
+                wanted.append((change, change.read(text)))
+            except (KeyError, ValueError):
+                raise InvalidArgumentError(name, text, change.allowed) from None
+        elif known.get(name) != text:
+            raise RemotingError(
+                ResponseCode.NO_PERMISSION,
+                f"{shorten(name)} cannot be changed while mocketmq runs; only {', '.join(changes)} can",
+            )
+    for change, value in wanted:
+        await change.make(call, value)
+    log.info("changed until the next start: %s", shorten(call.command.body.decode("utf-8", "replace")))
+    return Reply(remark="changed until the next start")
+
+
+def _properties(content: bytes) -> Mapping[str, str]:
+    """Lines ``name=value``, as clients write them. Raises InvalidArgumentError."""
+    lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
+    pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
+    for name, equals, _ in pairs:
+        if not equals or not name.strip():
+            raise InvalidArgumentError("body", name, "lines of name=value")
+    return {name.strip(): value.strip() for name, _, value in pairs}
+
+
+CONFIGURATION: Final = Family(
+    "Configuration and cleaning",
+    {
+        RequestCode.UPDATE_BROKER_CONFIG: Request(NoHeader, update_broker),
+        RequestCode.GET_BROKER_CONFIG: Request(NoHeader, broker_config),
+        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Request(NoHeader, nothing_to_clean),
+        RequestCode.CLEAN_UNUSED_TOPIC: Request(NoHeader, nothing_to_clean),
+        RequestCode.UPDATE_NAMESRV_CONFIG: Request(NoHeader, update_name_server),
+        RequestCode.GET_NAMESRV_CONFIG: Request(NoHeader, name_server_config),
+        RequestCode.DELETE_EXPIRED_COMMITLOG: Request(NoHeader, remove_old),
+    },
+)

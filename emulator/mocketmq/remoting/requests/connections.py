@@ -1,0 +1,104 @@
+"""Who is connected: 203, 204 and 328 (sheet 2.10)."""
+
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.registry.clients import Member, Subscription
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import java_hash
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+
+
+class ConsumersOf(NamedTuple):
+    """2.10."""
+
+    consumer_group: str
+
+
+class ProducersOf(NamedTuple):
+    """2.10."""
+
+    producer_group: str
+
+
+async def consumers(call: Call[ConsumersOf]) -> Reply:
+    """The clients that consume for a group, and what they want."""
+    name = call.header.consumer_group
+    group = call.broker.clients.find(name)
+    if group is None:
+        raise RemotingError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
+    members = [member for member in call.broker.clients if name in member.consumers]
+    body = {
+        "connectionSet": list(map(_connection, members)),
+        "consumeFromWhere": max(members, key=_seen_us).consumers[name].starts,
+        "consumeType": group.kind,
+        "messageModel": group.model,
+        "subscriptionTable": {topic: subscription(each) for topic, each in group.subscriptions.items()},
+    }
+    return Reply(body=dumps(body))
+
+
+async def producers(call: Call[ProducersOf]) -> Reply:
+    """The clients that produce for a group."""
+    name = call.header.producer_group
+    members = [member for member in call.broker.clients if name in member.producers]
+    if not members:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
+    return Reply(body=dumps({"connectionSet": list(map(_connection, members))}))
+
+
+async def all_producers(call: Call[NoHeader]) -> Reply:
+    """The clients that produce, by group."""
+    table: dict[str, list[dict[str, Any]]] = {}
+    for member in call.broker.clients:
+        for name in member.producers:
+            table.setdefault(name, []).append(
+                {
+                    "clientId": member.client_id,
+                    "language": member.language,
+                    "lastUpdateTimestamp": member.seen_us // US_PER_MS,
+                    "remoteIP": member.channel.remote,
+                    "version": member.version,
+                }
+            )
+    return Reply(body=dumps({"data": table}))
+
+
+def subscription(wanted: Subscription) -> dict[str, Any]:
+    """SubscriptionData, as tools show it."""
+    tags = sorted(tag for part in wanted.expression.split("||") if (tag := part.strip()) and tag != "*")
+    return {
+        "classFilterMode": False,
+        "codeSet": [java_hash(tag) for tag in tags] if wanted.kind == "TAG" else [],
+        "expressionType": wanted.kind,
+        "subString": wanted.expression,
+        "subVersion": wanted.version,
+        "tagsSet": tags if wanted.kind == "TAG" else [],
+        "topic": wanted.topic,
+    }
+
+
+def _connection(member: Member) -> dict[str, Any]:
+    return {
+        "clientAddr": member.channel.remote,
+        "clientId": member.client_id,
+        "language": member.language,
+        "version": member.version,
+    }
+
+
+def _seen_us(member: Member) -> int:
+    return member.seen_us
+
+
+CONNECTIONS: Final = Family(
+    "Connections",
+    {
+        RequestCode.GET_CONSUMER_CONNECTION_LIST: Request(ConsumersOf, consumers),
+        RequestCode.GET_PRODUCER_CONNECTION_LIST: Request(ProducersOf, producers),
+        RequestCode.GET_ALL_PRODUCER_INFO: Request(NoHeader, all_producers),
+    },
+)

@@ -1,0 +1,57 @@
+"""Every family of requests, in the order of the documentation."""
+
+from typing import Final
+
+from mocketmq.remoting.requests.assignment import ASSIGNMENT
+from mocketmq.remoting.requests.configuration import CONFIGURATION
+from mocketmq.remoting.requests.connections import CONNECTIONS
+from mocketmq.remoting.requests.consumers import CONSUMERS
+from mocketmq.remoting.requests.groups import GROUPS
+from mocketmq.remoting.requests.kv_config import KV_CONFIG
+from mocketmq.remoting.requests.locks import LOCKS
+from mocketmq.remoting.requests.lookup import LOOKUP
+from mocketmq.remoting.requests.membership import MEMBERSHIP
+from mocketmq.remoting.requests.offset_tables import OFFSET_TABLES
+from mocketmq.remoting.requests.offsets import OFFSETS
+from mocketmq.remoting.requests.popping import POPPING
+from mocketmq.remoting.requests.progress import PROGRESS
+from mocketmq.remoting.requests.pulling import PULLING
+from mocketmq.remoting.requests.recall import RECALL
+from mocketmq.remoting.requests.replies import REPLIES
+from mocketmq.remoting.requests.resets import RESETS
+from mocketmq.remoting.requests.routes import ROUTES
+from mocketmq.remoting.requests.runtime import RUNTIME
+from mocketmq.remoting.requests.send_back import SEND_BACK
+from mocketmq.remoting.requests.sending import SENDING
+from mocketmq.remoting.requests.statistics import STATISTICS
+from mocketmq.remoting.requests.topics import TOPICS
+from mocketmq.remoting.requests.transactions import TRANSACTIONS
+
+FAMILIES: Final = (
+    ROUTES,
+    KV_CONFIG,
+    SENDING,
+    TRANSACTIONS,
+    RECALL,
+    REPLIES,
+    PULLING,
+    POPPING,
+    OFFSETS,
+    MEMBERSHIP,
+    ASSIGNMENT,
+    LOCKS,
+    SEND_BACK,
+    LOOKUP,
+    RESETS,
+    CONSUMERS,
+    CONNECTIONS,
+    PROGRESS,
+    STATISTICS,
+    RUNTIME,
+    TOPICS,
+    GROUPS,
+    OFFSET_TABLES,
+    CONFIGURATION,
+)
+
+REQUESTS: Final = {int(code): request for family in FAMILIES for code, request in family.requests.items()}

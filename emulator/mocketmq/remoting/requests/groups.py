@@ -1,0 +1,134 @@
+"""Consumer groups, for administrators: 200, 201, 207, 225 and 352 (sheet 2.9)."""
+
+import logging
+from collections.abc import Mapping, Sequence
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
+from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.requests.topics import data_version
+from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+
+log = logging.getLogger(__name__)
+
+
+class OneGroup(NamedTuple):
+    """2.9."""
+
+    group: str
+
+
+class DeleteGroup(NamedTuple):
+    """2.9; 4.x says ``remove_offset``, 5.x ``clean_offset``."""
+
+    group_name: str
+    remove_offset: bool = False
+    clean_offset: bool = False
+
+
+class _Wanted(NamedTuple):
+    name: str
+    max_retries: int
+    retry_queues: int
+    config: GroupConfig
+
+
+_FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(GroupConfig)}
+_EFFECTIVE: Final = {"consumeEnable", "consumeBroadcastEnable", "notifyConsumerIdsChangedEnable"}
+
+
+async def create(call: Call[NoHeader]) -> Reply:
+    """200: create a group, or change it."""
+    return await _put(call, [_wanted(object_of(call.command.body))])
+
+
+async def create_all(call: Call[NoHeader]) -> Reply:
+    """225: create groups, or change them; none, if one of them cannot be read."""
+    body = object_of(call.command.body)
+    return await _put(call, list(map(_wanted, objects_in(body, "groupConfigList"))))
+
+
+async def delete(call: Call[DeleteGroup]) -> Reply:
+    """207: delete a group; one that does not exist is gone already, as upstream."""
+    name, *is_cleaned = call.header
+    try:
+        await call.broker.groups.delete(name, clean_offsets=any(is_cleaned))
+    except GroupNotFoundError:
+        return Reply(remark=f"group {shorten(name)} did not exist")
+    return Reply()
+
+
+async def all_groups(call: Call[NoHeader]) -> Reply:
+    """201: how every group is configured."""
+    groups = call.broker.groups
+    table = {group.name: _config(group) for group in groups}
+    return Reply(body=dumps({"dataVersion": data_version(groups.version), "subscriptionGroupTable": table}))
+
+
+async def one_group(call: Call[OneGroup]) -> Reply:
+    """352: how a group is configured."""
+    group = call.broker.groups.find(call.header.group)
+    if group is None:
+        raise RemotingError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
+    return Reply(body=dumps(_config(group)))
+
+
+async def _put(call: Call[NoHeader], wanted: Sequence[_Wanted]) -> Reply:
+    """What is kept and does nothing here is told."""
+    for one in wanted:
+        call.broker.groups.check(one.name, one.max_retries, one.retry_queues)
+    for one in wanted:
+        await call.broker.groups.put(*one)
+    kept = [
+        f"{name} of {shorten(one.name)}"
+        for one in wanted
+        for name, field in _FIELDS.items()
+        if name not in _EFFECTIVE and getattr(one.config, field.name) not in (field.default, {}, None)
+    ]
+    if not kept:
+        return Reply()
+    remark = f"kept, but without any effect here: {', '.join(kept)}"
+    log.warning("settings of groups are %s", remark)
+    return Reply(remark=remark)
+
+
+def _wanted(body: Object) -> _Wanted:
+    given = {name: body[name] for name in _FIELDS if body.get(name) is not None}
+    retries, queues = body.get("retryMaxTimes", MAX_RETRIES), body.get("retryQueueNums", 1)
+    for name, value in (("retryMaxTimes", retries), ("retryQueueNums", queues)):
+        if not isinstance(value, int):
+            raise InvalidArgumentError(name, value, "a whole number")
+    try:
+        config = msgspec.convert(given, GroupConfig)
+    except msgspec.ValidationError as error:
+        raise InvalidArgumentError("body", given, "a SubscriptionGroupConfig", f"group: {error}") from None
+    return _Wanted(text_in(body, "groupName"), retries, queues, config)
+
+
+def _config(group: Group) -> Mapping[str, Any]:
+    values = {name: getattr(group.config, field.name) for name, field in _FIELDS.items()}
+    values |= {
+        "groupName": group.name,
+        "retryMaxTimes": group.max_retries,
+        "retryQueueNums": group.retry_queues,
+    }
+    return {name: values[name] for name in sorted(values) if values[name] is not None}
+
+
+GROUPS: Final = Family(
+    "Consumer groups",
+    {
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Request(NoHeader, create),
+        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Request(NoHeader, all_groups),
+        RequestCode.DELETE_SUBSCRIPTIONGROUP: Request(DeleteGroup, delete),
+        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Request(NoHeader, create_all),
+        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Request(OneGroup, one_group),
+    },
+)

@@ -1,0 +1,73 @@
+"""Key-value configurations of the name server: 100 to 102 and 219 (sheet 2.1)."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+
+
+class PutConfig(NamedTuple):
+    """2.1."""
+
+    namespace: str
+    key: str
+    value: str
+
+
+class OneConfig(NamedTuple):
+    """2.1: 101 and 102."""
+
+    namespace: str
+    key: str
+
+
+class Namespace(NamedTuple):
+    """2.1."""
+
+    namespace: str
+
+
+async def put(call: Call[PutConfig]) -> Reply:
+    """100: set a value."""
+    await call.broker.name_server.put(*call.header)
+    return Reply()
+
+
+async def get(call: Call[OneConfig]) -> Reply:
+    """101: one value. Raises RemotingError, as ``list_all``."""
+    namespace, key = call.header
+    value = call.broker.name_server.namespace(namespace).get(key)
+    if value is None:
+        raise RemotingError(
+            ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}"
+        )
+    return Reply({"value": value})
+
+
+async def delete(call: Call[OneConfig]) -> Reply:
+    """102: remove a value, if it is there."""
+    await call.broker.name_server.delete(*call.header)
+    return Reply()
+
+
+async def list_all(call: Call[Namespace]) -> Reply:
+    """219: all values of a namespace."""
+    values = call.broker.name_server.namespace(call.header.namespace)
+    if not values:
+        raise RemotingError(
+            ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.header.namespace}"
+        )
+    return Reply(body=dumps({"table": values}))
+
+
+KV_CONFIG: Final = Family(
+    "Key-value configurations",
+    {
+        RequestCode.PUT_KV_CONFIG: Request(PutConfig, put),
+        RequestCode.GET_KV_CONFIG: Request(OneConfig, get),
+        RequestCode.DELETE_KV_CONFIG: Request(OneConfig, delete),
+        RequestCode.GET_KVLIST_BY_NAMESPACE: Request(Namespace, list_all),
+    },
+)

@@ -1,0 +1,46 @@
+"""Queue locks: 41 and 42 (sheet 2.5)."""
+
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.consuming.queue_locks import Place
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+
+
+class _Wish(NamedTuple):
+    client_id: str
+    group: str
+    queues: Mapping[Place, Mapping[str, Any]]  # as the client wrote them
+
+
+async def lock(call: Call[NoHeader]) -> Reply:
+    """Which of the queues are the client's now."""
+    wish = _wish(call.command.body)
+    owned = call.broker.queue_locks.lock(wish.group, wish.client_id, wish.queues)
+    return Reply(body=dumps({"lockOKMQSet": [wish.queues[place] for place in wish.queues if place in owned]}))
+
+
+async def unlock(call: Call[NoHeader]) -> Reply:
+    """The queues are no longer the client's."""
+    wish = _wish(call.command.body)
+    call.broker.queue_locks.unlock(wish.group, wish.client_id, wish.queues)
+    return Reply()
+
+
+def _wish(content: bytes) -> _Wish:
+    body = object_of(content)
+    queues = {(text_in(one, "topic"), whole_in(one, "queueId")): one for one in objects_in(body, "mqSet")}
+    return _Wish(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
+
+
+LOCKS: Final = Family(
+    "Queue locks",
+    {
+        RequestCode.LOCK_BATCH_MQ: Request(NoHeader, lock),
+        RequestCode.UNLOCK_BATCH_MQ: Request(NoHeader, unlock),
+    },
+)

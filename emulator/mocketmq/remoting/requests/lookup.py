@@ -1,0 +1,95 @@
+"""Looking messages up: 12 and 33 (sheet 2.8)."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
+from mocketmq.errors import MessageNotFoundError
+from mocketmq.message import StoredMessage
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.record import encode_record
+
+
+class QueryMessage(NamedTuple):
+    """2.8. ``unique_key_query`` rides beside upstream's header class."""
+
+    topic: str
+    key: str
+    max_num: Int32
+    begin_timestamp: int
+    end_timestamp: int
+    unique_key_query: bool = False
+
+
+class ViewMessage(NamedTuple):
+    """2.8; a commit offset."""
+
+    offset: int
+
+
+_MOST: Final = 64
+_MOST_OF_UNIQUE_KEY: Final = 32
+"""However many are asked for, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+_PRESENT_US: Final = 10 * US_PER_S
+"""A client's present may be that old when it is read; a clock that stands still has just stored all.
+
+Those of 5.3 may wait 3 s for a lock of their own before they ask (NettyRemotingClient.java), more than once.
+"""
+
+
+async def query(call: Call[QueryMessage]) -> Reply:
+    """The newest messages that bear a key, as many as a pull would give, of everything stored before.
+
+    A unique key is found at any time: clients read from it when it was made, and the clock may have moved.
+    """
+    header, broker = call.header, call.broker
+    limit = min(header.max_num, _MOST)
+    from_us = broker.clock.from_wall(header.begin_timestamp * US_PER_MS)
+    to_us = broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1
+    if broker.clock.rate != 1 and to_us >= broker.clock.now_us() - _PRESENT_US:
+        to_us = LATEST_US
+    if header.unique_key_query:
+        limit, from_us, to_us = _MOST_OF_UNIQUE_KEY, 0, LATEST_US
+    found: list[StoredMessage] = []
+    if limit > 0:
+        found = await broker.lives.query(header.topic, header.key, limit, from_us, to_us)
+    ext = {
+        "indexLastUpdateTimestamp": str(broker.writer.last_store_us // US_PER_MS),
+        "indexLastUpdatePhyoffset": str(broker.writer.next_commit_offset - 1),
+    }
+    if not found:
+        remark = "can not find message, maybe time range not correct"
+        return Reply(ext, code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+    records: list[bytes] = []
+    size = 0
+    for record in (_record(call, one) for one in reversed(found)):
+        size += len(record)
+        if records and size > MAX_PULLED_BYTES:
+            break
+        records.append(record)
+    return Reply(ext, b"".join(reversed(records)))
+
+
+async def view(call: Call[ViewMessage]) -> Reply:
+    """One record, whatever it waits for."""
+    try:
+        return Reply(body=_record(call, await call.broker.lives.at(call.header.offset)))
+    except MessageNotFoundError as error:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+
+
+def _record(call: Call[QueryMessage] | Call[ViewMessage], message: StoredMessage) -> bytes:
+    queue = call.broker.topics.queue(message.queue_key)
+    return encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
+
+
+LOOKUP: Final = Family(
+    "Looking messages up",
+    {
+        RequestCode.QUERY_MESSAGE: Request(QueryMessage, query, {"unique_key_query": "_UNIQUE_KEY_QUERY"}),
+        RequestCode.VIEW_MESSAGE_BY_ID: Request(ViewMessage, view),
+    },
+)

@@ -1,0 +1,185 @@
+"""Clients and groups: 34, 35, 38 and 46."""
+
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from mocketmq.broker.filters.filter import (
+    EVERYTHING,
+    KINDS,
+    MAX_SQL_LENGTH,
+    SQL92,
+    TAG,
+    Filter,
+    parse_filter,
+    prepare,
+)
+from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
+from mocketmq.errors import InvalidArgumentError, RefusedError
+from mocketmq.message import retry_topic
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+
+_KINDS: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
+_MODELS: Final = (BROADCASTING, CLUSTERING)
+_STARTS: Final = (
+    "CONSUME_FROM_LAST_OFFSET",
+    "CONSUME_FROM_LAST_OFFSET_AND_FROM_MIN_WHEN_BOOT_FIRST",
+    "CONSUME_FROM_MIN_OFFSET",
+    "CONSUME_FROM_MAX_OFFSET",
+    "CONSUME_FROM_FIRST_OFFSET",
+    "CONSUME_FROM_TIMESTAMP",
+)
+
+
+MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
+"""Characters of SQL92 in one heartbeat."""
+
+
+class UnregisterClient(NamedTuple):
+    """2.5."""
+
+    client_id: str
+    producer_group: str | None = None
+    consumer_group: str | None = None
+
+
+class ConsumerList(NamedTuple):
+    """2.5."""
+
+    consumer_group: str
+
+
+"""By the numbers that C++ clients send for them (sheet 2.5)."""
+
+
+async def heartbeat(call: Call[NoHeader]) -> Reply:
+    """A client is there, before anything is waited for: the next request of its connection may rely on it."""
+    beat, broker = _beat(call.command), call.broker
+    broker.clients.heartbeat(call.channel, beat)
+    for one in beat.consumers:
+        try:
+            group = await broker.groups.for_use(one.group)
+        except RefusedError:
+            continue  # as upstream: it is there, and is refused when it pulls
+        await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
+    return Reply()
+
+
+async def unregister(call: Call[UnregisterClient]) -> Reply:
+    """A client leaves its groups."""
+    header = call.header
+    call.broker.clients.leave(call.channel, header.producer_group, header.consumer_group)
+    return Reply()
+
+
+async def consumer_list(call: Call[ConsumerList]) -> Reply:
+    """The ids of a group's clients, by which each of them works out its queues."""
+    group = call.broker.clients.find(call.header.consumer_group)
+    if group is None:
+        raise RemotingError(
+            ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
+        )
+    return Reply(body=dumps({"consumerIdList": list(group.members.values())}))
+
+
+async def check_client_config(call: Call[NoHeader]) -> Reply:
+    """Whether the broker can filter as a client asks it to; of tags nothing is checked."""
+    wanted = object_of(call.command.body).get("subscriptionData")
+    if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
+        await prepare(_kind(wanted))  # Java asks before its first heartbeat, which cannot wait
+        filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
+    return Reply()
+
+
+def check_kind(kind: str) -> None:
+    """Raise RemotingError unless messages can be filtered by expressions of this kind."""
+    if kind not in KINDS:
+        raise RemotingError(
+            ResponseCode.SYSTEM_ERROR, f"The broker does not support consumer to filter message by {kind}"
+        )
+
+
+def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
+    """The filter that a request asks for. Raises RemotingError, after ``prefix`` where the mistake is."""
+    check_kind(kind)
+    try:
+        return parse_filter(expression, kind)
+    except InvalidArgumentError as error:
+        raise RemotingError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"{prefix}{error}") from None
+
+
+def _beat(command: Command) -> Heartbeat:
+    """What a client says of itself. All else that the body may hold is not kept while groups are made."""
+    body = object_of(command.body)
+    _check_sql(body)
+    return Heartbeat(
+        text_in(body, "clientID"),
+        command.language,
+        command.version,
+        [text_in(one, "groupName") for one in objects_in(body, "producerDataSet")],
+        list(map(_consuming, objects_in(body, "consumerDataSet"))),
+        is_brief=body.get("withoutSub") is True,
+    )
+
+
+def _check_sql(body: Object) -> None:
+    """Refuse what takes too long to read, as all of a heartbeat is read before anybody else goes on."""
+    wanted = (
+        each
+        for one in objects_in(body, "consumerDataSet")
+        for each in objects_in(one, "subscriptionDataSet")
+        if _kind(each) == SQL92
+    )
+    size = sum(len(str(each.get("subString") or "")) for each in wanted)
+    if size > MAX_SQL_TOGETHER:
+        allowed = f"{MAX_SQL_TOGETHER:,} together"
+        reason = f"the SQL92 filters of a heartbeat have {size:,} characters; allowed: {allowed}"
+        raise InvalidArgumentError("subString", None, allowed, reason)
+
+
+def _consuming(body: Object) -> Consuming:
+    return Consuming(
+        text_in(body, "groupName"),
+        _choice(body, "consumeType", _KINDS, "CONSUME_PASSIVELY"),
+        _choice(body, "messageModel", _MODELS, CLUSTERING),
+        _choice(body, "consumeFromWhere", _STARTS, _STARTS[0]),
+        list(map(_subscription, objects_in(body, "subscriptionDataSet"))),
+    )
+
+
+def _subscription(body: Object) -> Subscription:
+    expression, kind = str(body.get("subString") or "*"), _kind(body)
+    topic, version = text_in(body, "topic"), whole_in(body, "subVersion")
+    try:
+        tag_filter = parse_filter(expression, kind) if kind in KINDS else EVERYTHING
+    except InvalidArgumentError as error:
+        problem = str(error) if kind == SQL92 else None  # by tags clients filter again
+        return Subscription(topic, expression, version, kind, problem=problem)
+    return Subscription(topic, expression, version, kind, tag_filter)
+
+
+def _kind(body: Object) -> str:
+    return str(body.get("expressionType") or TAG)
+
+
+def _choice(body: Object, name: str, choices: tuple[str, ...], default: str) -> str:
+    value = body.get(name)
+    if isinstance(value, int) and 0 <= value < len(choices):
+        return choices[value]
+    return str(value) if value else default
+
+
+MEMBERSHIP: Final = Family(
+    "Clients and groups",
+    {
+        RequestCode.HEART_BEAT: Request(NoHeader, heartbeat),
+        RequestCode.UNREGISTER_CLIENT: Request(UnregisterClient, unregister, {"client_id": "clientID"}),
+        RequestCode.GET_CONSUMER_LIST_BY_GROUP: Request(ConsumerList, consumer_list),
+        RequestCode.CHECK_CLIENT_CONFIG: Request(NoHeader, check_client_config),
+    },
+)

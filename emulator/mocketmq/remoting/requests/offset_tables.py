@@ -1,0 +1,60 @@
+"""Offsets of all groups and levels, and those of one group for another: 43, 45 and 314 (sheet 2.10)."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.fastjson import dumps, object_keys
+from mocketmq.remoting.wire.header import NoHeader
+
+
+class CloneOffsets(NamedTuple):
+    """2.10; no ``topic``: all. ``offline`` also takes topics that the source does not subscribe to now."""
+
+    src_group: str
+    dest_group: str
+    topic: str = ""
+    offline: bool = False
+
+
+async def consumed(call: Call[NoHeader]) -> Reply:
+    """43: how far every group has come, as ConsumerOffsetManager has it."""
+    offsets: dict[str, list[tuple[int, int]]] = {}
+    groups = call.broker.groups
+    for group in sorted(groups.with_offsets()):
+        for queue, offset in groups.offsets_of(group).items():
+            offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))
+    return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
+
+
+async def delayed(call: Call[NoHeader]) -> Reply:
+    """45: how far every level has been delivered, as delayOffset.json has it."""
+    levels = call.broker.levels
+    shown = levels.levels[: levels.table.highest]
+    return _table(object_keys((level.number, level.next_offset) for level in shown))
+
+
+async def clone(call: Call[CloneOffsets]) -> Reply:
+    """314: let a group begin where another one is."""
+    source, target, topic, is_offline = call.header
+    broker = call.broker
+    live = None if is_offline else broker.clients.find(source)
+    topics = None if live is None else live.subscriptions.keys()
+    await broker.offsets.clone(source, target, topic or None, topics)
+    return Reply()
+
+
+def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Reply:
+    return Reply(body=dumps({"offsetTable": offsets}))
+
+
+OFFSET_TABLES: Final = Family(
+    "Tables of offsets",
+    {
+        RequestCode.GET_ALL_CONSUMER_OFFSET: Request(NoHeader, consumed),
+        RequestCode.GET_ALL_DELAY_OFFSET: Request(NoHeader, delayed),
+        RequestCode.CLONE_GROUP_OFFSET: Request(CloneOffsets, clone),
+    },
+)

@@ -1,0 +1,101 @@
+"""Offsets: 14, 15 and 29 to 32 (sheet 2.4)."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.broker.consuming.offsets import Side
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import Int32
+
+
+class QueryConsumerOffset(NamedTuple):
+    """2.4."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    set_zero_if_not_found: bool = True
+
+
+class UpdateConsumerOffset(NamedTuple):
+    """2.4."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    commit_offset: int
+
+
+class SearchOffset(NamedTuple):
+    """2.4; ``boundary_type`` is ``lower`` or ``upper``, of 5.x clients only."""
+
+    topic: str
+    queue_id: Int32
+    timestamp: int
+    boundary_type: str | None = None
+
+
+class OffsetOfQueue(NamedTuple):
+    """2.4: 30 to 32."""
+
+    topic: str
+    queue_id: Int32
+
+
+async def query(call: Call[QueryConsumerOffset]) -> Reply:
+    """How far the group has come in the queue."""
+    group, topic, queue_id, anew = call.header
+    offset = call.broker.pull.first_offset(group, topic, queue_id, anew=anew)
+    if offset is None:
+        raise RemotingError(
+            ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
+        )
+    return _offset(offset)
+
+
+async def update(call: Call[UpdateConsumerOffset]) -> Reply:
+    """The group has come so far. Never refused, as upstream."""
+    await call.broker.pull.report_offset(*call.header)
+    return Reply()
+
+
+async def search(call: Call[SearchOffset]) -> Reply:
+    """The offset of the message that was stored at a time, by the rule of 4.x, or the two of 5.x."""
+    topic, queue_id, timestamp_ms, boundary = call.header
+    side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
+    return _offset(await call.broker.offsets.search(topic, queue_id, timestamp_ms, side))
+
+
+async def max_offset(call: Call[OffsetOfQueue]) -> Reply:
+    """The offset that the queue's next message gets; 0 of what does not exist, as upstream."""
+    queue = call.broker.pull.find_queue(*call.header)
+    return _offset(queue.next_offset if queue else 0)
+
+
+async def min_offset(call: Call[OffsetOfQueue]) -> Reply:
+    """The offset of the queue's oldest message."""
+    queue = call.broker.pull.find_queue(*call.header)
+    return _offset(queue.min_offset if queue else 0)
+
+
+async def earliest(call: Call[OffsetOfQueue]) -> Reply:
+    """When that was stored."""
+    return Reply({"timestamp": str(await call.broker.offsets.earliest_ms(*call.header))})
+
+
+def _offset(offset: int) -> Reply:
+    return Reply({"offset": str(offset)})
+
+
+OFFSETS: Final = Family(
+    "Offsets",
+    {
+        RequestCode.QUERY_CONSUMER_OFFSET: Request(QueryConsumerOffset, query),
+        RequestCode.UPDATE_CONSUMER_OFFSET: Request(UpdateConsumerOffset, update),
+        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Request(SearchOffset, search),
+        RequestCode.GET_MAX_OFFSET: Request(OffsetOfQueue, max_offset),
+        RequestCode.GET_MIN_OFFSET: Request(OffsetOfQueue, min_offset),
+        RequestCode.GET_EARLIEST_MSG_STORETIME: Request(OffsetOfQueue, earliest),
+    },
+)

@@ -1,0 +1,412 @@
+"""Popping: 200050 to 200055 and 200151 (sheet 2.11; the processors of 5.3.3)."""
+
+import base64
+import binascii
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.consuming.handles import PopHandle
+from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopPlace, pop_retry_topic
+from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.filters.filter import EVERYTHING, KINDS, TAG, Filter, parse_filter
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.errors import (
+    GroupNotFoundError,
+    InvalidArgumentError,
+    QueueNotFoundError,
+    ReceiptError,
+    RefusedError,
+)
+from mocketmq.message import (
+    FIRST_POP_TIME,
+    MAX_PROPERTIES_BYTES,
+    POP_CK,
+    StoredMessage,
+    decode_properties,
+    encode_properties,
+)
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.body import MAX_TEXT, Object, object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.remoting.wire.pop_handle import (
+    IN_ORDER,
+    NOT_IN_ORDER,
+    ExtraInfo,
+    Place,
+    message_offsets,
+    order_counts,
+    parse,
+    place_of,
+    start_offsets,
+)
+from mocketmq.remoting.wire.record import encode_record
+from mocketmq.store.queues import Queue
+
+
+class PopMessage(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+    invisible_time: int
+    poll_time: int
+    init_mode: Int32
+    born_time: int = 0
+    exp_type: str | None = None
+    exp: str | None = None
+    order: bool = False
+    attempt_id: str = ""
+
+
+class AckMessage(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+
+
+class ChangeInvisibleTime(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    extra_info: str
+    offset: int
+    invisible_time: int
+
+
+class Notification(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    poll_time: int
+    born_time: int = 0
+    order: bool = False
+    attempt_id: str = ""
+
+
+class PeekMessage(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    max_msg_nums: Int32
+
+
+class PollingInfo(NamedTuple):
+    """2.11."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+
+
+MAX_ACKS: Final = 4_096
+"""Messages in one batch."""
+_MAX_INVISIBLE_MS: Final = 31_536_000_000
+"""A year."""
+_TOO_LATE_MS: Final = 500
+"""A request is older than it wants to wait by more than that: nobody waits for its answer any more."""
+_FROM_START: Final = 0
+_KINDS: Final = ("0", "1", "2")
+"""Of queues in handles: a topic's own, and two of its retries."""
+
+
+async def pop(call: Call[PopMessage]) -> Reply:
+    """200050: take messages, which only this client gets until their invisible time is over."""
+    header = call.header
+    now_ms = wall_us() // US_PER_MS
+    if now_ms - (header.born_time or now_ms) - header.poll_time > _TOO_LATE_MS:
+        remark = f"the broker[{_address(call)}] pop message is timeout too much"
+        return Reply(_NO_TIMES, code=ResponseCode.POLLING_TIMEOUT, remark=remark)
+    if not 0 < header.max_msg_nums <= MAX_POPPED:
+        raise RemotingError(
+            ResponseCode.INVALID_PARAMETER,
+            f"the broker[{_address(call)}] pop message's num is greater than {MAX_POPPED}"
+            if header.max_msg_nums > 0
+            else f"maxMsgNums is {header.max_msg_nums}; allowed: 1 to {MAX_POPPED}",
+        )
+    if len(header.attempt_id) > MAX_TEXT:  # each queue keeps that of the last pop in order
+        raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
+    invisible_us = _invisible_us(header.invisible_time)
+    place = await _place(call)
+    wait_s = _wait_s(header.born_time, header.poll_time)
+    popped = await call.broker.pops.pop(
+        place,
+        header.max_msg_nums,
+        invisible_us,
+        wait_s=wait_s if call.may_wait else 0.0,
+        tag_filter=_wanted(header),
+        ordered=header.order,
+        attempt=header.attempt_id,
+        from_end=header.init_mode != _FROM_START,
+    )
+    if popped.messages:
+        return _answer(call, popped)
+    is_full = wait_s > 0 and not call.may_wait
+    code = ResponseCode.POLLING_FULL if is_full else ResponseCode.POLLING_TIMEOUT
+    return _found_nothing(header, code)
+
+
+async def _place(call: Call[Any]) -> PopPlace:
+    header = call.header
+    try:
+        return await call.broker.pops.admit(header.consumer_group, header.topic, header.queue_id)
+    except QueueNotFoundError as error:
+        raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
+
+
+def _wanted(header: PopMessage) -> Filter:
+    kind = header.exp_type or TAG
+    try:
+        if header.exp and kind not in KINDS:
+            raise InvalidArgumentError("expType", kind, " or ".join(KINDS))
+        return parse_filter(header.exp, kind) if header.exp else EVERYTHING
+    except InvalidArgumentError as error:
+        raise RemotingError(
+            ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"parse the consumer's subscription failed: {error}"
+        ) from None
+
+
+def _answer(call: Call[PopMessage], popped: Popped) -> Reply:
+    header, taken = call.header, popped.messages
+    offsets: dict[Place, list[int]] = {}
+    counts, records = [], []
+    for one in taken:
+        queue = call.broker.topics.queue(one.message.queue_key)
+        place, offset = place_of(queue.topic, queue.queue_id), one.message.queue_offset
+        offsets.setdefault(place, []).append(offset)
+        counts.append((place, offset, one.times - 1))
+        records.append(_record(call, one, queue, offsets[place][0]))
+    ext = {
+        **_times(taken[0].pop_ms, header.invisible_time, popped.rest, header.order),
+        "startOffsetInfo": start_offsets(offsets),
+        "msgOffsetInfo": message_offsets(offsets),
+    }
+    if header.order:
+        ext["orderCountInfo"] = order_counts(counts)
+    return Reply(ext, b"".join(records), remark="FOUND")
+
+
+def _record(call: Call[PopMessage], one: Taken, queue: Queue, start_offset: int) -> bytes:
+    """A retry bears the topic that was popped, and the handle that clients could not make for it."""
+    header, message = call.header, one.message
+    if not header.order:  # else said in orderCountInfo
+        message = _retried(call, one)
+    if queue.topic != header.topic:
+        place = place_of(queue.topic, queue.queue_id)
+        handle = ExtraInfo(
+            start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, place, message.queue_offset
+        )
+        message = _with(message, {POP_CK: handle.text()})
+    return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
+
+
+def _retried(call: Call[Any], one: Taken) -> StoredMessage:
+    """As upstream stores what was popped before: with the number of retries, and when it was popped first."""
+    message = one.message
+    if one.times == 1:
+        return message
+    first_ms = (one.first_taken_us - call.broker.clock.from_wall(0)) // US_PER_MS
+    message = message._replace(reconsume_times=message.reconsume_times + one.times - 1)
+    return _with(message, {FIRST_POP_TIME: str(first_ms)})
+
+
+def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
+    """In place of those that its sender gave it."""
+    given = decode_properties(message.properties) | properties
+    return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
+
+
+def _found_nothing(header: PopMessage, code: ResponseCode) -> Reply:
+    ext = _times(wall_us() // US_PER_MS, header.invisible_time, 0, header.order)
+    return Reply(ext, code=code, remark="NO_MESSAGE_IN_QUEUE")
+
+
+def _times(pop_ms: int, invisible_ms: int, rest: int, is_in_order: bool) -> dict[str, str]:
+    return {
+        "popTime": str(pop_ms),
+        "invisibleTime": str(invisible_ms),
+        "reviveQid": str(IN_ORDER if is_in_order else NOT_IN_ORDER),
+        "restNum": str(rest),
+    }
+
+
+_NO_TIMES: Final = _times(0, 0, 0, is_in_order=False)
+
+
+def _wait_s(born_ms: int, poll_ms: int) -> float:
+    """Real seconds that are left of what a client wants to wait, by its own clock; never more than that."""
+    left_ms = poll_ms
+    if born_ms:
+        left_ms = min(poll_ms, born_ms + poll_ms - wall_us() // US_PER_MS)
+    return max(left_ms, 0) * US_PER_MS / US_PER_S
+
+
+def _invisible_us(invisible_ms: int) -> int:
+    if not 0 <= invisible_ms <= _MAX_INVISIBLE_MS:
+        raise InvalidArgumentError("invisibleTime", invisible_ms, f"0 to {_MAX_INVISIBLE_MS} ms")
+    return invisible_ms * US_PER_MS
+
+
+def _address(call: Call[Any]) -> str:
+    return call.channel.advertised.rpartition(":")[0]
+
+
+async def acknowledge(call: Call[AckMessage]) -> Reply:
+    """200051: a message is done with."""
+    handle, _ = _handle(call)
+    settled = await call.broker.receipts.acknowledge(call.header.consumer_group, [handle])
+    for _, error in settled.failed:
+        raise _spent(error)
+    return Reply()
+
+
+async def acknowledge_batch(call: Call[NoHeader]) -> Reply:
+    """200151: messages are done with; those that are not held any more are passed over, as upstream."""
+    handles: dict[str, list[PopHandle]] = {}
+    count = done = 0
+    for one in objects_in(object_of(call.command.body), "acks"):
+        some = list(_handles(call, one))
+        count += len(some)
+        _check_count(count)
+        handles.setdefault(text_in(one, "c"), []).extend(some)
+    for group, some in handles.items():
+        with suppress(GroupNotFoundError):
+            done += len((await call.broker.receipts.acknowledge(group, some)).done)
+    if not done:
+        raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is held by its group any more")
+    return Reply()
+
+
+def _handles(call: Call[NoHeader], ack: Object) -> Iterator[PopHandle]:
+    """The messages of one queue whose bits are set, counted from its start offset."""
+    group, topic = text_in(ack, "c"), text_in(ack, "t")
+    kind = str(ack.get("r", "0"))
+    if kind not in _KINDS:
+        raise InvalidArgumentError("r", kind, " or ".join(_KINDS))
+    if kind != "0":
+        topic = pop_retry_topic(group, topic)
+    start, queue_id, pop_ms = whole_in(ack, "so"), whole_in(ack, "q"), whole_in(ack, "pt")
+    try:
+        bits = base64.b64decode(ack.get("b") or "", validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise InvalidArgumentError("b", ack.get("b"), "bits as base64") from None
+    _check_count(int.from_bytes(bits).bit_count())
+    try:
+        first = call.broker.pops.handle(group, topic, queue_id, start, pop_ms)
+    except RefusedError:
+        return  # as upstream: what is not there needs no acknowledgement
+    for index, byte in enumerate(bits):
+        for bit in range(8):
+            if byte >> bit & 1:
+                yield first._replace(queue_offset=start + 8 * index + bit)
+
+
+def _check_count(count: int) -> None:
+    if count > MAX_ACKS:
+        raise InvalidArgumentError("acks", "", "", f"a batch acknowledges up to {MAX_ACKS} messages")
+
+
+async def change_invisible_time(call: Call[ChangeInvisibleTime]) -> Reply:
+    """200053: give a message back, or keep it longer: its invisible time is counted anew from now."""
+    header = call.header
+    invisible_us = _invisible_us(header.invisible_time)
+    handle, info = _handle(call)
+    is_in_order = info.revive_queue_id == IN_ORDER
+    try:
+        changed = await call.broker.receipts.change(
+            header.consumer_group, handle, invisible_us, same_handle=is_in_order
+        )
+    except ReceiptError as error:
+        raise _spent(error) from None
+    late_ms = wall_us() // US_PER_MS - changed.pop_ms if is_in_order else 0
+    return Reply(
+        {
+            "popTime": str(changed.pop_ms),
+            "invisibleTime": str(header.invisible_time + late_ms),
+            "reviveQid": str(info.revive_queue_id),
+        }
+    )
+
+
+def _handle(call: Call[Any]) -> tuple[PopHandle, ExtraInfo]:
+    """Place and time of a message; of the handle that a client made of them, only the time matters."""
+    header, info = call.header, parse(call.header.extra_info)
+    try:
+        handle = call.broker.pops.handle(
+            header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
+        )
+    except QueueNotFoundError as error:
+        raise RemotingError(ResponseCode.MESSAGE_ILLEGAL, str(error)) from None
+    return handle, info
+
+
+def _spent(error: ReceiptError) -> RemotingError:
+    return RemotingError(ResponseCode.NO_MESSAGE, str(error))
+
+
+async def notify(call: Call[Notification]) -> Reply:
+    """200054: whether there is something to pop, as soon as there is."""
+    header = call.header
+    wait_s = _wait_s(header.born_time, header.poll_time)
+    has_message = await call.broker.pops.is_any(
+        await _place(call),
+        wait_s=wait_s if call.may_wait else 0.0,
+        ordered=header.order,
+        attempt=header.attempt_id,
+    )
+    is_full = wait_s > 0 and not call.may_wait and not has_message
+    return Reply({"hasMsg": str(has_message).lower(), "pollingFull": str(is_full).lower()})
+
+
+async def peek(call: Call[PeekMessage]) -> Reply:
+    """200052: messages that could be popped, which anybody can pop after it."""
+    header = call.header
+    place = await _place(call)
+    peeked = await call.broker.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    records = [
+        encode_record(
+            _retried(call, one),
+            header.topic,
+            call.broker.topics.queue(one.message.queue_key).queue_id,
+            call.channel.store_host,
+            call.command.version,
+        )
+        for one in peeked.messages
+    ]
+    ext = _NO_TIMES | {"restNum": str(peeked.rest)}
+    if not records:
+        return Reply(ext, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE_IN_QUEUE")
+    return Reply(ext, b"".join(records), remark="FOUND")
+
+
+async def polling_info(call: Call[PollingInfo]) -> Reply:
+    """200055: how many wait for messages to pop, from all queues or from just one."""
+    return Reply({"pollingNum": str(call.broker.pops.waiting(await _place(call)))})
+
+
+POPPING: Final = Family(
+    "Popping",
+    {
+        RequestCode.POP_MESSAGE: Request(PopMessage, pop),
+        RequestCode.ACK_MESSAGE: Request(AckMessage, acknowledge),
+        RequestCode.BATCH_ACK_MESSAGE: Request(NoHeader, acknowledge_batch),
+        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Request(ChangeInvisibleTime, change_invisible_time),
+        RequestCode.NOTIFICATION: Request(Notification, notify),
+        RequestCode.PEEK_MESSAGE: Request(PeekMessage, peek),
+        RequestCode.POLLING_INFO: Request(PollingInfo, polling_info),
+    },
+)

@@ -1,0 +1,241 @@
+"""Progress of groups, and what is in topics: 202, 208, 300, 303, 308, 317, 321, 343 and 345 (sheet 2.10)."""
+
+from collections.abc import Iterable
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.looking.progress import TopicProgress
+from mocketmq.broker.registry.statistics import MINUTE_US
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import StoredMessage
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.requests.connections import subscription
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps, object_keys
+from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.identity import BROKER
+from mocketmq.remoting.wire.record import encode_record
+from mocketmq.store.queues import Queue
+
+_LONG_MAX: Final = (1 << 63) - 1
+MOST_ENTRIES: Final = 64
+"""Of a queue that 321 shows at once: each of them is read whole, to tell its size."""
+
+
+class TopicStats(NamedTuple):
+    """202."""
+
+    topic: str
+
+
+class ConsumeStats(NamedTuple):
+    """208; no ``topic``: all of which the group has consumed."""
+
+    consumer_group: str
+    topic: str = ""
+
+
+class TopicOfGroup(NamedTuple):
+    """303 and 345."""
+
+    topic: str
+    group: str
+
+
+class OfGroup(NamedTuple):
+    """343."""
+
+    group: str
+
+
+class CorrectionOffset(NamedTuple):
+    """308; ``filter_groups`` parted by commas."""
+
+    topic: str
+    compare_group: str
+    filter_groups: str = ""
+
+
+class BrokerConsumeStats(NamedTuple):
+    """317."""
+
+    is_order: bool
+
+
+class QueryConsumeQueue(NamedTuple):
+    """321; ``at_most`` entries from offset ``start`` on."""
+
+    topic: str
+    queue_id: Int32
+    start: int
+    at_most: Int32
+    consumer_group: str | None = None
+
+
+async def topic_stats(call: Call[TopicStats]) -> Reply:
+    """Where each queue of a topic begins and ends, and when it got its newest message."""
+    statistics = call.broker.statistics
+    queues = await call.broker.progress.of_topic(call.header.topic)
+    table = object_keys(
+        (
+            _queue(queue),
+            {
+                "lastUpdateTimestamp": newest_ms,
+                "maxOffset": queue.next_offset,
+                "minOffset": queue.min_offset,
+            },
+        )
+        for queue, newest_ms in queues
+    )
+    meter = statistics.topics.get(call.header.topic)
+    window = statistics.window(meter, MINUTE_US) if meter else None
+    per_second = window.per_second(window.added.messages) if window else 0.0
+    return Reply(body=dumps({"offsetTable": table, "topicPutTps": per_second}))
+
+
+async def consume_stats(call: Call[ConsumeStats]) -> Reply:
+    """How far a group has come."""
+    group, topic = call.header
+    found = await call.broker.progress.of_group(group, topic.strip() or None)
+    return Reply(body=dumps(_consume_stats(found)))
+
+
+async def broker_consume_stats(call: Call[BrokerConsumeStats]) -> Reply:
+    """How far all groups have come; with ``is_order`` only in topics that are configured to be in order."""
+    groups = []
+    lag = in_flight = 0
+    for group in call.broker.groups:
+        found = await call.broker.progress.of_group(group.name)
+        if call.header.is_order:
+            found = [each for each in found if each.topic.particulars.order]
+        groups.append({group.name: [_consume_stats([each]) for each in found]})
+        for each in found:
+            lag += sum(queue.lag for queue in each.queues)
+            in_flight += sum(queue.in_flight for queue in each.queues)
+    body = {
+        "brokerAddr": call.channel.advertised,
+        "consumeStatsList": groups,
+        "totalDiff": lag,
+        "totalInflightDiff": in_flight,
+    }
+    return Reply(body=dumps(body))
+
+
+async def groups_of_topic(call: Call[TopicStats]) -> Reply:
+    """The groups that consume a topic."""
+    return Reply(body=dumps({"groupList": call.broker.progress.groups_of(call.header.topic)}))
+
+
+async def topics_of_group(call: Call[OfGroup]) -> Reply:
+    """The topics that a group has consumed."""
+    topics = call.broker.progress.topics_of(call.header.group)
+    return Reply(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
+
+
+async def subscription_of_group(call: Call[TopicOfGroup]) -> Reply:
+    """What a group wants of a topic, as its clients say."""
+    topic, name = call.header
+    body: dict[str, Any] = {"group": name, "topic": topic}
+    if (wanted := _subscription(call, name, topic)) is not None:
+        body["subscriptionData"] = wanted
+    return Reply(body=dumps(body))
+
+
+async def time_spans(call: Call[TopicOfGroup]) -> Reply:
+    """From when the messages of a topic are, and those that a group has come to."""
+    spans = [
+        {
+            "consumeTimeStamp": span.consumed_ms,
+            "delayTime": span.delay_ms,
+            "maxTimeStamp": span.max_ms,
+            "messageQueue": _queue(span.queue),
+            "minTimeStamp": span.min_ms,
+        }
+        for span in await call.broker.progress.time_spans(call.header.group, call.header.topic)
+    ]
+    return Reply(body=dumps({"consumeTimeSpanSet": spans}))
+
+
+async def corrections(call: Call[CorrectionOffset]) -> Reply:
+    """How far the slowest of the groups has come in each queue, for one that is to be moved there."""
+    topic, group, others = call.header
+    offsets = call.broker.progress.corrections(topic, group, others.split(","))
+    table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
+    return Reply(body=dumps({"correctionOffsets": table}))
+
+
+async def consume_queue(call: Call[QueryConsumeQueue]) -> Reply:
+    """Entries of a queue from an offset on."""
+    topic, queue_id, start, at_most, group = call.header
+    queue = call.broker.pull.find_queue(topic, queue_id)
+    if queue is None:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
+    body: dict[str, Any] = {"maxQueueIndex": queue.next_offset, "minQueueIndex": queue.min_offset}
+    if group is not None:
+        wanted = _subscription(call, group, topic)
+        if wanted is None:
+            body["filterData"] = f"{group}@{topic} is not online!"
+        else:
+            body["subscriptionData"] = wanted
+    if not queue.min_offset <= start < queue.next_offset:
+        return Reply(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
+    pulled = await call.broker.pull.browse(topic, queue_id, start, min(max(at_most, 1), MOST_ENTRIES))
+    body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
+    return Reply(body=dumps(body))
+
+
+def _entry(call: Call[QueryConsumeQueue], queue: Queue, message: StoredMessage) -> dict[str, Any]:
+    """Of a level queue the due time takes the place of the tag's hash, as upstream."""
+    record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
+    return {
+        "eval": False,
+        "physicOffset": message.commit_offset,
+        "physicSize": len(record),
+        "tagsCode": message.tag_hash if message.due_us is None else message.due_us // US_PER_MS,
+    }
+
+
+def _subscription(call: Call[Any], group: str, topic: str) -> dict[str, Any] | None:
+    live = call.broker.clients.find(group)
+    wanted = live.subscriptions.get(topic) if live else None
+    return subscription(wanted) if wanted else None
+
+
+def _consume_stats(found: Iterable[TopicProgress]) -> dict[str, Any]:
+    found = list(found)
+    table = object_keys(
+        (
+            _queue(one.queue),
+            {
+                "brokerOffset": one.queue.next_offset,
+                "consumerOffset": one.committed_offset,
+                "lastTimestamp": one.last_ms,
+                "pullOffset": one.given_offset,
+            },
+        )
+        for each in found
+        for one in each.queues
+    )
+    return {"consumeTps": sum(each.given_per_second for each in found), "offsetTable": table}
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    return {"brokerName": BROKER, "queueId": queue.queue_id, "topic": queue.topic}
+
+
+PROGRESS: Final = Family(
+    "Progress",
+    {
+        RequestCode.GET_TOPIC_STATS_INFO: Request(TopicStats, topic_stats),
+        RequestCode.GET_CONSUME_STATS: Request(ConsumeStats, consume_stats),
+        RequestCode.GET_BROKER_CONSUME_STATS: Request(BrokerConsumeStats, broker_consume_stats),
+        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Request(TopicStats, groups_of_topic),
+        RequestCode.QUERY_TOPICS_BY_CONSUMER: Request(OfGroup, topics_of_group),
+        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Request(TopicOfGroup, subscription_of_group),
+        RequestCode.QUERY_CONSUME_TIME_SPAN: Request(TopicOfGroup, time_spans),
+        RequestCode.QUERY_CORRECTION_OFFSET: Request(CorrectionOffset, corrections),
+        RequestCode.QUERY_CONSUME_QUEUE: Request(
+            QueryConsumeQueue, consume_queue, {"start": "index", "at_most": "count"}
+        ),
+    },
+)

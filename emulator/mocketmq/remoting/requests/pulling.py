@@ -1,0 +1,130 @@
+"""Pulling: 11 and 361 (sheet 2.3)."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES, Pulled, PullStatus
+from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
+from mocketmq.broker.registry.clients import BROADCASTING
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.message import RETRY_PREFIX
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.requests.membership import check_kind, filter_of
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.record import encode_record
+
+
+class PullMessage(NamedTuple):
+    """2.3."""
+
+    consumer_group: str
+    topic: str
+    queue_id: Int32
+    queue_offset: int
+    max_msg_nums: Int32
+    sys_flag: Int32
+    commit_offset: int
+    suspend_timeout_millis: int
+    sub_version: int
+    subscription: str | None = None
+    expression_type: str | None = None
+    max_msg_bytes: Int32 | None = None
+
+
+_COMMIT_OFFSET, _SUSPEND, _SUBSCRIPTION = 1, 2, 4
+"""Bits of a pull's sysFlag."""
+
+_CODES: Final = {
+    PullStatus.FOUND: ResponseCode.SUCCESS,
+    PullStatus.NO_MATCHED_MESSAGE: ResponseCode.PULL_RETRY_IMMEDIATELY,
+    PullStatus.OFFSET_TOO_SMALL: ResponseCode.PULL_OFFSET_MOVED,
+    PullStatus.OFFSET_OVERFLOW_ONE: ResponseCode.PULL_NOT_FOUND,
+    PullStatus.OFFSET_OVERFLOW_BADLY: ResponseCode.PULL_OFFSET_MOVED,
+}
+
+
+async def pull(call: Call[PullMessage]) -> Reply:
+    """Messages of a queue from an offset on, when there are some."""
+    header, reader = call.header, call.broker.pull
+    group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
+    await reader.admit(group, topic, queue_id)
+    tag_filter = _wanted(call.broker, header)
+    if header.sys_flag & _COMMIT_OFFSET:
+        await reader.report_offset(group, topic, queue_id, header.commit_offset, is_durable=False)
+    wait_ms = header.suspend_timeout_millis if header.sys_flag & _SUSPEND else 0
+    pulled = await reader.pull(
+        group,
+        topic,
+        queue_id,
+        header.queue_offset,
+        header.max_msg_nums,
+        wait_s=wait_ms * US_PER_MS / US_PER_S,
+        tag_filter=tag_filter,
+        max_bytes=header.max_msg_bytes or MAX_PULLED_BYTES,
+    )
+    host, version = call.channel.store_host, call.command.version
+    records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
+    ext = {
+        "suggestWhichBrokerId": "0",
+        "nextBeginOffset": str(pulled.next_offset),
+        "minOffset": str(pulled.min_offset),
+        "maxOffset": str(pulled.max_offset),
+    }
+    return Reply(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
+
+
+def _code(pulled: Pulled, offset: int) -> ResponseCode:
+    if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
+        return ResponseCode.PULL_OFFSET_MOVED if offset else ResponseCode.PULL_NOT_FOUND
+    return _CODES[pulled.status]
+
+
+def _wanted(broker: Broker, header: PullMessage) -> Filter:
+    """What the pull says it wants, or else what its group's last heartbeat said.
+
+    Before the first heartbeat everything is: clients filter again, and a broker that was started anew must
+    not hold them up (sheet 12.2). So is before one that is as new as the pull: clients of 5.3 leave it out at
+    times, and would wait for the next for half a minute. By SQL clients do not filter again, so they are told
+    to come back, as upstream tells them.
+    """
+    if header.sys_flag & _SUBSCRIPTION:
+        prefix = "parse the consumer's subscription failed: "
+        return filter_of(header.subscription, header.expression_type or TAG, prefix)
+    if header.topic.startswith(RETRY_PREFIX):
+        return EVERYTHING
+    group = broker.clients.find(header.consumer_group)
+    if group is None:
+        if header.expression_type == SQL92:
+            raise RemotingError(
+                ResponseCode.SUBSCRIPTION_NOT_EXIST,
+                f"the consumer's group info not exist, group: {header.consumer_group}",
+            )
+        return EVERYTHING
+    if group.model == BROADCASTING:
+        broker.groups.get(header.consumer_group).check_may_broadcast()
+    subscription = group.subscriptions.get(header.topic)
+    if subscription is None:
+        raise RemotingError(
+            ResponseCode.SUBSCRIPTION_NOT_EXIST,
+            f"the consumer's subscription not exist, group: {header.consumer_group}, topic: {header.topic}",
+        )
+    check_kind(subscription.kind)
+    if subscription.version >= header.sub_version:
+        if subscription.problem is not None:
+            raise RemotingError(
+                ResponseCode.FILTER_DATA_NOT_EXIST,
+                "The broker's consumer filter data is not exist!Your expression may be wrong!"
+                f" {subscription.problem}",
+            )
+        return subscription.tag_filter
+    if SQL92 in (subscription.kind, header.expression_type):
+        raise RemotingError(ResponseCode.SUBSCRIPTION_NOT_LATEST, "the consumer's subscription not latest")
+    return EVERYTHING
+
+
+PULLING: Final = Family(
+    "Pulling",
+    dict.fromkeys((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE), Request(PullMessage, pull)),
+)

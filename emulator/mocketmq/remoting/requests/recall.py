@@ -1,0 +1,107 @@
+"""Recalling delayed messages: 370 (sheet 5.6). Upstream has it since 5.3, for timers alone, and off.
+
+A handle names a message as upstream's does: ``v1 topic broker instant unique-key`` in Base64. The instant
+is when the message is due by the emulated clock, in milliseconds, rounded up.
+"""
+
+import base64
+import binascii
+import re
+from typing import Final, NamedTuple
+
+from mocketmq.broker.broker import Sent
+from mocketmq.clock import US_PER_MS, whole_ms_us
+from mocketmq.errors import EmulatorError, NotPendingError
+from mocketmq.message import RETRY_PREFIX
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire import identity
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError, code_of
+
+_VERSION: Final = "v1"
+_LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
+_ALWAYS: Final = {"MSG_REGION": identity.REGION}
+
+
+class RecallMessage(NamedTuple):
+    """2.7, but for the group of producers."""
+
+    topic: str
+    recall_handle: str
+
+
+class Handle(NamedTuple):
+    """What a handle says."""
+
+    topic: str
+    broker: str
+    due_ms: int
+    unique_key: str
+
+    def encode(self) -> str:
+        """As it is given to senders."""
+        text = f"{_VERSION} {self.topic} {self.broker} {self.due_ms} {self.unique_key}"
+        return base64.urlsafe_b64encode(text.encode()).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> "Handle":
+        """Raises RemotingError for anything else. An instant that is no number is read as -1, as upstream."""
+        digits = text.rstrip("=")
+        padded = digits + "=" * (-len(digits) % 4)
+        try:
+            if text not in (digits, padded):
+                raise ValueError(text)
+            raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raw = b""
+        parts = raw.decode(errors="replace").split(" ", 4)
+        if len(parts) < len(cls._fields) + 1 or parts[0] != _VERSION or not parts[-1]:
+            raise _illegal("recall handle is invalid")
+        _, topic, broker, instant, unique_key = parts
+        return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
+
+
+def handle_of(sent: Sent) -> str | None:
+    """The handle of a message that waits for its due time; None for any other, and for retries."""
+    due_us, topic = sent.stored.due_us, sent.queue.topic
+    if due_us is None or topic.startswith(RETRY_PREFIX):
+        return None
+    return Handle(topic, identity.BROKER, _due_ms(due_us), sent.stored.unique_key).encode()
+
+
+async def recall(call: Call[RecallMessage]) -> Reply:
+    """Answers when it is durable that the message will never be delivered."""
+    try:
+        return Reply({**_ALWAYS, "msgId": await _recall(call)})
+    except EmulatorError as error:
+        return Reply(_ALWAYS, code=code_of(error), remark=str(error))
+
+
+async def _recall(call: Call[RecallMessage]) -> str:
+    """Checks in upstream's order. Those of the time by the emulated clock, and without a latest."""
+    topic = call.header.topic
+    if call.broker.topics.find(topic) is None:
+        raise RemotingError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
+    handle = Handle.decode(call.header.recall_handle)
+    if handle.topic != topic:
+        raise _illegal("recall failed, topic not match")
+    if handle.broker != identity.BROKER:
+        raise _illegal("recall failed, broker service not available")
+    if handle.due_ms * US_PER_MS <= call.broker.clock.now_us():
+        raise _illegal("recall failed, timestamp invalid")
+    try:
+        await call.broker.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
+    except NotPendingError as error:
+        raise _illegal(f"recall failed, {error}") from None
+    return handle.unique_key
+
+
+def _due_ms(due_us: int) -> int:
+    return whole_ms_us(due_us) // US_PER_MS
+
+
+def _illegal(remark: str) -> RemotingError:
+    return RemotingError(ResponseCode.ILLEGAL_OPERATION, remark)
+
+
+RECALL: Final = Family("Recalling", {RequestCode.RECALL_MESSAGE: Request(RecallMessage, recall)})

@@ -1,0 +1,225 @@
+"""The name server: where topics are, which there are, and whether its broker takes messages (sheet 2.1)."""
+
+import logging
+from collections.abc import Callable
+from contextlib import suppress
+from typing import Any, Final, NamedTuple
+from weakref import WeakKeyDictionary
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.topics import Topic
+from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
+from mocketmq.message import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.identity import BROKER, CLUSTER
+
+
+class RouteInfo(NamedTuple):
+    """2.1."""
+
+    topic: str
+
+
+class OfCluster(NamedTuple):
+    """2.1."""
+
+    cluster: str
+
+
+class OfBroker(NamedTuple):
+    """2.1."""
+
+    broker_name: str
+
+
+class UnregisterTopic(NamedTuple):
+    """2.1; no ``cluster_name``: of all."""
+
+    topic: str
+    cluster_name: str = ""
+
+
+log = logging.getLogger(__name__)
+
+_ALI_ONS: Final = ("JAVA", 121)
+"""What this client says it is. It alone does not ask for the template's route instead (sheet 7.3)."""
+_FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+_UNIT, _UNIT_SUBSCRIBERS = 1, 2
+_UNIT_FLAGS: Final = _UNIT | _UNIT_SUBSCRIBERS
+"""Bits of a topic's flags (TopicSysFlag of 4.9.8)."""
+
+MAX_MISSES: Final = 1_000
+"""Topics of which a log says that they are missing: names cost a client nothing."""
+_misses: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
+
+
+async def topic_route(call: Call[RouteInfo]) -> Reply:
+    """105: where a topic is. Raises RemotingError in upstream's words for one that is nowhere."""
+    name = call.header.topic
+    is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
+    topics = call.broker.topics
+    try:
+        if not call.is_known:
+            topic = topics.get(name)
+        else:
+            if name.startswith(RETRY_PREFIX):
+                await _make_retry_topic(call.broker, name.removeprefix(RETRY_PREFIX))
+            topic = await topics.for_route(name, first_use=is_ali_ons)
+        perm = call.broker.name_server.perm(topic)
+        if not perm and name == TEMPLATE_TOPIC:  # kept, but topics are no longer made like it
+            raise TopicNotFoundError(f"the topic[{name}] may not be used")
+    except TopicNotFoundError:
+        _log_miss(call)
+        raise RemotingError(
+            ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}{_FAQ}"
+        ) from None
+    queues = {
+        "brokerName": BROKER,
+        "perm": perm,
+        "readQueueNums": topic.read_queues,
+        "topicSysFlag": topic.particulars.sys_flag,
+        "writeQueueNums": topic.write_queues,
+    }
+    route = {"brokerDatas": [_broker(call)], "filterServerTable": {}, "queueDatas": [queues]}
+    order = call.broker.name_server.order(name)
+    return _json(route if order is None else route | {"orderTopicConf": order})
+
+
+async def cluster_info(call: Call[NoHeader]) -> Reply:
+    """106: all brokers, which is this one."""
+    return _json({"brokerAddrTable": {BROKER: _broker(call)}, "clusterAddrTable": {CLUSTER: [BROKER]}})
+
+
+async def topic_list(call: Call[NoHeader]) -> Reply:
+    """206: the names of all topics."""
+    return _topics(call)
+
+
+async def topics_of_cluster(call: Call[OfCluster]) -> Reply:
+    """224: the names of all topics, if the cluster is ours."""
+    return _topics(call, lambda _: call.header.cluster == CLUSTER)
+
+
+async def system_topics(call: Call[NoHeader]) -> Reply:
+    """304: the names that no topic of a client may have here, of clusters and brokers, and a broker."""
+    return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, BROKER]})
+
+
+async def unit_topics(call: Call[NoHeader]) -> Reply:
+    """311: topics of a unit alone."""
+    return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT))
+
+
+async def topics_with_unit_subscribers(call: Call[NoHeader]) -> Reply:
+    """312: topics that have subscribers in units."""
+    return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT_SUBSCRIBERS))
+
+
+async def common_topics_with_unit_subscribers(call: Call[NoHeader]) -> Reply:
+    """313: those of them that are of no unit alone."""
+    return _topics(call, lambda topic: topic.particulars.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
+
+
+async def wipe_write_perm(call: Call[OfBroker]) -> Reply:
+    """205: let routes say that nothing may be sent to the broker."""
+    return Reply({"wipeTopicCount": str(_set_written(call, is_written=False))})
+
+
+async def add_write_perm(call: Call[OfBroker]) -> Reply:
+    """327: let routes say again what may be done with each topic."""
+    return Reply({"addTopicCount": str(_set_written(call, is_written=True))})
+
+
+async def unregister_topic(call: Call[UnregisterTopic]) -> Reply:
+    """216: let the name server forget a topic, as it does by itself when the broker deletes it.
+
+    Raises RemotingError for one that the broker has: both are one program.
+    """
+    topic, cluster = call.header
+    if cluster in ("", CLUSTER) and call.broker.topics.find(topic):
+        raise RemotingError(
+            ResponseCode.SYSTEM_ERROR,
+            f"topic {shorten(topic)} is in the broker, which is one with this name server; delete it there",
+        )
+    return Reply()
+
+
+ROUTES: Final = Family(
+    "The name server",
+    {
+        RequestCode.GET_ROUTEINFO_BY_TOPIC: Request(RouteInfo, topic_route),
+        RequestCode.GET_BROKER_CLUSTER_INFO: Request(NoHeader, cluster_info),
+        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Request(NoHeader, topic_list),
+        RequestCode.GET_TOPICS_BY_CLUSTER: Request(OfCluster, topics_of_cluster),
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Request(NoHeader, system_topics),
+        RequestCode.GET_UNIT_TOPIC_LIST: Request(NoHeader, unit_topics),
+        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: Request(NoHeader, topics_with_unit_subscribers),
+        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: Request(
+            NoHeader, common_topics_with_unit_subscribers
+        ),
+        RequestCode.WIPE_WRITE_PERM_OF_BROKER: Request(OfBroker, wipe_write_perm),
+        RequestCode.ADD_WRITE_PERM_OF_BROKER: Request(OfBroker, add_write_perm),
+        RequestCode.DELETE_TOPIC_IN_NAMESRV: Request(UnregisterTopic, unregister_topic),
+    },
+)
+
+
+async def _make_retry_topic(broker: Broker, name: str) -> None:
+    """Let a consumer find it before its group's first heartbeat, or 5.x asks again after twenty seconds.
+
+    5.x also asks for that of popped messages, ``<group>_<topic>`` (sheet 6.5), which is not there.
+    """
+    if broker.pops.is_retry(name):
+        return
+    with suppress(RefusedError):
+        group = await broker.groups.for_use(name)
+        await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
+
+
+def _log_miss(call: Call[RouteInfo]) -> None:
+    """Say it once for each topic, and what would help."""
+    name, misses = call.header.topic, _misses.setdefault(call.broker, set())
+    if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
+        return
+    misses.add(name)
+    if call.broker.topics.auto_create:
+        log.info(
+            "topic %s is not there yet: the first send makes it, or mocketmq topics create", shorten(name)
+        )
+    else:
+        log.warning(
+            "topic %s is not there, and auto_create_topics is off: mocketmq topics create makes it, or a"
+            " [[topics]] table of the configuration",
+            shorten(name),
+        )
+
+
+def _topics(call: Call[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Reply:
+    return _json({"topicList": [topic.name for topic in call.broker.topics if is_wanted(topic)]})
+
+
+def _set_written(call: Call[OfBroker], *, is_written: bool) -> int:
+    """Of how many topics the routes say so now."""
+    if call.header.broker_name != BROKER:
+        return 0
+    call.broker.name_server.is_written = is_written
+    return sum(1 for _ in call.broker.topics)
+
+
+def _broker(call: Call[Any]) -> dict[str, Any]:
+    return {
+        "brokerAddrs": {"0": call.channel.advertised},
+        "brokerName": BROKER,
+        "cluster": CLUSTER,
+        "enableActingMaster": False,
+    }
+
+
+def _json(value: dict[str, Any]) -> Reply:
+    """Without spaces, and with keys in quotes, which one client or another needs (sheet 12)."""
+    return Reply(body=fastjson.dumps(value))

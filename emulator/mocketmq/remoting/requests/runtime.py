@@ -1,0 +1,184 @@
+"""The broker's running statistics: 28 (sheet 2.10; AdminBrokerProcessor of 4.9.8 and 5.3.3).
+
+What upstream counts of parts that do not exist here is 0: no request waits in a thread pool, nothing is
+dispatched or flushed after it was acknowledged.
+"""
+
+import shutil
+from collections.abc import Callable
+from typing import Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.clients import version_name
+from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.message import TIMER_TOPIC
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.identity import VERSION
+from mocketmq.settings import Settings
+from mocketmq.store.database import MEMORY
+from mocketmq.store.writer import MAX_WAITING
+
+_SPANS_US: Final = (10 * US_PER_S, MINUTE_US, HOUR_US // 6)
+"""Rates are told of the last ten seconds, minute and ten minutes."""
+_TIMES: Final = (
+    *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
+    *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
+)
+_POOLS: Final = ("pull", "litePull", "query", "ack")
+_UNLIMITED: Final = (1 << 31) - 1
+
+
+async def runtime_info(call: Call[NoHeader]) -> Reply:
+    """What the broker is, does and has done since its start."""
+    broker = call.broker
+    table = {
+        "brokerActive": "true",
+        "brokerVersion": str(VERSION),
+        "brokerVersionDesc": version_name(VERSION),
+        **_started(broker),
+        **_traffic(broker),
+        **_store(broker, call.settings, await broker.progress.oldest()),
+        **_pools(broker),
+        **_delayed(broker),
+    }
+    return Reply(body=dumps({"table": table}))
+
+
+def _started(broker: Broker) -> dict[str, str]:
+    minutes, seconds = divmod(broker.statistics.age_us // US_PER_S, 60)
+    hours, minutes = divmod(minutes, 60)
+    days, hours = divmod(hours, 24)
+    return {
+        "bootTimestamp": str(broker.statistics.started_wall_us // US_PER_MS),
+        "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
+        "startAcceptSendRequestTimeStamp": "0",
+    }
+
+
+def _traffic(broker: Broker) -> dict[str, str]:
+    counts = broker.statistics
+    put, mornings = counts.put, counts.mornings
+    found, missed = (_rates(broker, meter, _calls) for meter in (counts.found, counts.missed))
+    transferred = _joined(_rates(broker, counts.found, _messages))
+    return {
+        "putTps": _joined(_rates(broker, put, _messages)),
+        "getFoundTps": _joined(found),
+        "getMissTps": _joined(missed),
+        "getTotalTps": _joined([a + b for a, b in zip(found, missed, strict=True)]),
+        "getTransferedTps": transferred,  # as 4.x spells it
+        "getTransferredTps": transferred,
+        "putMessageTimesTotal": str(put.messages),
+        "putMessageFailedTimes": str(broker.writer.failures),
+        "putMessageSizeTotal": str(put.size),
+        "putMessageAverageSize": str(put.size / max(put.messages, 1)),
+        "putMessageEntireTimeMax": str(counts.longest_put_us // US_PER_MS),
+        "putMessageDistributeTime": "".join(
+            f"{name}:{count} " for name, count in zip(_TIMES, counts.put_times, strict=True)
+        ),
+        "getMessageEntireTimeMax": str(counts.longest_read_us // US_PER_MS),
+        "msgPutTotalYesterdayMorning": str(mornings.put_yesterday),
+        "msgPutTotalTodayMorning": str(mornings.put_today),
+        "msgPutTotalTodayNow": str(put.messages),
+        "msgGetTotalYesterdayMorning": str(mornings.got_yesterday),
+        "msgGetTotalTodayMorning": str(mornings.got_today),
+        "msgGetTotalTodayNow": str(counts.got.messages),
+    }
+
+
+def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
+    """Offsets are those of messages, not of bytes: the commit offsets of ids."""
+    end = broker.writer.next_commit_offset
+    oldest_offset, oldest_ms = oldest or (end, -1)
+    table = {
+        "commitLogMinOffset": str(oldest_offset),
+        "commitLogMaxOffset": str(end),
+        "earliestMessageTimeStamp": str(oldest_ms),
+        "commitLogDiskRatio": "0.0",
+        "consumeQueueDiskRatio": "0.0",
+        "dispatchBehindBytes": "0",
+        "dispatchMaxBuffer": "0",
+        "pageCacheLockTimeMills": "0",
+        "remainHowManyDataToCommit": _human(0),
+        "remainHowManyDataToFlush": _human(0),
+        "remainTransientStoreBufferNumbs": str(_UNLIMITED),
+    }
+    if settings.data != MEMORY:
+        disk = shutil.disk_usage(settings.data)
+        ratio = str(disk.used / disk.total)
+        table |= {
+            "commitLogDirCapacity": f"Total : {_human(disk.total)}, Free : {_human(disk.free)}.",
+            "commitLogDiskRatio": ratio,
+            "consumeQueueDiskRatio": ratio,
+        }
+    return table
+
+
+def _pools(broker: Broker) -> dict[str, str]:
+    """What waits to be written stands where upstream has requests that wait for a thread to send."""
+    table = {
+        "sendThreadPoolQueueSize": str(broker.writer.waiting),
+        "sendThreadPoolQueueCapacity": str(MAX_WAITING),
+        "sendThreadPoolQueueHeadWaitTimeMills": "0",
+        "EndTransactionQueueSize": "0",
+        "EndTransactionThreadPoolQueueCapacity": "0",
+    }
+    for pool in _POOLS:
+        for what in ("Size", "Capacity", "HeadWaitTimeMills"):
+            table[f"{pool}ThreadPoolQueue{what}"] = "0"
+    return table
+
+
+def _delayed(broker: Broker) -> dict[str, str]:
+    """How far each level was delivered and sent to; and the timers, which are never read ahead of."""
+    table = {
+        f"scheduleMessageOffset_{level.level}": f"{level.delay_offset},{level.max_offset}"
+        for level in broker.pending.levels()
+    }
+    timed, counts = broker.pending.timed(), broker.statistics
+    late_us = 0
+    if timed.oldest_overdue_us is not None:
+        late_us = max(broker.clock.now_us() - timed.oldest_overdue_us, 0)
+    kept = counts.topics.get(TIMER_TOPIC)
+    return table | {
+        "timerReadBehind": str(late_us // US_PER_S),
+        "timerOffsetBehind": "0",
+        "timerCongestNum": str(timed.pending),
+        "timerEnqueueTps": str(_rates(broker, kept, _messages)[0] if kept else 0.0),
+        "timerDequeueTps": str(_rates(broker, counts.fired, _messages)[0]),
+    }
+
+
+def _rates(broker: Broker, meter: Meter, amount: Callable[[Totals], int]) -> list[float]:
+    windows = (broker.statistics.window(meter, span_us) for span_us in _SPANS_US)
+    return [window.per_second(amount(window.added)) for window in windows]
+
+
+def _joined(rates: list[float]) -> str:
+    return " ".join(map(str, rates))
+
+
+def _messages(totals: Totals) -> int:
+    return totals.messages
+
+
+def _calls(totals: Totals) -> int:
+    return totals.calls
+
+
+def _human(size: int) -> str:
+    """As upstream writes numbers of bytes."""
+    amount, unit = float(size), ""
+    for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
+        if amount < 1024 or unit == "Pi":
+            break
+        amount /= 1024
+    return f"{amount:.1f} {unit}B" if unit else f"{size} B"
+
+
+RUNTIME: Final = Family(
+    "Running statistics", {RequestCode.GET_BROKER_RUNTIME_INFO: Request(NoHeader, runtime_info)}
+)

@@ -1,0 +1,198 @@
+"""Producing: 10, 310 and 320 (sheet 2.2).
+
+Whether a request is a batch, its header says, not its code.
+"""
+
+from functools import lru_cache
+from types import MappingProxyType
+from typing import Final, NamedTuple
+
+from mocketmq.broker.broker import Sent
+from mocketmq.clock import LATEST_US, US_PER_MS
+from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
+from mocketmq.message import (
+    CLUSTER,
+    PGROUP,
+    POP_CK,
+    TRAN_MSG,
+    UNIQ_KEY,
+    WAIT,
+    Message,
+    Template,
+    at_host,
+    offset_message_id,
+)
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.requests.recall import handle_of
+from mocketmq.remoting.wire import identity
+from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.errors import code_of
+from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.record import decode_properties
+from mocketmq.schedule.scheme import Reply as SentReply
+
+
+class SendMessage(NamedTuple):
+    """2.2."""
+
+    producer_group: str
+    topic: str
+    default_topic: str
+    default_topic_queue_nums: Int32
+    queue_id: Int32
+    sys_flag: Int32
+    born_timestamp: int
+    flag: Int32
+    properties: str = ""
+    reconsume_times: Int32 = 0
+    unit_mode: bool = False
+    max_reconsume_times: Int32 | None = None
+    batch: bool = False
+
+
+LETTERS: Final = dict(
+    zip(
+        (
+            *("producer_group", "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag"),
+            *("born_timestamp", "flag", "properties", "reconsume_times", "unit_mode", "max_reconsume_times"),
+            "batch",
+        ),
+        "abcdefghijklm",
+        strict=True,
+    )
+)
+
+ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
+"""What every answer to a send says, also of a failure."""
+_V3_4_9: Final = 121
+"""The first version whose clients say how often a message may be retried."""
+_PREPARED_OR_ROLLED_BACK: Final = 0x4
+_KEPT_FLAGS: Final = 0x70B
+"""Of sysFlag: compressed, and how; several tags; committed. Others tell of what is not stored here."""
+_LATEST_MS: Final = LATEST_US // US_PER_MS
+
+
+async def send(call: Call[SendMessage]) -> Reply:
+    """Answers when the message, or every message of the batch, is durable."""
+    try:
+        if call.header.batch:
+            return reply_of(call, await _send_batch(call))
+        return reply_of(call, [await _send_one(call)])
+    except EmulatorError as error:
+        return refusal(call, error)
+
+
+async def _send_one(call: Call[SendMessage]) -> Sent:
+    properties = decode_properties(call.header.properties)
+    message = message_of(call, call.command.body, properties, call.header.flag)
+    if _is_transactional(call, properties) and not _is_retry(call, properties):
+        group = properties.get(PGROUP) or call.header.producer_group
+        half = await call.broker.transactions.prepare_checked(message, group)
+        message_id = offset_message_id(half.stored.store_host, half.stored.commit_offset)
+        return Sent(
+            half.stored, half.queue, 0, SentReply(message_id, half.queue.queue_id, half.stored.queue_offset)
+        )
+    return await call.broker.send(message)
+
+
+async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
+    size, allowed = len(call.command.body), call.broker.intake.max_message_bytes
+    if size > allowed:
+        raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
+    entries = decode_batch(call.command.body)
+    common = decode_properties(call.header.properties)
+    common.pop(UNIQ_KEY, None)  # the batch's own, by which the messages of 5.x clients would all be one
+    return await call.broker.send_together(_of_batch(call, entry, common) for entry in entries)
+
+
+def _of_batch(call: Call[SendMessage], entry: BatchEntry, common: dict[str, str]) -> Message:
+    properties = decode_properties(entry.properties) | common
+    if _is_transactional(call, properties):
+        raise IllegalMessageError("properties", "a message of a batch cannot be transactional")
+    return message_of(call, entry.body, properties, entry.flag)
+
+
+def _is_transactional(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+    is_half = properties.get(TRAN_MSG, "").lower() == "true"
+    return is_half or bool(call.header.sys_flag & _PREPARED_OR_ROLLED_BACK)
+
+
+def _is_retry(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+    """A committed message that a consumer sends again for later still says that it was a half one (5.3.3)."""
+    return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
+
+
+def message_of(call: Call[SendMessage], body: bytes, properties: dict[str, str], flag: int) -> Message:
+    """The message that a request sends, or one of a batch. Raises InvalidArgumentError."""
+    header = call.header
+    if not 0 <= header.born_timestamp <= _LATEST_MS:
+        raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
+    if header.reconsume_times < 0:
+        raise InvalidArgumentError("reconsumeTimes", header.reconsume_times, "0 or more")
+    properties.pop(WAIT, None)
+    properties.pop(POP_CK, None)
+    properties[CLUSTER] = identity.CLUSTER
+    return Message(
+        header.topic,
+        body,
+        properties,
+        header.queue_id,
+        flag,
+        header.sys_flag & _KEPT_FLAGS,
+        call.broker.clock.from_wall(header.born_timestamp * US_PER_MS),
+        _as_ipv4(call.channel.remote),
+        header.reconsume_times,
+        header.max_reconsume_times if call.command.version >= _V3_4_9 else None,
+        Template(header.default_topic, header.default_topic_queue_nums),
+    )
+
+
+@lru_cache(maxsize=4_096)
+def _as_ipv4(remote: str) -> str:
+    """Records have room for no other address (sheet 3.1)."""
+    host, _, port = remote.rpartition(":")
+    return f"127.0.0.1:{port}" if ":" in host else remote
+
+
+def reply_of(call: Call[SendMessage], sent: list[Sent]) -> Reply:
+    """What the sender is told of what was stored."""
+    first, host = sent[0].reply, call.channel.store_host
+    ext = {
+        **ALWAYS,
+        "msgId": ",".join([at_host(one.reply.offset_message_id, host) for one in sent]),
+        "queueId": str(first.queue_id),
+        "queueOffset": str(first.queue_offset),
+    }
+    if not call.header.batch:
+        ext["transactionId"] = sent[0].stored.unique_key
+        handle = handle_of(sent[0])
+        if handle is not None:
+            ext["recallHandle"] = handle
+    return Reply(ext)
+
+
+def refusal(call: Call[SendMessage], error: EmulatorError) -> Reply:
+    """What the sender of a message is told that could not be sent."""
+    return Reply(ALWAYS, code=code_of(error), remark=_remark(call, error))
+
+
+def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
+    """What is wrong, behind upstream's one sentence for bodies and properties."""
+    if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
+        return str(error)
+    limit = call.broker.intake.max_message_bytes
+    return (
+        "the message is illegal, maybe msg body or properties length not matched."
+        f" msg body length limit {limit}B, msg properties length limit 32KB. {error}"
+    )
+
+
+SENDING: Final = Family(
+    "Producing",
+    {
+        RequestCode.SEND_MESSAGE: Request(SendMessage, send),
+        RequestCode.SEND_MESSAGE_V2: Request(SendMessage, send, LETTERS),
+        RequestCode.SEND_BATCH_MESSAGE: Request(SendMessage, send, LETTERS),
+    },
+)

@@ -1,0 +1,77 @@
+"""What went through the broker of late: 315 (sheet 2.10; BrokerStatsManager of 4.9.8)."""
+
+from collections.abc import Callable, Mapping
+from typing import Final, NamedTuple
+
+from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
+from mocketmq.clock import US_PER_MS
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.identity import CLUSTER
+
+
+class ViewStats(NamedTuple):
+    """2.10. ``stats_key`` is a topic, ``topic@group``, or the cluster."""
+
+    stats_name: str
+    stats_key: str
+
+
+class _Kind(NamedTuple):
+    """Where a statistic is found by its key, and what of it is meant."""
+
+    meter: Callable[[Statistics, str], Meter | None]
+    amount: Callable[[Totals], int]
+
+
+def _by_group(meters: Mapping[tuple[str, str], Meter], key: str) -> Meter | None:
+    topic, _, group = key.partition("@")
+    return meters.get((topic, group))
+
+
+def _messages(totals: Totals) -> int:
+    return totals.messages
+
+
+def _size(totals: Totals) -> int:
+    return totals.size
+
+
+def _took_ms(totals: Totals) -> int:
+    return totals.took_us // US_PER_MS
+
+
+_KINDS: Final = {
+    "TOPIC_PUT_NUMS": _Kind(lambda all_, key: all_.topics.get(key), _messages),
+    "TOPIC_PUT_SIZE": _Kind(lambda all_, key: all_.topics.get(key), _size),
+    "GROUP_GET_NUMS": _Kind(lambda all_, key: _by_group(all_.groups, key), _messages),
+    "GROUP_GET_SIZE": _Kind(lambda all_, key: _by_group(all_.groups, key), _size),
+    "GROUP_GET_LATENCY": _Kind(lambda all_, key: _by_group(all_.groups, key), _took_ms),
+    "SNDBCK_PUT_NUMS": _Kind(lambda all_, key: _by_group(all_.given_back, key), _messages),
+    "BROKER_PUT_NUMS": _Kind(lambda all_, key: all_.put if key == CLUSTER else None, _messages),
+    "BROKER_GET_NUMS": _Kind(lambda all_, key: all_.got if key == CLUSTER else None, _messages),
+}
+
+
+async def view(call: Call[ViewStats]) -> Reply:
+    """One statistic, over the last minute, hour and day."""
+    name, key = call.header
+    statistics, kind = call.broker.statistics, _KINDS.get(name)
+    meter = kind.meter(statistics, key) if kind else None
+    if kind is None or meter is None:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")
+    body = {}
+    for field, span_us in (("statsMinute", MINUTE_US), ("statsHour", HOUR_US), ("statsDay", DAY_US)):
+        window = statistics.window(meter, span_us)
+        amount, calls = kind.amount(window.added), window.added.calls
+        body[field] = {
+            "avgpt": amount / calls if calls else 0.0,
+            "sum": amount,
+            "tps": window.per_second(amount),
+        }
+    return Reply(body=dumps(body))
+
+
+STATISTICS: Final = Family("Statistics", {RequestCode.VIEW_BROKER_STATS_DATA: Request(ViewStats, view)})

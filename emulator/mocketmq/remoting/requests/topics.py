@@ -1,0 +1,182 @@
+"""Topics, for administrators: 17, 18, 21, 215, 305 and 351 (sheet 2.9)."""
+
+import logging
+from collections.abc import Mapping
+from typing import Any, Final, NamedTuple
+
+from mocketmq.broker.registry.attributes import changed_attributes, parse_changes
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, Topic
+from mocketmq.broker.registry.version import Version
+from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
+from mocketmq.message import SYSTEM_TOPICS, check_topic_name
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.body import object_of, objects_in, text_in
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.fastjson import dumps
+from mocketmq.remoting.wire.header import Int32, NoHeader
+
+log = logging.getLogger(__name__)
+
+
+class CreateTopic(NamedTuple):
+    """2.9."""
+
+    topic: str
+    read_queue_nums: Int32
+    write_queue_nums: Int32
+    perm: Int32
+    topic_filter_type: str
+    topic_sys_flag: Int32 = 0
+    order: bool = False
+    attributes: str = ""
+
+
+class OneTopic(NamedTuple):
+    """2.9."""
+
+    topic: str
+
+
+_FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
+_QUEUES: Final = 16
+"""Of a topic in a list that does not say (TopicConfig.java)."""
+
+
+async def create(call: Call[CreateTopic]) -> Reply:
+    """17: create a topic, or change it."""
+    return await _put(call, [(call.header, parse_changes(call.header.attributes))])
+
+
+async def create_all(call: Call[NoHeader]) -> Reply:
+    """18: create topics, or change them; none, if one of them is refused."""
+    body = object_of(call.command.body)
+    return await _put(call, [_wanted(one) for one in objects_in(body, "topicConfigList")])
+
+
+async def delete(call: Call[OneTopic]) -> Reply:
+    """215: delete a topic with all that it holds; one that does not exist is gone already, as upstream."""
+    check_topic_name(call.header.topic)
+    try:
+        cancelled = await call.broker.reset.delete_topic(call.header.topic)
+    except TopicNotFoundError:
+        return Reply(remark=f"topic {shorten(call.header.topic)} did not exist")
+    except NoPermissionError as error:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+    return Reply(remark=f"{cancelled} delayed messages were cancelled" if cancelled else None)
+
+
+async def all_topics(call: Call[NoHeader]) -> Reply:
+    """21: how every topic is configured."""
+    topics = call.broker.topics
+    table = {topic.name: _config(topic) for topic in topics}
+    return Reply(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
+
+
+async def one_topic(call: Call[OneTopic]) -> Reply:
+    """351: how a topic is configured."""
+    topic = call.broker.topics.find(call.header.topic)
+    if topic is None:
+        raise RemotingError(
+            ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
+        )
+    return Reply(body=dumps(_config(topic)))
+
+
+async def system_topics(call: Call[NoHeader]) -> Reply:
+    """305: the names of topics that only the broker makes, whether they are there or not."""
+    made = {topic.name for topic in call.broker.topics if topic.is_system}
+    return Reply(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
+
+
+def data_version(version: Version) -> dict[str, int]:
+    """DataVersion, by whose counter copies of a table are compared."""
+    return {"counter": version.counter, "stateVersion": 0, "timestamp": version.timestamp_ms}
+
+
+async def _put(call: Call[Any], wanted: list[tuple[CreateTopic, Mapping[str, str]]]) -> Reply:
+    """Judge all before the first is made. What is kept and does nothing here is told."""
+    topics = call.broker.topics
+    made = []
+    for header, changes in wanted:
+        if header.topic_filter_type not in _FILTER_TYPES:
+            raise InvalidArgumentError(
+                "topicFilterType", header.topic_filter_type, " or ".join(_FILTER_TYPES)
+            )
+        known = topics.find(header.topic)
+        attributes = changed_attributes(known.particulars.attributes if known else None, changes)
+        particulars = Particulars(
+            header.topic_filter_type,
+            header.topic_sys_flag,
+            header.order,
+            attributes,
+        )
+        sizes = header.read_queue_nums, header.write_queue_nums, header.perm
+        try:
+            topics.check(header.topic, *sizes)
+            topics.check_is_for_clients(header.topic)
+        except NoPermissionError as error:
+            raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
+        made.append((header.topic, *sizes, particulars))
+    for one in made:
+        await topics.put_by_client(*one)
+    kept = [f"{name} of {shorten(header.topic)}" for header, changes in wanted for name in changes]
+    if not kept:
+        return Reply()
+    remark = f"kept, but without any effect here: {', '.join(kept)}"
+    log.warning("attributes of topics are %s", remark)
+    return Reply(remark=remark)
+
+
+def _wanted(body: Mapping[str, Any]) -> tuple[CreateTopic, Mapping[str, str]]:
+    def whole(name: str, default: int) -> int:
+        value = body.get(name, default)
+        if not isinstance(value, int):
+            raise InvalidArgumentError(name, value, "a whole number")
+        return value
+
+    attributes = body.get("attributes") or {}
+    if not isinstance(attributes, Mapping) or not all(isinstance(one, str) for one in attributes.values()):
+        raise InvalidArgumentError("attributes", attributes, "a JSON object of texts")
+    header = CreateTopic(
+        text_in(body, "topicName"),
+        whole("readQueueNums", _QUEUES),
+        whole("writeQueueNums", _QUEUES),
+        whole("perm", PERM_READ | PERM_WRITE),
+        str(body.get("topicFilterType") or _FILTER_TYPES[0]),
+        whole("topicSysFlag", 0),
+        body.get("order") is True,
+    )
+    return header, attributes
+
+
+def _config(topic: Topic) -> dict[str, Any]:
+    filter_type, sys_flag, order, attributes = (
+        topic.particulars.filter_type,
+        topic.particulars.sys_flag,
+        topic.particulars.order,
+        topic.particulars.attributes,
+    )
+    return {
+        "attributes": attributes,
+        "order": order,
+        "perm": topic.perm,
+        "readQueueNums": topic.read_queues,
+        "topicFilterType": filter_type,
+        "topicName": topic.name,
+        "topicSysFlag": sys_flag,
+        "writeQueueNums": topic.write_queues,
+    }
+
+
+TOPICS: Final = Family(
+    "Topics",
+    {
+        RequestCode.UPDATE_AND_CREATE_TOPIC: Request(CreateTopic, create),
+        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Request(NoHeader, create_all),
+        RequestCode.GET_ALL_TOPIC_CONFIG: Request(NoHeader, all_topics),
+        RequestCode.DELETE_TOPIC_IN_BROKER: Request(OneTopic, delete),
+        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Request(NoHeader, system_topics),
+        RequestCode.GET_TOPIC_CONFIG: Request(OneTopic, one_topic),
+    },
+)

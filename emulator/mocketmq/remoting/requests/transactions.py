@@ -1,0 +1,41 @@
+"""Transactions: 37 (sheet 9; EndTransactionProcessor of 4.9.8)."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.errors import RemotingError
+from mocketmq.remoting.wire.header import Int32
+
+
+class EndTransaction(NamedTuple):
+    """2.7; the offsets are those of the half message, in its queue and as commit offset."""
+
+    producer_group: str
+    tran_state_table_offset: int
+    commit_log_offset: int
+    commit_or_rollback: Int32
+    msg_id: str
+    from_transaction_check: bool = False
+    transaction_id: str | None = None
+
+
+_DECISIONS: Final = {0: None, 8: True, 12: False}
+"""Transaction bits of sysFlag (sheet 3.2), and whether they commit; None: the producer does not know yet."""
+
+
+async def end(call: Call[EndTransaction]) -> Reply:
+    """What a producer says about its half message, in time or because it was asked."""
+    header = call.header
+    if header.commit_or_rollback not in _DECISIONS:
+        raise RemotingError(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
+    await call.broker.transactions.end(
+        header.commit_log_offset,
+        header.tran_state_table_offset,
+        header.producer_group,
+        commit=_DECISIONS[header.commit_or_rollback],
+    )
+    return Reply()
+
+
+TRANSACTIONS: Final = Family("Transactions", {RequestCode.END_TRANSACTION: Request(EndTransaction, end)})

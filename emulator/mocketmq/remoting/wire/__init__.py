@@ -1,0 +1,1 @@
+"""The remoting protocol's bytes, without I/O: frames, commands, records, signatures."""

@@ -1,0 +1,280 @@
+"""Frames: commands as bytes, both header forms (sheet 1; RemotingCommand and RocketMQSerializable, 4.9.8)."""
+
+import struct
+from collections.abc import Mapping
+from typing import Annotated, Any, Final
+
+import msgspec
+
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.codes import LANGUAGES
+from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
+from mocketmq.remoting.wire.errors import FrameError
+
+MAX_FRAME: Final = 16 * 1024 * 1024
+"""Bytes of a frame, its length included, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
+MAX_HEADER: Final = 1024 * 1024
+"""Bytes of a header: thirty times what properties may take."""
+
+_MAX_LENGTH: Final = MAX_FRAME - 4
+
+_PREFIX: Final = struct.Struct(">iI")  # length of what follows; header's form (a byte) and length
+_LENGTH: Final = struct.Struct(">i")
+_BINARY: Final = struct.Struct(">hbHiii")  # code, language, version, opaque, flag, length of the remark
+_KEY: Final = struct.Struct(">h")
+_OTHER: Final = "OTHER"
+_LANGUAGE_BYTES: Final = {name: number for number, name in enumerate(LANGUAGES)}
+
+_Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
+
+
+class _Header(msgspec.Struct, gc=False):
+    """A JSON header as all clients but ali-ons write it."""
+
+    code: _Int32
+    opaque: _Int32 = 0
+    flag: _Int32 = 0
+    version: _Int32 = 0
+    language: str | int | None = None
+    remark: str | None = None
+    extFields: dict[str, str] | None = None  # noqa: N815
+
+
+class _LooseHeader(_Header):
+    """One that was read with leniency."""
+
+    extFields: dict[str, Any] | None = None  # noqa: N815
+
+
+class _WrittenHeader(msgspec.Struct, gc=False):
+    """A JSON header as it is written: ``extFields`` always, as some clients crash without (sheet 12.1)."""
+
+    code: int
+    extFields: dict[str, str]  # noqa: N815
+    flag: int
+    language: str
+    opaque: int
+    version: int
+    remark: str | msgspec.UnsetType
+    serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
+
+
+_read_json: Final = msgspec.json.Decoder(_Header).decode
+_write_json: Final = msgspec.json.Encoder().encode
+
+
+class FrameReader:
+    """Makes commands of the bytes of one connection, however they are cut."""
+
+    def __init__(self) -> None:
+        self._partial = bytearray()
+        self._wanted = 0  # bytes, with fewer than which there is nothing to do
+
+    @property
+    def buffered(self) -> int:
+        """Bytes of the frame that is not complete."""
+        return len(self._partial)
+
+    @property
+    def lacking(self) -> int:
+        """Bytes that complete it, as far as it has said; 0 between frames."""
+        return self._wanted - len(self._partial) if self._partial else 0
+
+    def feed(self, data: bytes) -> list[Command]:
+        """The commands that are complete with ``data``.
+
+        Raises FrameError for bytes that are no frame, as soon as that shows. The reader is of no use then.
+        """
+        if self._partial:
+            self._partial += data
+            if len(self._partial) < self._wanted:
+                return []
+            data = bytes(self._partial)
+            self._partial = bytearray()
+        commands: list[Command] = []
+        try:
+            self._read(data, commands)
+        except FrameError as error:
+            error.before = commands
+            raise
+        return commands
+
+    def _read(self, data: bytes, commands: list[Command]) -> None:
+        """Add the commands that are complete, and keep the rest."""
+        start = 0
+        end = _PREFIX.size
+        while end <= len(data):
+            length, word = _PREFIX.unpack_from(data, start)
+            header_length = word & 0xFFFFFF
+            if not 4 + header_length <= length <= _MAX_LENGTH or header_length > MAX_HEADER:
+                raise _refused(length, header_length)
+            end = start + 4 + length
+            if end > len(data):
+                break
+            header_start = start + _PREFIX.size
+            body_start = header_start + header_length
+            commands.append(_command(word >> 24, data[header_start:body_start], data[body_start:end]))
+            start = end
+            end += _PREFIX.size
+        if start < len(data):
+            self._keep(data[start:], end - start)
+
+    def _keep(self, rest: bytes, wanted: int) -> None:
+        """Wait for the rest of a frame, unless its length is enough to refuse it."""
+        if 4 <= len(rest) < _PREFIX.size:
+            length = int.from_bytes(rest[:4], signed=True)
+            if not 4 <= length <= _MAX_LENGTH:
+                raise _refused(length, 0)
+        self._partial += rest
+        self._wanted = wanted if len(rest) >= 4 else 4
+
+
+def _refused(length: int, header_length: int) -> FrameError:
+    """For a frame that is refused by what it says of itself, before anything is kept for it."""
+    if not 4 <= length <= _MAX_LENGTH:
+        return FrameError(f"a frame of {length} bytes after its length; allowed: 4 to {_MAX_LENGTH}")
+    allowed = min(length - 4, MAX_HEADER)
+    return FrameError(f"a header of {header_length} bytes in a frame of {length}; allowed: at most {allowed}")
+
+
+def _command(form: int, header: bytes, body: bytes) -> Command:
+    if form == JSON:
+        return _from_json(header, body)
+    if form == ROCKETMQ:
+        return _from_binary(header, body)
+    raise FrameError(f"a header of form {form}; allowed: {JSON} (JSON) and {ROCKETMQ} (ROCKETMQ)")
+
+
+def _from_json(data: bytes, body: bytes) -> Command:
+    try:
+        header = _read_json(data)
+        ext = header.extFields
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
+        header = _read_loosely(data)
+        ext = _texts(header.extFields)
+    return Command(
+        code=header.code,
+        opaque=header.opaque,
+        flag=header.flag,
+        ext=ext or {},
+        body=body,
+        remark=header.remark or None,
+        language=_language(header.language),
+        version=header.version,
+    )
+
+
+def _read_loosely(data: bytes) -> _LooseHeader:
+    """A header in fastjson's dialect, whose ext values may be anything, as those of ali-ons."""
+    try:
+        return msgspec.convert(fastjson.loads(data), _LooseHeader, strict=False)
+    except (InvalidArgumentError, msgspec.ValidationError) as error:
+        raise FrameError(f"a header that cannot be read: {error}") from None
+
+
+def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
+    """The values as upstream would have written them."""
+    return {
+        key: value if isinstance(value, str) else fastjson.dumps(value).decode()
+        for key, value in (ext or {}).items()
+        if value is not None
+    }
+
+
+def _language(value: str | int | None) -> str:
+    """The name; whatever is none has this one."""
+    if isinstance(value, str):
+        return value if value in _LANGUAGE_BYTES else _OTHER
+    return LANGUAGES[value] if value is not None and 0 <= value < len(LANGUAGES) else _OTHER
+
+
+def _from_binary(data: bytes, body: bytes) -> Command:
+    try:
+        code, language, version, opaque, flag, remark_length = _BINARY.unpack_from(data)
+        remark, position = _text(data, _BINARY.size, remark_length, "a remark")
+        (ext_length,) = _LENGTH.unpack_from(data, position)
+        position += _LENGTH.size
+        end = position + ext_length
+        if not position <= end <= len(data):
+            raise FrameError(f"ext fields of {ext_length} bytes where {len(data) - position} are left")
+        ext = {}
+        while position < end:
+            (length,) = _KEY.unpack_from(data, position)
+            key, position = _text(data, position + _KEY.size, length, "an ext field's name")
+            (length,) = _LENGTH.unpack_from(data, position)
+            value, position = _text(data, position + _LENGTH.size, length, "an ext field's value")
+            if value:  # upstream reads an empty one as none
+                ext[key] = value
+        if position != end:
+            raise FrameError(f"ext fields of {ext_length} bytes end in the middle of a field")
+    except struct.error:
+        raise FrameError(f"a binary header of {len(data)} bytes ends in the middle of a field") from None
+    return Command(
+        code=code,
+        opaque=opaque,
+        flag=flag,
+        ext=ext,
+        body=body,
+        remark=remark or None,
+        language=_language(language),
+        version=version,
+        serialization=ROCKETMQ,
+    )
+
+
+def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
+    """The text that begins at ``start``, and where it ends."""
+    end = start + length
+    if not start <= end <= len(data):
+        raise FrameError(f"{name} of {length} bytes where {len(data) - start} are left")
+    return data[start:end].decode("utf-8", "replace"), end
+
+
+def encode(command: Command) -> bytes:
+    """The frame of a command. Raises FrameError for one that is too large to be read again."""
+    header = _to_binary(command) if command.serialization == ROCKETMQ else _to_json(command)
+    length = 4 + len(header) + len(command.body)
+    if length > _MAX_LENGTH or len(header) > MAX_HEADER:
+        raise _refused(length, len(header))
+    return _PREFIX.pack(length, command.serialization << 24 | len(header)) + header + command.body
+
+
+def _to_json(command: Command) -> bytes:
+    ext = command.ext
+    return _write_json(
+        _WrittenHeader(
+            command.code,
+            ext if type(ext) is dict else dict(ext),
+            command.flag,
+            command.language,
+            command.opaque,
+            command.version,
+            command.remark or msgspec.UNSET,
+        )
+    )
+
+
+def _to_binary(command: Command) -> bytes:
+    remark = (command.remark or "").encode()
+    ext = b"".join([_field(key, value) for key, value in command.ext.items()])
+    return b"".join(
+        (
+            _BINARY.pack(
+                command.code,
+                _LANGUAGE_BYTES[command.language],
+                command.version & 0xFFFF,
+                command.opaque,
+                command.flag,
+                len(remark),
+            ),
+            remark,
+            _LENGTH.pack(len(ext)),
+            ext,
+        )
+    )
+
+
+def _field(name: str, value: str) -> bytes:
+    key, text = name.encode(), value.encode()
+    return b"".join((_KEY.pack(len(key)), key, _LENGTH.pack(len(text)), text))

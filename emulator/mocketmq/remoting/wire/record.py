@@ -1,0 +1,189 @@
+"""Records: stored messages as clients receive them (sheet 3; CommitLog and MessageDecoder of 4.9.8)."""
+
+import ipaddress
+import struct
+import zlib
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from mocketmq.errors import IllegalMessageError
+from mocketmq.message import MAX_PROPERTIES_BYTES, StoredMessage
+from mocketmq.remoting.wire import identity
+
+_V5_0_0: Final = 413
+_REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
+"""Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java of 5.3.3)."""
+
+_V1: Final = 0xDAA320A7
+_V2: Final = 0xDAA320AB  # of 5.x: two bytes for the length of a topic that is too long for one
+_BORN_IPV6: Final = 16
+_STORE_IPV6: Final = 32
+
+_HEAD: Final = struct.Struct(">IIIiiqqiq8sq8siqi")  # all before the body, with IPv4 hosts
+_BEFORE_HOSTS: Final = struct.Struct(">IIIiiqqiq")
+_AFTER_HOSTS: Final = struct.Struct(">iqi")
+_LONG: Final = struct.Struct(">q")
+_INT: Final = struct.Struct(">i")
+_SHORT: Final = struct.Struct(">h")
+_BYTE: Final = struct.Struct(">b")
+_LOOPBACK: Final = bytes((127, 0, 0, 1))
+
+
+class Record(NamedTuple):
+    """One message as it is received. Hosts are ``address:port``."""
+
+    topic: str
+    queue_id: int
+    queue_offset: int
+    commit_offset: int
+    body: bytes
+    properties: str
+    flag: int
+    sys_flag: int
+    born_ms: int
+    born_host: str
+    store_ms: int
+    store_host: str
+    reconsume_times: int
+    prepared_offset: int
+    body_crc: int
+
+
+def encode_record(
+    message: StoredMessage, topic: str, queue_id: int, store_host: str, version: int = 0
+) -> bytes:
+    """The record of a message, with IPv4 hosts, because many clients read no others.
+
+    ``version`` is that of a client that consumes: those of 5.x trace only what says where it was stored.
+    """
+    body = message.body
+    name = topic.encode()
+    properties = message.properties.encode()
+    if version >= _V5_0_0 and _REGION not in properties:
+        properties += _REGION
+    if len(properties) > MAX_PROPERTIES_BYTES:
+        properties = _fitting(properties)
+    magic, length = (_V1, _BYTE) if len(name) < 128 else (_V2, _SHORT)
+    head = _HEAD.pack(
+        _HEAD.size + len(body) + length.size + len(name) + _SHORT.size + len(properties),
+        magic,
+        zlib.crc32(body) & 0x7FFFFFFF,
+        queue_id,
+        message.flag,
+        message.queue_offset,
+        message.commit_offset,
+        message.sys_flag & ~(_BORN_IPV6 | _STORE_IPV6),
+        message.born_us // 1_000,
+        _host(message.born_host),
+        message.store_us // 1_000,
+        _host(store_host),
+        message.reconsume_times,
+        message.prepared_offset or 0,
+        len(body),
+    )
+    return b"".join((head, body, length.pack(len(name)), name, _SHORT.pack(len(properties)), properties))
+
+
+def _fitting(properties: bytes) -> bytes:
+    """As many whole properties as a record holds. The last were added by the broker, when it parked it."""
+    return properties[: properties.rfind(b"\x02", 0, MAX_PROPERTIES_BYTES) + 1]
+
+
+@lru_cache(maxsize=4_096)
+def _host(host: str) -> bytes:
+    """Address and port; what is no IPv4 address becomes 127.0.0.1, what is no port 0."""
+    address, _, port = host.rpartition(":")
+    try:
+        packed = ipaddress.IPv4Address(address).packed
+    except ValueError:
+        packed = _LOOPBACK
+    return packed + _INT.pack(int(port) if port.isdecimal() and len(port) < 6 else 0)
+
+
+def decode_records(data: bytes) -> list[Record]:
+    """The records that stand one behind the other. Raises IllegalMessageError.
+
+    Both versions, and IPv6 hosts as well: for tests and tools.
+    """
+    records = []
+    start = 0
+    while start < len(data):
+        record, start = _decode(data, start)
+        records.append(record)
+    return records
+
+
+def _decode(data: bytes, start: int) -> tuple[Record, int]:
+    """The record that begins at ``start``, and where it ends."""
+    try:
+        size, magic, crc, queue_id, flag, queue_offset, commit_offset, sys_flag, born_ms = (
+            _BEFORE_HOSTS.unpack_from(data, start)
+        )
+        if magic not in (_V1, _V2):
+            raise _illegal(f"has magic code {magic:#x}; allowed: {_V1:#x} and {_V2:#x}")
+        position = start + _BEFORE_HOSTS.size
+        born_host, position = _read_host(data, position, is_ipv6=bool(sys_flag & _BORN_IPV6))
+        (store_ms,) = _LONG.unpack_from(data, position)
+        store_host, position = _read_host(data, position + _LONG.size, is_ipv6=bool(sys_flag & _STORE_IPV6))
+        reconsume_times, prepared_offset, body_length = _AFTER_HOSTS.unpack_from(data, position)
+        body, position = _piece(data, position + _AFTER_HOSTS.size, body_length)
+        length = _BYTE if magic == _V1 else _SHORT
+        (topic_length,) = length.unpack_from(data, position)
+        topic, position = _piece(data, position + length.size, topic_length)
+        (properties_length,) = _SHORT.unpack_from(data, position)
+        properties, end = _piece(data, position + _SHORT.size, properties_length)
+    except struct.error:
+        raise _illegal("ends in the middle of a field") from None
+    if end - start != size:
+        raise _illegal(f"says that it takes {size} bytes, and takes {end - start}")
+    record = Record(
+        topic=topic.decode("utf-8", "replace"),
+        queue_id=queue_id,
+        queue_offset=queue_offset,
+        commit_offset=commit_offset,
+        body=body,
+        properties=properties.decode("utf-8", "replace"),
+        flag=flag,
+        sys_flag=sys_flag,
+        born_ms=born_ms,
+        born_host=born_host,
+        store_ms=store_ms,
+        store_host=store_host,
+        reconsume_times=reconsume_times,
+        prepared_offset=prepared_offset,
+        body_crc=crc,
+    )
+    return record, end
+
+
+def _piece(data: bytes, start: int, length: int) -> tuple[bytes, int]:
+    """The bytes that begin at ``start``, and where they end."""
+    end = start + length
+    if not start <= end <= len(data):
+        raise _illegal(f"has a field of {length} bytes where {len(data) - start} are left")
+    return data[start:end], end
+
+
+def _read_host(data: bytes, start: int, *, is_ipv6: bool) -> tuple[str, int]:
+    """The host that begins at ``start``, and where it ends."""
+    packed, position = _piece(data, start, 16 if is_ipv6 else 4)
+    (port,) = _INT.unpack_from(data, position)
+    address = ipaddress.ip_address(packed)
+    return f"[{address}]:{port}" if is_ipv6 else f"{address}:{port}", position + _INT.size
+
+
+def _illegal(reason: str) -> IllegalMessageError:
+    return IllegalMessageError("record", f"a record {reason}")
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """The properties in a client's string. Those without name or value vanish; of equal names the last wins.
+
+    As MessageDecoder.string2messageProperties reads them (sheet 3.4).
+    """
+    properties = {}
+    for part in text.split("\x02"):
+        name, _, value = part.partition("\x01")
+        if name and value:
+            properties[name] = value
+    return properties

@@ -1,0 +1,1 @@
+"""Computing: from rows to small tables that merge, and to those of the report."""

@@ -1,0 +1,1 @@
+"""Judging: thresholds, and comparisons with an earlier report."""

@@ -1,0 +1,1 @@
+"""The ledger: read from stores, exports and files as one frame of rows."""

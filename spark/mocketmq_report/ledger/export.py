@@ -1,0 +1,172 @@
+"""A store written as Parquet, which any machine can read: ``mocketmq export``. Needs neither Spark nor Java.
+
+::
+
+    <out>/deliveries/day=2026-11-21/run=20261121T003136.123456Z/part-00000.parquet
+    <out>/runs/<store>.parquet
+    <out>/moves/<store>.parquet
+
+A row's day is that of its due time, in UTC; a store has the name of its first run. Several stores may share
+one folder. A store's files are first written below ``<out>/.<store>.part``, where no reader looks, and then
+moved into their places; those of an earlier export of it are replaced. Its file in ``runs`` goes first and
+comes last: if an export is killed while it moves files, there are deliveries of runs that ``runs`` does not
+know, until it is repeated.
+"""
+
+import shutil
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import suppress
+from datetime import date, timedelta
+from pathlib import Path
+from types import TracebackType
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import StoreUnavailableError
+from mocketmq_compat.delay.delay_inspection import Progress
+
+from mocketmq_report.ledger import arrow_columns
+from mocketmq_report.ledger.store import Store, look_at, read
+
+DELIVERIES: Final = "deliveries"
+RUNS: Final = "runs"
+MOVES: Final = "moves"
+GROUP_ROWS: Final = 1_000_000
+"""Rows of a row group, and of all that waits in memory."""
+OPEN_FILES: Final = 64
+_COLUMNS: Final = [name for name in arrow_columns.DELIVERIES.names if name != "run"]
+_DAY_US: Final = 86_400 * US_PER_S
+_EPOCH: Final = date(1970, 1, 1)
+_LAST_DAY: Final = (date.max - _EPOCH).days
+"""Where everything is that is due later."""
+
+
+class Exported(NamedTuple):
+    """What was written."""
+
+    rows: int  # of deliveries
+    runs: int
+    bytes: int  # of all files
+    files: int
+
+
+def export(source: Path, out: Path, progress: Progress) -> Exported:
+    """Write the store of a data directory, or of a database file, into the folder ``out``.
+
+    Raises a StoreError when the store cannot be read or the folder not be written.
+    """
+    store = look_at(source, progress)
+    staging = out / f".{store.name}.part"
+    try:
+        shutil.rmtree(staging, ignore_errors=True)
+        rows = _write(store, staging, progress)
+        sizes = [path.stat().st_size for path in staging.rglob("*.parquet")]
+        _move(store, staging, out)
+    except OSError as error:
+        raise StoreUnavailableError(
+            f"{error.filename or out} cannot be written: {error.strerror or error}"
+        ) from error
+    finally:
+        shutil.rmtree(staging, ignore_errors=True)
+    return Exported(rows, store.runs.num_rows, sum(sizes), len(sizes))
+
+
+def _write(store: Store, staging: Path, progress: Progress) -> int:
+    """Write all files; how many deliveries are in them."""
+    total = store.deliveries + store.undelivered.num_rows
+    rows = 0
+    with _Parts(staging / DELIVERIES) as parts:
+        for batch in _batches(store):
+            progress("exporting deliveries", rows, total)
+            parts.add(batch)
+            rows += batch.num_rows
+    for name, table in ((RUNS, store.runs), (MOVES, store.moves)):
+        (staging / name).mkdir(parents=True)
+        pq.write_table(table, staging / name / f"{store.name}.parquet", compression="zstd")
+    return rows
+
+
+def _batches(store: Store) -> Iterator[pa.RecordBatch]:
+    for span in store.ranges:
+        yield from read(store.database, store.names, span)
+    yield from store.undelivered.to_batches()
+
+
+def _move(store: Store, staging: Path, out: Path) -> None:
+    """Put the files into their places, instead of those that are there."""
+    file = f"{store.name}.parquet"
+    for name in (DELIVERIES, RUNS, MOVES):
+        (out / name).mkdir(exist_ok=True)
+    (out / RUNS / file).unlink(missing_ok=True)
+    for day in (out / DELIVERIES).glob("day=*"):
+        for run in store.names.values():
+            shutil.rmtree(day / f"run={run}", ignore_errors=True)
+        with suppress(OSError):  # other stores have deliveries of that day
+            day.rmdir()
+    for folder in (staging / DELIVERIES).glob("day=*/run=*"):
+        target = out / folder.relative_to(staging)
+        target.parent.mkdir(exist_ok=True)
+        folder.rename(target)
+    for name in (MOVES, RUNS):
+        (staging / name / file).replace(out / name / file)
+
+
+class _Parts:
+    """The files of the deliveries. Rows wait in memory until there are enough for a row group."""
+
+    def __init__(self, root: Path) -> None:
+        self._root = root
+        self._waiting: dict[Path, list[pa.RecordBatch]] = {}  # by folder
+        self._rows: Counter[Path] = Counter()  # of these
+        self._writers: dict[Path, pq.ParquetWriter] = {}  # the one used last is the last
+        self._files: Counter[Path] = Counter()  # in each folder
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
+    ) -> None:
+        for folder in [] if error else list(self._waiting):
+            self._flush(folder)
+        for writer in self._writers.values():
+            writer.close()
+
+    def add(self, batch: pa.RecordBatch) -> None:
+        """Write these rows, or let them wait."""
+        for folder, rows in self._split(batch):
+            self._waiting.setdefault(folder, []).append(rows.select(_COLUMNS))
+            self._rows[folder] += rows.num_rows
+        while self._rows.total() >= GROUP_ROWS:
+            [(folder, _)] = self._rows.most_common(1)
+            self._flush(folder)
+
+    def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.RecordBatch]]:
+        """The rows of each folder."""
+        runs = batch["run"].dictionary_encode()
+        days = batch["due_us"].to_numpy() // _DAY_US
+        for day in np.unique(days):
+            for number, run in enumerate(runs.dictionary.to_pylist()):
+                rows = batch.filter(pa.array((days == day) & (runs.indices.to_numpy() == number)))
+                if rows.num_rows:
+                    date_ = _EPOCH + timedelta(days=min(int(day), _LAST_DAY))
+                    yield self._root / f"day={date_}" / f"run={run}", rows
+
+    def _flush(self, folder: Path) -> None:
+        table = pa.Table.from_batches(self._waiting.pop(folder))
+        del self._rows[folder]
+        writer = self._writers.pop(folder, None) or self._begin(folder, table.schema)
+        self._writers[folder] = writer
+        writer.write_table(table, row_group_size=GROUP_ROWS)
+
+    def _begin(self, folder: Path, schema: pa.Schema) -> pq.ParquetWriter:
+        if len(self._writers) == OPEN_FILES:
+            self._writers.pop(next(iter(self._writers))).close()
+        folder.mkdir(parents=True, exist_ok=True)
+        number = self._files[folder]
+        self._files[folder] += 1
+        return pq.ParquetWriter(folder / f"part-{number:05}.parquet", schema, compression="zstd")

@@ -1,0 +1,270 @@
+"""Ledgers that mocketmq did not write: CSV, JSON lines and Parquet with the columns of ``columns``.
+
+What each column may hold is said in ``docs/ledger-format.md``. Schemas are never guessed. Numbers of CSV and
+JSON are read as text, so that what is none is known; such a row says in ``unreadable`` what is wrong with it.
+"""
+
+import csv
+import json
+import re
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import BooleanType, DataType, StringType, StructType
+
+from mocketmq_report.ledger.columns import DEFAULTS, DELIVERIES, BrokenLedgerError
+from mocketmq_report.ledger.places import Place, Places, file_of_row
+from mocketmq_report.ledger.quality import UNREADABLE
+
+ABOUT: Final = ("version", "host", "profile", "clock")
+"""Columns that say of a row's run what RUNS says."""
+FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
+
+_KINDS: Final = {"csv": "csv", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
+_NAME: Final = re.compile(r"(.+?)\.(csv|jsonl|ndjson|parquet)(?:\.(?:gz|bz2|zst|lz4|snappy|deflate))?")
+_IN_MS: Final = {f"{name[:-3]}_ms": name for name in DELIVERIES.names if name.endswith("_us")}
+_TYPES: Final = {
+    **{field.name: field.dataType for field in DELIVERIES},
+    **{name: DELIVERIES[in_us].dataType for name, in_us in _IN_MS.items()},
+    **dict.fromkeys(ABOUT, StringType()),
+}
+_NEEDED: Final = (("message_id",), ("due_us", "due_ms"), ("delivered_us", "delivered_ms", "state"))
+_HEAD_LINES: Final = 100
+_CORRUPT: Final = "_corrupt_record"
+_OPTIONS: Final = {
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "columnPruning": "false",  # or a row is corrupt in one query and not in the next
+    },
+    "json": {},
+    "parquet": {},
+}
+_CORRUPT_BECAUSE: Final = {"csv": "more or fewer values than columns", "json": "no JSON object"}
+_FROM_PARQUET: Final = {
+    **dict.fromkeys(("int32", "int64", "int64 (INTEGER(64,true))", "int32 (UNKNOWN)"), "long"),
+    **{f"int32 (INTEGER({bits},{signed}))": "long" for bits in (8, 16, 32) for signed in ("true", "false")},
+    **dict.fromkeys(("float", "double"), "double"),
+    **dict.fromkeys(("binary (STRING)", "binary (ENUM)"), "string"),
+    "boolean": "boolean",
+}
+"""What Spark is told to read of Parquet's columns."""
+_SAYS: Final = {
+    "long": "a whole number of 64 bits",
+    "integer": "a whole number of 32 bits",
+    "boolean": "true or false",
+    "string": "text",
+}
+_EXACT: Final = float(1 << 53)
+"""Doubles hold every whole number up to here; pandas makes doubles of whole numbers with gaps."""
+
+
+class File(NamedTuple):
+    """A file, or a folder with a file's name, that can be read."""
+
+    place: Place
+    kind: str
+    run: str  # of rows that name none; as long as nobody else has it, the name without its end
+    parts: tuple[Place, ...]
+    columns: tuple[tuple[str, str], ...]  # as they stand in it, and what Spark is told to read
+
+    @property
+    def known(self) -> dict[str, str]:
+        """Those of the columns that mean something."""
+        return {name: held for name, held in self.columns if name in _TYPES}
+
+    @property
+    def ignored(self) -> list[str]:
+        """The names that mean nothing here."""
+        return [name for name, _ in self.columns if name not in _TYPES]
+
+
+def is_file(place: Place) -> bool:
+    """Whether it is one by its name."""
+    return _NAME.fullmatch(place.name) is not None
+
+
+def inspect(places: Places, place: Place) -> File:
+    """Look at the columns of a file. Raises BrokenLedgerError when they are not enough, or not readable."""
+    name = _NAME.fullmatch(place.name)
+    if name is None:
+        raise BrokenLedgerError(f"its name has none of the endings of a ledger: {FORMATS}")
+    kind = _KINDS[name[2]]
+    parts = tuple(places.files(place)) if place.is_folder else (place,)
+    found = {_columns(places, part, kind) for part in parts}
+    if len(found) != 1:
+        raise BrokenLedgerError("its files have different columns" if found else "there is nothing in it")
+    return File(place, kind, name[1], parts, found.pop())
+
+
+def rows(spark: SparkSession, files: Sequence[File]) -> DataFrame:
+    """The rows of all: DELIVERIES, ``unreadable``, the columns of ``ABOUT``, and ``source``.
+
+    What has the same columns is read at once, so a hundred files are not a hundred plans.
+    """
+    alike: dict[object, list[File]] = {}
+    for file in files:
+        columns = file.columns if file.kind == "csv" else tuple(file.known.items())
+        alike.setdefault((file.kind, columns), []).append(file)
+    return reduce(DataFrame.unionAll, [_rows(spark, group) for group in alike.values()])
+
+
+def _columns(places: Places, part: Place, kind: str) -> tuple[tuple[str, str], ...]:
+    if kind == "parquet":
+        columns = _parquet_columns(places, part)
+    elif kind == "csv":
+        columns = dict.fromkeys(_header(places.head(part, 1)), "string")
+    else:
+        lines = places.head(part, _HEAD_LINES)
+        keys = _keys(lines)
+        if lines and not keys:
+            raise BrokenLedgerError(f"none of its first {len(lines)} lines is a JSON object")
+        if lines:
+            _check(keys)
+        # A later line may have what the first ones have not.
+        return tuple(dict.fromkeys([*_TYPES, *keys], "string").items())
+    _check(columns)
+    for name, in_us in _IN_MS.items():
+        if name in columns and in_us in columns:
+            raise BrokenLedgerError(f"it has both {in_us} and {name}; allowed is one of them")
+    return tuple(columns.items())
+
+
+def _parquet_columns(places: Places, part: Place) -> dict[str, str]:
+    columns = {}
+    for name, held in places.parquet_columns(part).items():
+        if name not in _TYPES:
+            columns[name] = ""
+            continue
+        kind = _FROM_PARQUET.get(held, "")
+        if not _can_be(_TYPES[name], kind):
+            raise BrokenLedgerError(f"its column {name} is {held}; allowed: {_SAYS[_TYPES[name].typeName()]}")
+        columns[name] = kind
+    return columns
+
+
+def _header(lines: list[str]) -> list[str]:
+    if not lines:
+        raise BrokenLedgerError("it is empty: the first line of a CSV file names its columns")
+    names = [name.strip() for name in next(csv.reader([lines[0].removeprefix("\ufeff")]), [])]
+    for name in names:
+        if name in _TYPES and names.count(name) > 1:
+            raise BrokenLedgerError(f"two of its columns are called {name}")
+    # What has no name, or the name of another, is to be told apart.
+    return [name if names.index(name) == place else f"{name}#{place}" for place, name in enumerate(names)]
+
+
+def _keys(lines: list[str]) -> list[str]:
+    keys: dict[str, None] = {}
+    for line in lines:
+        try:
+            found = json.loads(line)
+        except ValueError:
+            continue
+        if isinstance(found, dict):
+            keys |= dict.fromkeys(found)
+    return list(keys)
+
+
+def _check(names: Iterable[str]) -> None:
+    names = list(names)
+    for either in _NEEDED:
+        if not set(either) & set(names):
+            found = ", ".join(names[:30]) or "none"
+            raise BrokenLedgerError(
+                f"it has no column {' or '.join(either)}; found: {found}; needed: message_id, due_us or"
+                " due_ms, and delivered_us, delivered_ms or state (docs/ledger-format.md)"
+            )
+
+
+def _rows(spark: SparkSession, files: Sequence[File]) -> DataFrame:
+    """Of files with the same columns."""
+    kind, known = files[0].kind, files[0].known
+    schema = StructType()
+    for place, (name, held) in enumerate(files[0].columns):
+        if name in known:
+            schema.add(name, held)
+        elif kind == "csv":  # which goes by position
+            schema.add(f"_c{place}", "string")
+    if kind in _CORRUPT_BECAUSE:
+        schema.add(_CORRUPT, "string")
+    reader = spark.read.format(kind).schema(schema).options(**_OPTIONS[kind])
+    read = _with_source(spark, reader.load([part.pattern for file in files for part in file.parts]), files)
+
+    raw = {name: _raw(name, held) for name, held in known.items()}
+    cells = {name: _cell(name, held, raw[name]) for name, held in known.items()}
+    wrong = [(F.col(_CORRUPT).isNotNull(), _CORRUPT_BECAUSE[kind])] if kind in _CORRUPT_BECAUSE else []
+    for in_ms, in_us in _IN_MS.items():
+        if in_ms in cells and in_us in cells:
+            wrong.append((raw[in_ms].isNotNull() & raw[in_us].isNotNull(), f"both {in_us} and {in_ms}"))
+    wrong += [
+        (raw[name].isNotNull() & cells[name].isNull(), f"{name} is not {_SAYS[_TYPES[name].typeName()]}")
+        for name in cells
+    ]
+    return read.select(
+        *(column.alias(name) for name, column in _row(cells).items()),
+        F.coalesce(*(F.when(condition, reason) for condition, reason in wrong)).alias(UNREADABLE),
+        *(cells.get(name, F.lit(None).cast("string")).alias(name) for name in ABOUT),
+        "source",
+    )
+
+
+def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[File]) -> DataFrame:
+    """The same with ``file_run`` and ``source``, of the file that each row is from."""
+    if len(files) == 1:
+        return read.withColumns({"file_run": F.lit(files[0].run), "source": F.lit(str(files[0].place))})
+    table = [
+        {"uri": part.uri, "file_run": file.run, "source": str(file.place)}
+        for file in files
+        for part in file.parts
+    ]
+    sources = spark.createDataFrame(pa.Table.from_pylist(table))
+    return read.withColumn("uri", file_of_row()).join(F.broadcast(sources), "uri")
+
+
+def _raw(name: str, held: str) -> Column:
+    """What stands in the file; null where nothing does."""
+    if held == "string":
+        return F.nullif(F.trim(name), F.lit(""))
+    return F.when(~F.isnan(name), F.col(name)) if held == "double" else F.col(name)
+
+
+def _cell(name: str, held: str, raw: Column) -> Column:
+    """It as what it should be; null where it is not."""
+    wanted = _TYPES[name]
+    if held == "double":
+        raw = F.when((raw == F.floor(raw)) & (F.abs(raw) <= _EXACT), raw)
+    elif isinstance(wanted, BooleanType) and held == "long":
+        raw = F.when(raw.isin(0, 1), raw)
+    cell = raw.try_cast(wanted)
+    return F.try_multiply(cell, F.lit(1000)) if name in _IN_MS else cell
+
+
+def _row(cells: dict[str, Column]) -> dict[str, Column]:
+    """The columns of DELIVERIES; what is not there has its default."""
+    row = {}
+    for field in DELIVERIES:
+        in_ms = field.name.removesuffix("_us") + "_ms"
+        given = [cells[name] for name in (field.name, in_ms) if name in cells]
+        if field.name in DEFAULTS:
+            given.append(F.lit(DEFAULTS[field.name]))
+        row[field.name] = F.coalesce(*given, F.lit(None)).cast(field.dataType)
+    row["run"] = F.coalesce(row["run"], F.col("file_run"))
+    by_level = F.when(row["level"].isNull(), "absolute").otherwise(DEFAULTS["scheme"])
+    row["scheme"] = F.coalesce(cells.get("scheme", F.lit(None)), by_level)
+    by_time = F.when(row["delivered_us"].isNull(), "pending").otherwise("delivered")
+    row["state"] = F.coalesce(row["state"], by_time)
+    return row
+
+
+def _can_be(wanted: DataType, held: str) -> bool:
+    """Whether what Spark reads of a Parquet column can hold what is wanted."""
+    if isinstance(wanted, StringType):
+        return held in ("string", "long")
+    if isinstance(wanted, BooleanType):
+        return held in ("boolean", "long", "string")
+    return held in ("long", "double", "string")

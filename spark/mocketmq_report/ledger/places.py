@@ -1,0 +1,133 @@
+"""Files and folders wherever Spark can read: on this machine, or behind a URL such as ``s3a://bucket/ledgers``.
+
+All by Hadoop's file systems, as Spark itself: what is found here is found there. Whatever is not there or
+cannot be read raises BrokenLedgerError.
+"""
+
+import re
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+
+from mocketmq_report.ledger.columns import BrokenLedgerError
+
+FAILURES: Final = (Py4JJavaError, PySparkException)
+"""What Spark and Hadoop raise."""
+
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
+_HIDDEN: Final = ("_", ".")  # as Spark has it
+_FIELD: Final = re.compile(r"^  \w+ (\w+)(?:\(\d+\))? (.+?)(?: \((.*)\))?(?: = \d+)?(?:;| \{)$", re.MULTILINE)
+
+
+class Place(NamedTuple):
+    """A file or folder that is there."""
+
+    name: str
+    url: str
+    uri: str  # the same with what URLs cannot hold escaped, as ``file_of_row`` has it
+    is_folder: bool
+
+    @property
+    def pattern(self) -> str:
+        """What Spark's readers take, who would see patterns in some names."""
+        return _PATTERN.sub(r"\\\g<0>", self.url)
+
+    @property
+    def local(self) -> Path | None:
+        """Its path on this machine."""
+        scheme, _, path = self.url.partition(":")
+        return Path(path) if scheme == "file" else None
+
+    def __str__(self) -> str:
+        return str(self.local or self.url)
+
+
+def file_of_row() -> Column:
+    """The ``uri`` of the file that a row was read from. The slashes of local ones vary."""
+    return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
+
+
+class Places:
+    """Looks at them, by the JVM of a session."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        context: Any = spark.sparkContext
+        self._jvm = context._jvm
+        self._hadoop = self._jvm.org.apache.hadoop
+        self._conf = context._jsc.hadoopConfiguration()
+
+    def find(self, data: str) -> Place:
+        """What a path or a URL names."""
+        with _failing():
+            if re.match(r"\w+:/", data):
+                path = self._hadoop.fs.Path(data)
+            else:
+                path = self._hadoop.fs.Path(self._jvm.java.io.File(str(Path(data).resolve())).toURI())
+            return _place(path.getFileSystem(self._conf).getFileStatus(path))
+
+    def inside(self, folder: Place) -> list[Place]:
+        """What is in a folder, by name, without what Spark hides."""
+        path = self._hadoop.fs.Path(folder.url)
+        with _failing():
+            found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
+        return sorted(each for each in found if not each.name.startswith(_HIDDEN))
+
+    def files(self, folder: Place) -> list[Place]:
+        """All files below a folder."""
+        return [
+            file for each in self.inside(folder) for file in (self.files(each) if each.is_folder else [each])
+        ]
+
+    def head(self, file: Place, most: int) -> list[str]:
+        """The first lines of a text, unpacked if its name says that it is compressed."""
+        path = self._hadoop.fs.Path(file.url)
+        lines: list[str] = []
+        with _failing():
+            stream = path.getFileSystem(self._conf).open(path)
+            try:
+                codec = self._hadoop.io.compress.CompressionCodecFactory(self._conf).getCodec(path)
+                plain = codec.createInputStream(stream) if codec else stream
+                reader = self._jvm.java.io.BufferedReader(self._jvm.java.io.InputStreamReader(plain, "UTF-8"))
+                while len(lines) < most and (line := reader.readLine()) is not None:
+                    lines.append(line)
+            finally:
+                stream.close()
+        return lines
+
+    def parquet_columns(self, file: Place) -> dict[str, str]:
+        """The columns of a Parquet file, and what they hold in Parquet's words."""
+        parquet = self._jvm.org.apache.parquet.hadoop
+        with _failing("it is damaged, or no Parquet file"):
+            source = parquet.util.HadoopInputFile.fromPath(self._hadoop.fs.Path(file.url), self._conf)
+            reader = parquet.ParquetFileReader.open(source)
+            try:
+                schema = reader.getFooter().getFileMetaData().getSchema().toString()
+            finally:
+                reader.close()
+        return {name: f"{kind} ({note})" if note else kind for kind, name, note in _FIELD.findall(schema)}
+
+
+def reason_of(error: Exception) -> str:
+    """What Spark or Hadoop found, in one line and without the name of a Java class."""
+    text = str(error.java_exception if isinstance(error, Py4JJavaError) else error).strip()
+    return re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", text.partition("\n")[0])
+
+
+@contextmanager
+def _failing(what: str = "it cannot be read") -> Iterator[None]:
+    try:
+        yield
+    except FAILURES as error:
+        raise BrokenLedgerError(f"{what}: {reason_of(error)}") from error
+
+
+def _place(status: Any) -> Place:
+    path = status.getPath()
+    uri = re.sub("^file:/+", "file:/", path.toUri().toString())
+    return Place(path.getName(), path.toString(), uri, status.isDirectory())

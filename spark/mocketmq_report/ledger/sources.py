@@ -1,0 +1,352 @@
+"""Reads as one ledger whatever there is: stores, exports, files from elsewhere, and folders of all of these.
+
+A store is a data directory of mocketmq; an export is the folder that ``mocketmq export`` writes, with
+``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet`` and ``moves/*.parquet``. What cannot be read is
+left out and named; runs that are in several places are counted once. What is alike is read at once, so that
+a hundred stores, exports or files are one plan.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Sequence
+from functools import reduce
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import pyarrow as pa
+from mocketmq.errors import StoreError
+from mocketmq.store.database import FILE_NAME
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructType
+
+from mocketmq_report.document import BrokenSource
+from mocketmq_report.ledger import arrow_columns, files
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError, Ledger
+from mocketmq_report.ledger.files import File
+from mocketmq_report.ledger.places import FAILURES, Place, Places, file_of_row, reason_of
+from mocketmq_report.ledger.quality import UNREADABLE, kept
+from mocketmq_report.ledger.store import Store, look_at
+from mocketmq_report.ledger.store_ledger import open_stores
+
+UNKNOWN: Final = "unknown"
+"""What is not said of a run from elsewhere."""
+
+_ALLOWED: Final = (
+    "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
+    f" docs/ledger-format.md ({files.FORMATS}), and a folder of these"
+)
+_DEPTH: Final = 5  # of folders in folders
+
+
+class Reading(NamedTuple):
+    """What was read. Rows of ``ledger.deliveries`` are not judged yet: see ``quality``."""
+
+    ledger: Ledger
+    broken: list[BrokenSource]
+    warnings: list[str]  # sentences
+    is_cheap: bool  # to read again and again: only exports are, whose columns are read one by one
+
+
+class _Export(NamedTuple):
+    place: Place
+    deliveries: Place
+    runs: list[Place]
+    moves: list[Place]
+
+
+class _Source(NamedTuple):
+    """A store or an export, whose runs may be in another one as well."""
+
+    name: str
+    runs: list[dict[str, Any]]
+    moves: list[dict[str, Any]]
+    deliveries: Place | Store
+
+
+def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = None) -> Reading:
+    """Read paths and URLs as one ledger. Raises BrokenLedgerError when nothing of it can be read.
+
+    Runs, clock moves, what waits in stores and all of what is from elsewhere are looked at before this
+    returns. At ``as_of_us`` what is due and not delivered is overdue, instead of the latest instant of each.
+    """
+    finder = _Finder(spark)
+    for each in data:
+        finder.look(each)
+    sources = [*_exports(spark, finder.exports), *_stores(finder, as_of_us)]
+    warnings: list[str] = []
+    repeated = _repeated(sources, warnings)
+    frames = _frames(spark, sources, repeated)
+    runs = [run for each in sources for run in each.runs if run["run"] not in repeated[each.name]]
+    moves = [move for each in sources for move in each.moves if move["run"] not in repeated[each.name]]
+    good, foreign, found = _foreign(spark, finder)
+    if foreign is not None:
+        frames = [frame.withColumn(UNREADABLE, F.lit(None).cast("string")) for frame in frames]
+        frames.append(foreign)
+        runs += found
+        warnings += _ignored(good)
+    if not frames:
+        raise BrokenLedgerError(
+            "there is nothing that can be read: "
+            + "; ".join(f"{each.source}: {each.reason}" for each in finder.broken)
+        )
+    if as_of_us is not None:
+        runs = [run | {"as_of_us": as_of_us} for run in runs]
+    warnings += _versions(runs)
+    ledger = Ledger(
+        reduce(DataFrame.unionAll, frames),
+        spark.createDataFrame(pa.Table.from_pylist(runs, arrow_columns.RUNS), RUNS),
+        spark.createDataFrame(pa.Table.from_pylist(moves, arrow_columns.MOVES), MOVES),
+    )
+    is_cheap = foreign is None and all(isinstance(each.deliveries, Place) for each in sources)
+    return Reading(ledger, finder.broken, warnings, is_cheap)
+
+
+class _Finder:
+    """Finds out what is there, each once, and keeps what is broken."""
+
+    def __init__(self, spark: SparkSession) -> None:
+        self.broken: list[BrokenSource] = []
+        self.stores: list[Place] = []
+        self.exports: list[_Export] = []
+        self.files: list[File] = []
+        self._places = Places(spark)
+        self._seen: set[str] = set()
+
+    def look(self, data: str) -> None:
+        """Look at what a path or URL names, and at what is inside."""
+        try:
+            place = self._places.find(data)
+        except BrokenLedgerError as error:
+            self.leave_out(data, error)
+            return
+        if not self._look(place, _DEPTH):
+            self.leave_out(place, f"there is no ledger in it: {_ALLOWED}")
+
+    def leave_out(self, source: object, reason: object) -> None:
+        """Name what cannot be read."""
+        self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
+
+    def _look(self, place: Place, depth: int) -> bool:
+        """Whether it is, or holds, something that looks like a ledger, be it broken."""
+        try:
+            if files.is_file(place):
+                if self._is_new(place):
+                    self.files.append(files.inspect(self._places, place))
+                return True
+            if not place.is_folder:
+                if is_store := place.name.endswith(".db"):
+                    self._add_store(place)
+                return is_store
+            inside = {each.name: each for each in self._places.inside(place)}
+            if FILE_NAME in inside:
+                self._add_store(inside[FILE_NAME])
+                return True
+            if "deliveries" in inside:
+                if self._is_new(place):
+                    self.exports.append(self._export(place, inside))
+                return True
+        except BrokenLedgerError as error:
+            self.leave_out(place, error)
+            return True
+        found = [self._look(each, depth - 1) for each in inside.values()] if depth else []
+        return any(found)
+
+    def _is_new(self, place: Place) -> bool:
+        is_new = place.url not in self._seen
+        self._seen.add(place.url)
+        return is_new
+
+    def _add_store(self, database: Place) -> None:
+        if database.local is None:
+            raise BrokenLedgerError(
+                "a store is read on the machine where it is: write it with mocketmq export, and read that"
+            )
+        if self._is_new(database):
+            self.stores.append(database)
+
+    def _export(self, place: Place, inside: dict[str, Place]) -> _Export:
+        """Look at the columns of all its files."""
+        found = {}
+        for name, schema in (("deliveries", DELIVERIES), ("runs", RUNS), ("moves", MOVES)):
+            folder = inside.get(name)
+            if folder is None or not folder.is_folder:
+                raise BrokenLedgerError(f"the folder {name} of an export is not there")
+            found[name] = [file for file in self._places.files(folder) if file.name.endswith(".parquet")]
+            for file in found[name]:
+                self._check(file, set(schema.names) - ({"run"} if name == "deliveries" else set()))
+        if found["deliveries"] and not found["runs"]:
+            raise BrokenLedgerError("the folder runs of an export is empty")
+        return _Export(place, inside["deliveries"], found["runs"], found["moves"])
+
+    def _check(self, file: Place, needed: set[str]) -> None:
+        try:
+            missing = sorted(needed.difference(self._places.parquet_columns(file)))
+        except BrokenLedgerError as error:
+            raise BrokenLedgerError(f"{file.name}: {error}") from error
+        if missing:
+            raise BrokenLedgerError(f"{file.name} has no column {', '.join(missing)}")
+
+
+def _stores(finder: _Finder, as_of_us: int | None) -> list[_Source]:
+    opened = []
+    for place in finder.stores:
+        path = Path(str(place))
+        path = path.parent if path.name == FILE_NAME else path
+        try:
+            store = look_at(path, lambda *_: None, as_of_us)
+        except StoreError as error:
+            finder.leave_out(path, error)
+            continue
+        opened.append(_Source(str(path), store.runs.to_pylist(), store.moves.to_pylist(), store))
+    return opened
+
+
+def _exports(spark: SparkSession, exports: Sequence[_Export]) -> list[_Source]:
+    runs = _by_file(spark, [file for export in exports for file in export.runs], RUNS)
+    moves = _by_file(spark, [file for export in exports for file in export.moves], MOVES)
+    return [
+        _Source(
+            str(export.place),
+            [row | {"source": str(export.place)} for file in export.runs for row in runs.get(file.uri, [])],
+            [row for file in export.moves for row in moves.get(file.uri, [])],
+            export.deliveries,
+        )
+        for export in exports
+    ]
+
+
+def _by_file(
+    spark: SparkSession, parts: Sequence[Place], schema: StructType
+) -> dict[str, list[dict[str, Any]]]:
+    """The rows of small files, which are read at once."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    if parts:
+        read = spark.read.schema(schema).parquet(*(part.pattern for part in parts))
+        for row in _dicts(read.withColumn("file", file_of_row())):
+            found.setdefault(row.pop("file"), []).append(row)
+    return found
+
+
+def _repeated(sources: Sequence[_Source], warnings: list[str]) -> dict[str, set[str]]:
+    """Runs of each source that are left to another, which knows them until later."""
+    repeated: dict[str, set[str]] = {}
+    owners: dict[str, str] = {}
+    for each in sorted(
+        sources, key=lambda each: -max((run["as_of_us"] or 0 for run in each.runs), default=0)
+    ):
+        again = {run["run"] for run in each.runs} & set(owners)
+        repeated[each.name] = again
+        if again:
+            others = ", ".join(sorted({owners[run] for run in again}))
+            what = f"{len(again)} of the {len(each.runs)} runs of {each.name}"
+            warnings.append(f"{what} are also in {others}, and are counted there only")
+        owners |= {run["run"]: each.name for run in each.runs if run["run"] not in again}
+    return repeated
+
+
+def _frames(
+    spark: SparkSession, sources: Sequence[_Source], repeated: dict[str, set[str]]
+) -> list[DataFrame]:
+    """The deliveries of stores and exports, without the repeated runs."""
+    frames = _deliveries(spark, [each for each in sources if not repeated[each.name]])
+    for each in sources:
+        again = repeated[each.name]
+        if 0 < len(again) < len(each.runs):
+            frames += [frame.filter(~F.col("run").isin(*again)) for frame in _deliveries(spark, [each])]
+    return frames
+
+
+def _deliveries(spark: SparkSession, sources: Sequence[_Source]) -> list[DataFrame]:
+    """Those of all stores, and those of all exports."""
+    stores = [each.deliveries for each in sources if isinstance(each.deliveries, Store)]
+    folders = [each.deliveries for each in sources if isinstance(each.deliveries, Place)]
+    frames = [open_stores(spark, stores).deliveries] if stores else []
+    return [*frames, _exported(spark, folders)] if folders else frames
+
+
+def _exported(spark: SparkSession, folders: Sequence[Place]) -> DataFrame:
+    """What is in ``day=…/run=…`` below each folder."""
+    paths = [folder.pattern for folder in folders]
+    reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
+    if len(paths) == 1:
+        return reader.parquet(*paths).select(*DELIVERIES.names)
+    # Spark takes columns from the names of folders only if these are in one place.
+    run = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/run=", -1), "/", 1)
+    read = reader.option("recursiveFileLookup", "true").parquet(*paths)
+    return read.withColumn("run", run).select(*DELIVERIES.names)
+
+
+def _foreign(
+    spark: SparkSession, finder: _Finder
+) -> tuple[list[File], DataFrame | None, list[dict[str, Any]]]:
+    """The files from elsewhere that can be read to their ends, their rows and their runs."""
+    good = _named_apart(finder.files)
+    if not good:
+        return [], None, []
+    try:
+        runs = _runs_of(spark, good)
+    except FAILURES:  # in one of them: which?
+        runs = []
+        for file in list(good):
+            try:
+                runs += _runs_of(spark, [file])
+            except FAILURES as error:
+                finder.leave_out(file.place, f"it cannot be read: {reason_of(error)}")
+                good.remove(file)
+    if not good:
+        return [], None, []
+    return good, files.rows(spark, good).select(*DELIVERIES.names, UNREADABLE), runs
+
+
+def _named_apart(found: Sequence[File]) -> list[File]:
+    """The same, with the folder in the run's name where two files have the same name, or all of the path."""
+    named = list(found)
+    for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
+        counts = Counter(file.run for file in named)
+        named = [file if counts[file.run] == 1 else file._replace(run=name_of(file.place)) for file in named]
+    return named
+
+
+def _runs_of(spark: SparkSession, good: Sequence[File]) -> list[dict[str, Any]]:
+    """A row of RUNS for each run that the files name, or for a file without rows."""
+    happened = [name for name in DELIVERIES.names if name.endswith("_us") and name != "due_us"]
+    rows = kept(files.rows(spark, good))
+    found = rows.groupBy("run").agg(
+        F.min("source").alias("source"),
+        *(F.max(name).alias(name) for name in files.ABOUT),
+        F.max(F.greatest(*happened)).alias("as_of_us"),
+    )
+    runs = _dicts(found)
+    empty = {str(file.place): file.run for file in good}
+    for run in runs:
+        empty.pop(run["source"], None)
+    runs += [{"run": run, "source": source, "as_of_us": None} for source, run in empty.items()]
+    said = dict.fromkeys((*files.ABOUT, "levels", "durability"), UNKNOWN)
+    return [
+        said | {name: what for name, what in run.items() if what is not None} | {"store": run["run"]}
+        for run in runs
+    ]
+
+
+def _ignored(good: Iterable[File]) -> list[str]:
+    """A warning for each set of columns that mean nothing."""
+    sources: dict[tuple[str, ...], list[str]] = {}
+    for file in good:
+        if file.ignored:
+            sources.setdefault(tuple(file.ignored), []).append(str(file.place))
+    return [
+        f"{source}{f' and {len(others)} more' if others else ''}: ignored {', '.join(names)}"
+        for names, (source, *others) in sources.items()
+    ]
+
+
+def _versions(runs: Iterable[dict[str, Any]]) -> list[str]:
+    counts = Counter(run["version"] for run in runs if run["version"] not in (None, UNKNOWN))
+    if len(counts) < 2:
+        return []
+    said = ", ".join(f"{version} ({count})" for version, count in sorted(counts.items()))
+    return [f"the runs are of different versions: {said}"]
+
+
+def _dicts(frame: DataFrame) -> list[dict[str, Any]]:
+    return [row.asDict() for row in frame.collect()]

@@ -1,0 +1,168 @@
+"""One state of a broker's store, as a ledger: what ``export`` writes and ``store_ledger`` gives to Spark.
+
+Looking reads all of it that can be lost or damaged, once: the files of second directories first, then the
+database in one transaction. So what is delivered meanwhile is either a row of ``deliveries`` up to the
+newest that was seen, or still waits; never both, never neither. Rows beyond the newest are left alone, but
+what consumers do with older ones later may show.
+"""
+
+from collections.abc import Iterator
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import pyarrow as pa
+import pyarrow.compute as pc
+from mocketmq.clock import Mark, wall_us
+from mocketmq.errors import StoreUnreadableError
+from mocketmq.store.database import FILE_NAME
+from mocketmq_compat.delay.delay_inspection import Progress
+
+from mocketmq_report.ledger.arrow_columns import DELIVERIES, MOVES, RUNS, as_rows
+from mocketmq_report.ledger.store_reader import StoreReader, is_running
+from mocketmq_report.ledger.undelivered import Parked, undelivered
+from mocketmq_report.ledger.waiting_files import waiting_files
+
+RANGE_ROWS: Final = 500_000
+"""Rows that are read at once: a second's work."""
+
+_EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
+_DELIVERIES: Final = """
+SELECT run, unique_key AS message_id, parked_offset, delivered_offset, topic, queue_id, queue_offset, scheme,
+ level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us, pulled_us,
+ coalesce(pulled_by, '') AS pulled_by, acked_us
+FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"""
+_LAST_US: Final = """
+SELECT max(us) AS us FROM (
+ SELECT max(started_us) AS us FROM runs UNION ALL SELECT max(to_us) FROM clock_moves
+ UNION ALL SELECT max(at_us) FROM interventions
+ UNION ALL SELECT store_us FROM messages WHERE commit_offset = (SELECT max(commit_offset) FROM messages)
+ UNION ALL SELECT delivered_us FROM deliveries
+  WHERE delivered_offset = (SELECT max(delivered_offset) FROM deliveries))"""
+_LAST_MARK: Final = """
+SELECT clock, coalesce(wall_us, started_wall_us) AS wall_us, coalesce(to_us, started_us) AS at_us
+FROM runs LEFT JOIN clock_moves USING (run) ORDER BY run DESC, move DESC LIMIT 1"""
+
+
+class Range(NamedTuple):
+    """Deliveries that are read at once, by their offsets, both included."""
+
+    first: int
+    last: int
+
+
+class Store(NamedTuple):
+    """What a look at a store found."""
+
+    database: Path
+    names: dict[int, str]  # of its runs, by number
+    runs: pa.Table
+    moves: pa.Table
+    deliveries: int
+    ranges: list[Range]  # of these
+    undelivered: pa.Table
+
+    @property
+    def name(self) -> str:
+        """That of its first run."""
+        return self.names[min(self.names)]
+
+
+def look_at(path: Path, progress: Progress, as_of_us: int | None = None) -> Store:
+    """Look at the store in a data directory, or at a database file, whose broker may be running.
+
+    ``as_of_us`` is the emulated instant at which what is due and not delivered is overdue. If it is not
+    given, it is the present one where a broker runs whose clock does, otherwise the latest that is stored.
+    Raises a StoreError with a sentence that names the file.
+    """
+    database = path / FILE_NAME if path.is_dir() else path
+    if path.is_dir() and not database.exists():
+        raise StoreUnreadableError(f"{path} is not a data directory: there is no {FILE_NAME} in it")
+    data = database.parent if database.name == FILE_NAME else None  # else it is a copy without its directory
+    files = waiting_files(data, progress) if data else []
+    with StoreReader(database) as reader:
+        reader.check()
+        found = reader.table("SELECT * FROM runs ORDER BY run")
+        if not found.num_rows:
+            raise StoreUnreadableError(f"{database} has no run of a broker: none was ever started on it")
+        names = dict(
+            zip(found["run"].to_pylist(), map(_name, found["started_wall_us"].to_pylist()), strict=True)
+        )
+        as_of_us = (
+            as_of_us if as_of_us is not None else _as_of_us(reader, data is not None and is_running(database))
+        )
+        runs = as_rows(
+            RUNS,
+            {name: found[name] for name in found.column_names}
+            | {
+                "run": pa.array(names.values()),
+                "store": pa.scalar(names[min(names)]),
+                "source": pa.scalar(str(path)),
+                "as_of_us": pa.scalar(as_of_us),
+            },
+            found.num_rows,
+        )
+        moved = reader.table("SELECT run, wall_us, from_us, to_us FROM clock_moves ORDER BY move")
+        moves = as_rows(
+            MOVES,
+            {name: moved[name] for name in MOVES.names} | {"run": _named(database, moved["run"], names)},
+            moved.num_rows,
+        )
+        parked = Parked(reader)
+        deliveries, ranges = _survey(reader, parked, progress)
+        return Store(
+            database, names, runs, moves, deliveries, ranges, undelivered(reader, parked, files, runs)
+        )
+
+
+def read(database: Path, names: dict[int, str], span: Range) -> Iterator[pa.RecordBatch]:
+    """The deliveries of a range, in order. Raises a StoreError."""
+    with StoreReader(database) as reader:
+        for batch in reader.batches(_DELIVERIES.format(*span)):
+            columns = dict(zip(batch.schema.names, batch.columns, strict=True))
+            columns |= {
+                "run": _named(database, batch["run"], names),
+                "state": pa.scalar("delivered"),
+                "forced": pc.not_equal(batch["forced"], 0),
+                "pulled_by": pc.if_else(pc.equal(batch["pulled_by"], ""), None, batch["pulled_by"]),
+            }
+            yield from as_rows(DELIVERIES, columns, batch.num_rows).to_batches()
+
+
+def _survey(reader: StoreReader, parked: Parked, progress: Progress) -> tuple[int, list[Range]]:
+    """How many deliveries there are, and in which ranges; tells ``parked`` of each."""
+    rows, firsts, last = 0, list[int](), 0
+    for batch in reader.batches(
+        "SELECT delivered_offset, parked_offset FROM deliveries ORDER BY delivered_offset"
+    ):
+        offsets = batch["delivered_offset"]
+        firsts += offsets[-rows % RANGE_ROWS :: RANGE_ROWS].to_pylist()
+        rows += batch.num_rows
+        last = offsets[-1].as_py()
+        parked.delivered(batch["parked_offset"].to_numpy())
+        progress("looking at deliveries", rows, None)
+    lasts = [*(first - 1 for first in firsts[1:]), last]
+    return rows, [Range(*each) for each in zip(firsts, lasts, strict=False)]  # no first: one last too many
+
+
+def _name(started_wall_us: int) -> str:
+    return (_EPOCH + timedelta(microseconds=started_wall_us)).strftime("%Y%m%dT%H%M%S.%fZ")
+
+
+def _named(
+    database: Path, numbers: pa.Array | pa.ChunkedArray, names: dict[int, str]
+) -> pa.Array | pa.ChunkedArray:
+    places = pc.index_in(numbers, pa.array(names.keys()))
+    if places.null_count:
+        raise StoreUnreadableError(
+            f"{database} is damaged: it has rows of a run that is not among its runs; restore it from a copy"
+        )
+    return pa.array(names.values()).take(places)
+
+
+def _as_of_us(reader: StoreReader, is_running: bool) -> int:
+    last_us: int = reader.table(_LAST_US)["us"][0].as_py()
+    if not is_running:
+        return last_us
+    [mark] = reader.table(_LAST_MARK).to_pylist()
+    return max(last_us, Mark(mark["clock"], mark["wall_us"], mark["at_us"]).now_us(wall_us()))

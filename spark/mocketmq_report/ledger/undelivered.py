@@ -1,0 +1,151 @@
+"""What a store holds that was not delivered, as rows of a ledger. Where each state is found:
+
+**Messages of the levels** are parked: rows of ``messages`` in the queues of ``SCHEDULE_TOPIC_XXXX``. One with
+a row in ``deliveries`` was delivered, wherever the delay offset is: in profile ``rocketmq4`` that is saved
+later. So is one that was ``forced`` in ``interventions``. Of the others
+
+- one that is ``cancelled`` there, by hand or by the reset of its topic, is *cancelled*;
+- one that the delay offset of its level has not passed is *pending*;
+- one that it has passed is *lost*, unless retention may have removed its delivery. That is so if the oldest
+  messages of its real queue were removed, and the oldest delivery that is left came after it was due.
+
+**Messages with an absolute due time** are files, which ``timed_messages`` knows by number and key hash once
+they are done with. Of those that it does not know
+
+- one whose file can be delivered is *pending*;
+- one whose file is damaged, in its place or in the quarantine, is *lost*, until it is repaired. What is known
+  is what its name says: ``message_id`` is number and key hash, there is no topic.
+
+Of those that it does know, one that was ``cancelled`` left a record in the queue of ``rmq_sys_wheel_timer``
+and is *cancelled*; when it was stored is not known any more. One that was ``cleared``, by a reset of
+everything, is *expired*, and only number, key hash and due time are left of it.
+
+What is gone without a trace is in no state: level messages after a reset of everything, as their deliveries;
+cancelled ones that retention removed; files that somebody deleted. Half messages are none until they are
+committed. An undelivered message has no ``delivered_offset`` and no offset in its real queue. It belongs to
+the run in which it was cancelled, otherwise to the last one.
+"""
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from mocketmq.message import SCHEDULE_TOPIC
+from mocketmq_compat.delay.delayed_file import Identity
+from mocketmq_compat.delay.second_directories import SecondDirectories
+
+from mocketmq_report.ledger.arrow_columns import DELIVERIES, as_rows
+from mocketmq_report.ledger.store_reader import StoreReader
+from mocketmq_report.ledger.waiting_files import WaitingFile
+
+Offsets = np.ndarray[Any, np.dtype[np.int64]]
+
+_AT_ONCE: Final = 1_000
+"""Messages that one statement asks for."""
+_FOREVER_US: Final = (1 << 63) - 1
+
+_ENDS: Final = """
+SELECT (SELECT min(commit_offset) FROM messages) AS first,
+ (SELECT max(commit_offset) FROM messages) AS last"""
+_PARKED: Final = f"""
+SELECT commit_offset FROM messages
+WHERE queue_key IN (SELECT key FROM queues WHERE topic = '{SCHEDULE_TOPIC}')"""
+_OF_MESSAGE: Final = """
+ m.unique_key AS message_id, q.topic AS topic, q.queue_id AS queue_id, m.reconsume_times + 1 AS attempt,
+ length(m.body) AS size, m.born_us AS born_us, m.due_us AS due_us"""
+_QUEUES: Final = "JOIN queues p ON p.key = m.queue_key JOIN queues q ON q.key = m.real_queue_key"
+_LEFT: Final = f"""
+SELECT iif(is_passed, 'lost', 'pending') AS state, * FROM (
+ SELECT m.commit_offset AS parked_offset, p.queue_id + 1 AS level, m.store_us AS stored_us,
+  m.queue_offset < coalesce(d.next_offset, p.min_offset) AS is_passed, q.min_offset > 0 AS is_emptied,
+  {_OF_MESSAGE} FROM messages m {_QUEUES} LEFT JOIN delay_offsets d ON d.level = p.queue_id + 1
+ WHERE m.commit_offset IN ({{}}))
+WHERE NOT (is_passed AND is_emptied AND due_us <= {{}})"""
+_OLDEST_US: Final = "SELECT delivered_us AS us FROM deliveries ORDER BY delivered_offset LIMIT 1"
+_CANCELLED: Final = f"""
+WITH t AS MATERIALIZED (SELECT number, commit_offset FROM timed_messages WHERE outcome <> 'delivered')
+SELECT i.at_us, coalesce(t.number, m.commit_offset) AS parked_offset, t.number IS NOT NULL AS is_timed,
+ iif(t.number IS NULL, p.queue_id + 1, NULL) AS level, iif(t.number IS NULL, m.store_us, NULL) AS stored_us,
+ {_OF_MESSAGE} FROM interventions i CROSS JOIN messages m ON m.commit_offset = i.parked_offset {_QUEUES}
+ LEFT JOIN t ON t.commit_offset = m.commit_offset
+WHERE i.kind = 'cancelled' ORDER BY i.parked_offset"""
+_CLEARED: Final = """
+SELECT printf('%016x-%016x', number, key_hash) AS message_id, number AS parked_offset, due_ms * 1000 AS due_us
+FROM timed_messages WHERE outcome <> 'delivered' AND outcome = 'cleared' ORDER BY due_ms, number"""
+_SETTLED: Final = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
+_TIMED_SCHEME: Final = """
+SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT commit_offset FROM timed_messages
+ WHERE outcome IN ('delivered', 'forced') ORDER BY number DESC LIMIT 1)"""
+
+
+class Parked:
+    """Which messages of the levels have no delivery: one byte for each message from the first to the last."""
+
+    def __init__(self, reader: StoreReader) -> None:
+        [ends] = reader.table(_ENDS).to_pylist()
+        self._first = ends["first"] or 0
+        self._is_left = np.zeros(0 if ends["last"] is None else ends["last"] - self._first + 1, np.bool_)
+        for batch in reader.batches(_PARKED):
+            self._is_left[batch["commit_offset"].to_numpy() - self._first] = True
+        for batch in reader.batches("SELECT parked_offset FROM interventions"):
+            self.delivered(batch["parked_offset"].to_numpy())
+
+    def delivered(self, parked_offsets: Offsets) -> None:
+        """These were delivered, or are of no concern."""
+        places = parked_offsets - self._first
+        self._is_left[places[(places >= 0) & (places < len(self._is_left))]] = False
+
+    def left(self) -> Offsets:
+        """The commit offsets of the others, in order."""
+        return np.flatnonzero(self._is_left) + self._first
+
+
+def undelivered(
+    reader: StoreReader, parked: Parked, files: Sequence[WaitingFile], runs: pa.Table
+) -> pa.Table:
+    """The rows. ``parked`` was told of all deliveries; ``files`` were read before the database was."""
+    timed = pa.scalar((reader.table(_TIMED_SCHEME)["scheme"].to_pylist() or [SecondDirectories.name])[0])
+    levels = pa.scalar("levels")
+    last_run = runs["run"][-1]
+    parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.left())]
+    cancelled = reader.table(_CANCELLED)
+    last = np.searchsorted(runs["started_us"].to_numpy(), cancelled["at_us"].to_numpy(), "right") - 1
+    parts.append(
+        _rows(
+            cancelled,
+            run=runs["run"].take(pa.array(np.maximum(last, 0))),
+            state=pa.scalar("cancelled"),
+            scheme=pc.if_else(pc.equal(cancelled["is_timed"], 1), timed, levels),
+        )
+    )
+    parts.append(_rows(_not_settled(reader, files), run=last_run, scheme=timed))
+    cleared = reader.table(_CLEARED)
+    parts.append(_rows(cleared, run=last_run, state=pa.scalar("expired"), topic=pa.scalar(""), scheme=timed))
+    return pa.concat_tables(parts)
+
+
+def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:
+    columns = dict(zip(table.column_names, table.columns, strict=True))
+    return as_rows(DELIVERIES, {**columns, **more, "forced": pa.scalar(False)}, table.num_rows)
+
+
+def _left(reader: StoreReader, offsets: Offsets) -> Iterator[pa.Table]:
+    """Pending and lost messages of the levels, by their commit offsets."""
+    oldest_us = (reader.table(_OLDEST_US)["us"].to_pylist() or [_FOREVER_US])[0]
+    for start in range(0, len(offsets), _AT_ONCE):
+        some = ",".join(map(str, offsets[start : start + _AT_ONCE]))
+        yield reader.table(_LEFT.format(some, oldest_us))
+
+
+def _not_settled(reader: StoreReader, files: Sequence[WaitingFile]) -> pa.Table:
+    """Those whose message is not done with: a file may be removed later, or was copied back."""
+    settled: set[Identity] = set()
+    for start in range(0, len(files), _AT_ONCE):
+        numbers = ",".join(str(file.parked_offset) for file in files[start : start + _AT_ONCE])
+        found = reader.table(_SETTLED.format(numbers))
+        settled.update(zip(found["number"].to_pylist(), found["key_hash"].to_pylist(), strict=True))
+    left = [file for file in files if file.identity not in settled]
+    columns = zip(*left, strict=True) if left else [[]] * len(WaitingFile._fields)
+    return pa.table(dict(zip(WaitingFile._fields, map(pa.array, columns), strict=True)))

@@ -1,0 +1,89 @@
+"""What the delay directory of a store holds, as rows of a ledger: what waits, and what damage has lost."""
+
+import re
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mocketmq.errors import StoreUnavailableError
+from mocketmq_compat.delay.delay_directory import FOLDER
+from mocketmq_compat.delay.delay_inspection import Progress, Trouble, Waiting, in_order, list_files
+from mocketmq_compat.delay.delayed_file import Entry, Identity, parse_name
+
+_NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")
+"""In a path, also of a file in the quarantine, where there is more around it."""
+
+
+class WaitingFile(NamedTuple):
+    """A message that is a file. Of a damaged one only what its name says is known."""
+
+    state: str  # pending, lost
+    parked_offset: int
+    key_hash: int
+    due_us: int
+    message_id: str
+    topic: str = ""
+    queue_id: int | None = None
+    attempt: int | None = None
+    size: int | None = None
+    born_us: int | None = None
+    stored_us: int | None = None
+
+    @property
+    def identity(self) -> Identity:
+        """Which message it is, whenever that is due."""
+        return self.parked_offset, self.key_hash
+
+
+def waiting_files(data: Path, progress: Progress) -> list[WaitingFile]:
+    """Every message in the files of a data directory, once, those that can be delivered in order of due time.
+
+    Raises StoreUnavailableError for a file that cannot be read: that says nothing about its message.
+    """
+    root = data / FOLDER
+    if not root.is_dir():
+        return []
+    found: dict[Identity, WaitingFile] = {}
+    troubles: list[Trouble] = []
+    try:
+        listing = list_files(root, progress)
+        for each in in_order(root, listing.places, progress):
+            if isinstance(each, Waiting):
+                found.setdefault(each.entry.identity, _pending(each))
+            elif each.kind == "unreadable":
+                raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
+            else:
+                troubles.append(each)
+    except OSError as error:
+        raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
+    for trouble in (*troubles, *listing.quarantined):
+        entry = _entry(trouble.file)
+        if entry is not None:
+            found.setdefault(entry.identity, _lost(entry))
+    return list(found.values())
+
+
+def _pending(waiting: Waiting) -> WaitingFile:
+    header = waiting.file.header
+    return WaitingFile(
+        "pending",
+        header.number,
+        waiting.entry.key_hash,
+        waiting.entry.due_us,
+        header.unique_key,
+        header.topic,
+        header.queue_id,
+        header.reconsume_times + 1,
+        header.size,
+        header.born_us,
+        header.stored_us,
+    )
+
+
+def _lost(entry: Entry) -> WaitingFile:
+    return WaitingFile("lost", *entry.identity, entry.due_us, f"{entry.number:016x}-{entry.key_hash:016x}")
+
+
+def _entry(path: str) -> Entry | None:
+    """What the name in a path says."""
+    named = _NAME.search(path)
+    return parse_name(named[0]) if named else None

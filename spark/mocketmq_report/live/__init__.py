@@ -1,0 +1,1 @@
+"""A running broker's lateness, followed."""

@@ -1,0 +1,124 @@
+"""The deliveries of a running broker as a stream, and their counts in windows of the broker's time.
+
+An offset of the stream is the number of a delivery. Delivery times never go back in one store, so nothing
+comes late, and Spark keeps nothing of windows that are over.
+"""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import pyarrow as pa
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.store.database import FILE_NAME
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
+from pyspark.sql.types import LongType, StructField, StructType
+
+from mocketmq_report.compute.bins import highest, lowest
+from mocketmq_report.ledger.store_reader import StoreReader
+from mocketmq_report.live.status import NO_LEVEL
+
+STEPS: Final = 12
+"""A window slides on by this part of it."""
+BATCH_ROWS: Final = 20_000
+"""Deliveries that are counted at once: after a move of the clock each may be in windows of its own."""
+
+_DELIVERIES: Final = (
+    f"SELECT coalesce(level, {NO_LEVEL}) AS level, delivered_us - due_us AS late_us, delivered_us"
+    " FROM deliveries WHERE delivered_offset > {} AND delivered_offset <= {} AND forced = 0"
+)
+_OLDER: Final = (
+    "SELECT delivered_offset FROM deliveries WHERE delivered_us < {} ORDER BY delivered_offset DESC LIMIT 1"
+)
+_LATEST: Final = (
+    "SELECT max(delivered_offset) AS latest FROM (SELECT delivered_offset FROM deliveries"
+    " WHERE delivered_offset > {} ORDER BY delivered_offset LIMIT {})"
+)
+
+
+class DeliveryStream(DataSource):
+    """The deliveries of the store in the data directory ``path`` from an instant on, ``since_us``."""
+
+    @classmethod
+    def name(cls) -> str:
+        """What ``format`` calls it."""
+        return "mocketmq-deliveries"
+
+    def schema(self) -> StructType:
+        """Level, ``NO_LEVEL`` for none, lateness and instant of each."""
+        return StructType([StructField(name, LongType()) for name in ("level", "late_us", "delivered_us")])
+
+    def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - as Spark asks
+        """Read it."""
+        return _Reader(Path(self.options["path"]) / FILE_NAME, int(self.options["since_us"]))
+
+
+class _Span(InputPartition):
+    """Deliveries above the first number, up to and with the second."""
+
+    def __init__(self, after: int, last: int) -> None:
+        super().__init__((after, last))
+
+
+class _Reader(DataSourceStreamReader):
+    """Of a store that cannot be read at the moment nothing is new."""
+
+    def __init__(self, database: Path, since_us: int) -> None:
+        self._database = database
+        self._since_us = since_us
+
+    def initialOffset(self) -> dict[str, int]:  # noqa: N802
+        with StoreReader(self._database) as reader:
+            older = reader.table(_OLDER.format(self._since_us))["delivered_offset"].to_pylist()
+        return {"delivered": older[0] if older else -1}
+
+    def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802
+        return ReadMaxRows(BATCH_ROWS)
+
+    def latestOffset(self, start: dict[str, int], limit: ReadLimit) -> dict[str, int]:  # noqa: N802
+        rows = limit.max_rows if isinstance(limit, ReadMaxRows) else -1
+        try:
+            with StoreReader(self._database) as reader:
+                [latest] = reader.table(_LATEST.format(start["delivered"], rows))["latest"].to_pylist()
+        except StoreUnavailableError:
+            return start
+        return start if latest is None else {"delivered": latest}
+
+    def partitions(self, start: dict[str, int], end: dict[str, int]) -> Sequence[InputPartition]:
+        return [] if start == end else [_Span(start["delivered"], end["delivered"])]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        with StoreReader(self._database) as reader:
+            yield from reader.batches(_DELIVERIES.format(*partition.value))
+
+
+def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
+    """How many were delivered per level and window, and how late: one row for each in which there were any.
+
+    ``window_us`` is a multiple of ``STEPS``. A percentile is the highest value of its bin, or the greatest of
+    all if that is less: so what is kept of a window stays small.
+    """
+    at = F.window("at", f"{window_us} microseconds", f"{window_us // STEPS} microseconds")
+    return (
+        deliveries.withColumns({"at": F.timestamp_micros("delivered_us"), "bin": lowest(F.col("late_us"))})
+        .withWatermark("at", "0 seconds")
+        .groupBy(at, "level")
+        .agg(
+            F.count("*").alias("deliveries"),
+            F.count_if(F.col("late_us") < 0).alias("early"),
+            F.max("late_us").alias("max_us"),
+            _percentile(0.5).alias("p50_us"),
+            _percentile(0.99).alias("p99_us"),
+        )
+        .select(F.unix_micros("window.start").alias("from_us"), "*")
+        .drop("window")
+    )
+
+
+def _percentile(share: float) -> Column:
+    """An aggregate: the nearest rank in ``bin``."""
+    low = F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY bin)").cast("long")
+    return F.least(highest(low), F.max("late_us"))

@@ -1,0 +1,98 @@
+"""The rolling table of ``mocketmq report --follow``: the newest windows of each level, and sums of all."""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+from mocketmq.clock import US_PER_S
+from mocketmq.duration import format_duration
+from pyspark.sql import Row
+from rich import box
+from rich.table import Table
+from rich.text import Text
+
+from mocketmq_report.figures import NONE, count, duration, instant, rate
+from mocketmq_report.live.delivery_stream import STEPS
+from mocketmq_report.live.status import NO_LEVEL, Standing, Waiting
+
+_COLUMNS: Final = (
+    *("level", "delay", "delivered", "rate", "p50", "p99", "max", "early", "pending", "overdue"),
+    *("total", "max", "early"),
+)
+_NOTHING: Final = Waiting(0, 0)
+
+
+class Sum(NamedTuple):
+    """All deliveries of a level that were counted."""
+
+    deliveries: int = 0
+    early: int = 0
+    max_us: int | None = None
+
+
+class RollingTable:
+    """What Spark has counted in windows of ``window_us`` since ``since_us`` by the broker's clock."""
+
+    def __init__(self, window_us: int, since_us: int) -> None:
+        self.window_us = window_us
+        self.since_us = since_us
+        self._windows: dict[tuple[int, int], Row] = {}
+        self._sums: dict[int, Sum] = {}
+
+    def update(self, rows: Sequence[Row]) -> None:
+        """Take in rows of ``delivery_stream.windows`` that are new or have changed."""
+        for row in rows:
+            before = self._windows.get((row.level, row.from_us))
+            self._windows[row.level, row.from_us] = row
+            if row.from_us % self.window_us == 0:  # such windows lie side by side
+                total = self._sums.get(row.level, Sum())
+                self._sums[row.level] = Sum(
+                    total.deliveries + row.deliveries - (before.deliveries if before else 0),
+                    total.early + row.early - (before.early if before else 0),
+                    row.max_us if total.max_us is None else max(row.max_us, total.max_us),
+                )
+        # The latest window begins with the latest delivery's step; those over before it change no more.
+        over_us = max((from_us for _, from_us in self._windows), default=0) - self.window_us
+        self._windows = {key: row for key, row in self._windows.items() if key[1] >= over_us}
+
+    def render(self, now: Standing) -> Table:
+        """As it is at an instant of the broker's clock."""
+        step_us = self.window_us // STEPS
+        from_us = (now.now_us // step_us + 1) * step_us - self.window_us
+        seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
+        table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+        table.title = Text(
+            f"{format_duration(self.window_us)} up to {instant(now.now_us)},"
+            f" total since {instant(self.since_us)};"
+            f" run {now.run}, mocketmq {now.version}, profile {now.profile}, clock {now.clock}"
+        )
+        table.title_justify = "left"
+        for column in table.columns:
+            column.justify = "right"
+        nothing = 0 if self._sums else None  # not counted yet
+        for level in self._levels(now):
+            row, total = self._windows.get((level, from_us)), self._sums.get(level, Sum())
+            waiting = now.waiting.get(level, _NOTHING)
+            table.add_row(
+                "other" if level == NO_LEVEL else str(level),
+                "any" if level == NO_LEVEL else now.levels.describe(level),
+                count(row.deliveries if row else nothing),
+                rate(row.deliveries / seconds if row else None),
+                *(duration(row[name] if row else None) for name in ("p50_us", "p99_us", "max_us")),
+                _alarm(row.early if row else 0),
+                count(waiting.pending),
+                _alarm(waiting.overdue),
+                count(total.deliveries if self._sums else None),
+                duration(total.max_us),
+                _alarm(total.early),
+            )
+        return table
+
+    def _levels(self, now: Standing) -> list[int]:
+        """Those of the table, and what else anything is known of, without a level last."""
+        known = {*range(1, now.levels.highest + 1), *now.waiting, *self._sums}
+        return sorted(known, key=lambda level: (level == NO_LEVEL, level))
+
+
+def _alarm(number: int) -> Text:
+    """A count of what should not be."""
+    return Text(count(number), style="bold red") if number else Text(NONE)

@@ -1,0 +1,123 @@
+"""How things stand in a store right now: which run, what time it is there, and what waits for each level.
+
+Cheap enough to be asked every second of a running broker: it reads the newest rows, what is overdue, and the
+names of the files in the delay directory.
+"""
+
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mocketmq.clock import US_PER_S, Mark, wall_us
+from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
+from mocketmq.message import SCHEDULE_TOPIC
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.store.database import FILE_NAME
+from mocketmq_compat.delay.delay_directory import FOLDER
+from mocketmq_compat.delay.delay_inspection import list_files
+
+from mocketmq_report.ledger.store_reader import StoreReader, is_running
+
+NO_LEVEL: Final = 0
+"""Stands for the level of what has an absolute due time."""
+GRACE_US: Final = US_PER_S
+"""What is due is overdue only after this, or what is just being delivered would be."""
+
+_RUN: Final = """
+SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*
+FROM runs AS first, runs AS last ORDER BY first.run, last.run DESC LIMIT 1"""
+_MOVES: Final = "SELECT wall_us, to_us FROM clock_moves WHERE run = {} ORDER BY move"
+_NEWEST: Final = (
+    "SELECT delivered_offset, delivered_us FROM deliveries ORDER BY delivered_offset DESC LIMIT 1"
+)
+# Profile rocketmq4 saves its delay offsets each 10 s; what it has delivered since is behind them.
+_WAITING: Final = f"""
+WITH lately AS (SELECT * FROM deliveries ORDER BY delivered_offset DESC LIMIT 20000),
+ reached AS (SELECT level, max(parked_offset) AS parked FROM lately
+  WHERE run = {{run}} AND forced = 0 AND level IS NOT NULL GROUP BY level),
+ line AS (SELECT queues.queue_id + 1 AS level, queues.key AS key,
+  max(coalesce(delay_offsets.next_offset, 0), coalesce((SELECT queue_offset + 1 FROM messages
+   WHERE commit_offset = reached.parked AND queue_key = queues.key), 0)) AS low,
+  (SELECT max(queue_offset) + 1 FROM messages WHERE queue_key = queues.key) AS high
+  FROM queues LEFT JOIN delay_offsets ON delay_offsets.level = queue_id + 1
+  LEFT JOIN reached ON reached.level = queue_id + 1 WHERE topic = '{SCHEDULE_TOPIC}')
+SELECT level,
+ high - low - (SELECT count(*) FROM interventions AS done CROSS JOIN messages
+  ON commit_offset = done.parked_offset WHERE queue_key = key AND queue_offset >= low) AS pending,
+ (SELECT count(*) FROM messages WHERE queue_key = key AND queue_offset >= low
+  AND queue_offset < coalesce((SELECT queue_offset FROM messages WHERE queue_key = key AND queue_offset >= low
+   AND due_us > {{due_us}} ORDER BY queue_offset LIMIT 1), high)
+  AND commit_offset NOT IN (SELECT parked_offset FROM interventions)) AS overdue
+FROM line WHERE high > low"""
+
+
+class Waiting(NamedTuple):
+    """Messages that are not delivered: how many, and how many of them should have been."""
+
+    pending: int
+    overdue: int
+
+
+class Standing(NamedTuple):
+    """What a store says of itself. Instants in microseconds of the broker's clock."""
+
+    store: int  # when its first run started, by the wall clock: another one is another store
+    first_us: int  # the same
+    run: int
+    version: str
+    profile: str
+    clock: str
+    levels: LevelTable
+    moves: int  # of the clock, in this run
+    now_us: int
+    newest: int  # number of the latest delivery, -1 if there is none
+    is_running: bool
+    waiting: dict[int, Waiting]
+
+
+def standing(data: Path) -> Standing:
+    """Of the store in a data directory. Raises StoreError, also before its first run."""
+    database = data / FILE_NAME
+    with StoreReader(database) as reader:
+        reader.check()
+        runs = reader.table(_RUN).to_pylist()
+        if not runs:
+            raise StoreUnreadableError(f"{database} has no run of a broker: none was ever started on it")
+        run = runs[0]
+        moves = reader.table(_MOVES.format(run["run"])).to_pylist()
+        newest = reader.table(_NEWEST).to_pylist()
+        set_at = (
+            (moves[-1]["wall_us"], moves[-1]["to_us"])
+            if moves
+            else (run["started_wall_us"], run["started_us"])
+        )
+        now_us = Mark(run["clock"], *set_at).now_us(wall_us())
+        if newest:  # a move is recorded at its end
+            now_us = max(now_us, newest[0]["delivered_us"])
+        rows = reader.table(_WAITING.format(run=run["run"], due_us=now_us - GRACE_US)).to_pylist()
+    waiting = {row["level"]: Waiting(row["pending"], row["overdue"]) for row in rows}
+    if (data / FOLDER).is_dir():
+        waiting[NO_LEVEL] = _files(data / FOLDER, now_us - GRACE_US)
+    return Standing(
+        store=run["store"],
+        first_us=run["first_us"],
+        run=run["run"],
+        version=run["version"],
+        profile=run["profile"],
+        clock=run["clock"],
+        levels=LevelTable.parse(run["levels"]),
+        moves=len(moves),
+        now_us=now_us,
+        newest=newest[0]["delivered_offset"] if newest else -1,
+        is_running=is_running(database),
+        waiting=waiting,
+    )
+
+
+def _files(root: Path, due_us: int) -> Waiting:
+    """By names alone. A file that is gone again was delivered."""
+    try:
+        entries = [place.entry for place in list_files(root, lambda *_: None).places]
+    except OSError as error:
+        raise StoreUnavailableError(f"{root} cannot be read: {error.strerror}") from error
+    due = [entry.due_us for entry in entries if entry is not None]
+    return Waiting(len(due), sum(us <= due_us for us in due))

@@ -1,0 +1,1 @@
+"""The report written down: HTML, Markdown, JUnit, and the terminal's table."""

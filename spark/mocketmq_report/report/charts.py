@@ -1,0 +1,232 @@
+"""The charts of a report, by Altair, in the order of the page; a chart without data is left out."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
+from typing import Final
+
+import altair as alt
+
+from mocketmq_report import figures
+from mocketmq_report.document import Dimension, Header, Herd, Lateness, Report, Stage
+from mocketmq_report.report.chart import LEFT, Chart, Key, Late, color, count, duration, rows, spec, text
+from mocketmq_report.report.spectrum_charts import spectrum_chart
+from mocketmq_report.report.time_charts import time_charts
+
+STAGES: Final = {
+    "born-stored": "born → stored",
+    "due-picked": "due → picked",
+    "picked-delivered": "picked → delivered",
+    "delivered-pulled": "delivered → pulled",
+    "pulled-acked": "pulled → acknowledged",
+}
+"""In the order in which a message goes through them."""
+
+_STAGE_KEYS: Final = [Key(title, f"var(--c{number})", "box") for number, title in enumerate(STAGES.values())]
+_STAGE_FIGURES: Final = ["mean", "p50", "p99"]
+_HERD_KEYS: Final = [
+    Key("mean", "var(--c0)", "circle"),
+    Key("median of the latest of each second", "var(--c2)", "diamond"),
+    Key("max", "var(--c1)", "up"),
+]
+_BAR: Final = 20
+"""Pixels from one bar to the next."""
+_LATES: Final = 7
+"""Colours from on time to very late."""
+
+
+def charts(report: Report) -> Iterator[Chart]:
+    """All charts of this report; its comparison's is ``spectrum_charts.comparison_chart``."""
+    spectrum = spectrum_chart(report)
+    if spectrum:
+        yield spectrum
+    yield from time_charts(report.timeline)
+    measured = [row for row in report.lateness if row.dimension in ("total", "level") and row.measured]
+    if measured:
+        yield _buckets(measured, report.header)
+    delays = {(row.dimension, row.name): row.delay for row in report.lateness}
+    staged = [stage for stage in report.stages if stage.dimension in ("total", "level") and stage.complete]
+    if staged:
+        yield _stages(staged, delays)
+    if report.herds:
+        yield _herds(report.herds)
+
+
+def buckets(row: Lateness) -> list[int]:
+    """How many were early, up to each cutoff but not the one before, and later than all of them."""
+    counts = [after - before for before, after in pairwise([0, *row.within])]
+    return [row.early, *counts, row.measured - row.early - sum(counts)]
+
+
+def bucket_names(header: Header) -> list[str]:
+    """The same in words."""
+    cutoffs = [figures.duration(cutoff) for cutoff in header.cutoffs_us]
+    return ["early", *(f"≤ {cutoff}" for cutoff in cutoffs), f"> {cutoffs[-1]}" if cutoffs else "not early"]
+
+
+def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
+    names = bucket_names(header)
+    steps = [round(step * (_LATES - 1) / max(len(names) - 2, 1)) for step in range(len(names) - 1)]
+    keys = [
+        Key(name, hue, "box")
+        for name, hue in zip(names, ["var(--early)", *(f"var(--late-{step})" for step in steps)], strict=True)
+    ]
+    parts = (
+        {
+            "group": _short(row.dimension, row.name, row.delay),
+            "bucket": name,
+            "order": order,
+            "count": number,
+            "share": number / row.measured,
+        }
+        for row in measured
+        for order, (name, number) in enumerate(zip(names, buckets(row), strict=True))
+        if number
+    )
+    chart = (
+        rows(parts)
+        .mark_bar(height={"band": 0.75})
+        .encode(
+            x=alt.X(
+                "share:Q",
+                scale=alt.Scale(domain=[0, 1]),
+                axis=alt.Axis(format="%", tickCount=5, title="share of deliveries"),
+            ),
+            y=_groups(_short(row.dimension, row.name, row.delay) for row in measured),
+            color=color("bucket", keys),
+            order=alt.Order("order:Q"),
+            tooltip=[
+                text("group", "of"),
+                text("bucket", "lateness"),
+                count("count", "deliveries"),
+                alt.Tooltip("share:Q", title="share", format=".4~%"),
+            ],
+        )
+    )
+    return Chart(
+        "buckets",
+        "How many were how late",
+        "Levels with deliveries; the total is the first bar.",
+        keys,
+        spec(chart, _BAR * len(measured)),
+    )
+
+
+def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str | None]) -> Chart:
+    """Means over the messages that have all stages: those add up, as percentiles would not."""
+    groups = list(
+        dict.fromkeys(
+            _short(each.dimension, each.name, delays.get((each.dimension, each.name))) for each in stages
+        )
+    )
+    parts = (
+        {
+            "group": _short(each.dimension, each.name, delays.get((each.dimension, each.name))),
+            "stage": STAGES[each.stage],
+            "order": order,
+            "mean": each.complete_sum_us / each.complete,
+            "p50": each.p50_us,
+            "p99": each.p99_us,
+            "count": each.complete,
+        }
+        for order, stage in enumerate(STAGES)
+        for each in stages
+        if each.stage == stage
+    )
+    chart = (
+        rows(parts)
+        .add_params(
+            alt.param(
+                name="figure", value="mean", bind=alt.binding_select(options=_STAGE_FIGURES, name="show ")
+            )
+        )
+        .transform_calculate(value="datum[figure]")
+        .mark_bar(height={"band": 0.75})
+        .encode(
+            x=alt.X("value:Q", axis=alt.Axis(formatType="duration", tickCount=5, title="time in each stage")),
+            y=_groups(groups),
+            color=color("stage", _STAGE_KEYS),
+            order=alt.Order("order:Q"),
+            tooltip=[
+                *(text("group", "of"), text("stage", "stage"), duration("mean", "mean")),
+                *(duration("p50", "p50"), duration("p99", "p99"), count("count", "messages")),
+            ],
+        )
+    )
+    return Chart(
+        "stages",
+        "Where the time went",
+        "All but the delay that was asked for. The means, of messages with all stages, add up.",
+        _STAGE_KEYS,
+        spec(chart, _BAR * len(groups)),
+    )
+
+
+def _herds(herds: Sequence[Herd]) -> Chart:
+    late = Late(value for herd in herds for value in (herd.mean_us, herd.p50_max_us, herd.max_us))
+    bands = [
+        {
+            "due": herd_name(herd),
+            "seconds": herd.seconds,
+            "deliveries": herd.deliveries,
+            "mean": herd.mean_us,
+            "median": herd.p50_max_us,
+            "max": herd.max_us,
+        }
+        for herd in herds
+    ]
+    points = (
+        band | {"of": key.label, "y": late.at(value)}
+        for band, herd in zip(bands, herds, strict=True)
+        for key, value in zip(_HERD_KEYS, (herd.mean_us, herd.p50_max_us, herd.max_us), strict=True)
+    )
+    ends = (
+        {"due": herd_name(each), "low": late.at(each.mean_us), "high": late.at(each.max_us)} for each in herds
+    )
+    x = alt.X(
+        "due:N",
+        sort=[herd_name(herd) for herd in herds],
+        axis=alt.Axis(title="deliveries due in the same second", labelAngle=0, labelOverlap=True),
+    )
+    tooltip = [
+        *(
+            text("due", "due in a second"),
+            count("seconds", "such seconds"),
+            count("deliveries", "deliveries"),
+        ),
+        *(duration("mean", "mean"), duration("median", "median of the latest"), duration("max", "max")),
+    ]
+    shapes = alt.Scale(domain=[key.label for key in _HERD_KEYS], range=["circle", "diamond", "triangle-up"])
+    chart = alt.layer(
+        rows(ends).mark_rule(color="var(--faint)").encode(x=x, y=late.y("low"), y2="high"),
+        rows(points)
+        .mark_point(filled=True, size=70, opacity=1)
+        .encode(
+            x=x,
+            y=late.y("y"),
+            color=color("of", _HERD_KEYS),
+            shape=alt.Shape("of:N", scale=shapes, legend=None),
+            tooltip=tooltip,
+        ),
+    )
+    return Chart(
+        "herds",
+        "The herd",
+        "Whether deliveries are later when many are due in the same second.",
+        _HERD_KEYS,
+        spec(chart, 240),
+    )
+
+
+def herd_name(herd: Herd) -> str:
+    """How many were due in one second."""
+    low, high = figures.count(herd.due_low), figures.count(herd.due_high)
+    return low if low == high else f"{low}–{high}"
+
+
+def _short(dimension: str, name: str, delay: str | None) -> str:
+    return "total" if dimension == "total" else f"{name} · {delay}" if delay else name
+
+
+def _groups(names: Iterable[str]) -> alt.Y:
+    axis = alt.Axis(title="level", domain=False, ticks=False, **LEFT)
+    return alt.Y("group:N", sort=list(names), axis=axis)

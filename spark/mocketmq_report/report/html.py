@@ -1,0 +1,265 @@
+"""The report as one HTML file that needs no network: its style, its script, Vega and all data are in it.
+
+The page is ``report.html.jinja``, ``report.css`` and ``report.js``. What comes from data is escaped by Jinja,
+its control characters are spelled out, and a Content-Security-Policy forbids the page to ask for anything.
+"""
+
+import json
+from collections.abc import Iterator
+from functools import cache
+from importlib import resources
+from itertools import groupby
+from typing import Any, Final, NamedTuple, get_args
+
+import vl_convert
+from jinja2 import Environment, StrictUndefined, Template
+from markupsafe import Markup
+
+from mocketmq_report import figures
+from mocketmq_report.document import (
+    Change,
+    Comparison,
+    Dimension,
+    Header,
+    Lateness,
+    Reconciliation,
+    Report,
+    Worst,
+)
+from mocketmq_report.report import headline as heading
+from mocketmq_report.report.chart import DASHES
+from mocketmq_report.report.charts import STAGES, bucket_names, buckets, charts, herd_name
+from mocketmq_report.report.spectrum_charts import comparison_chart
+
+MOST_ROWS: Final = 30
+"""Of a table that grows with the data; the rest of them is behind a click."""
+
+_RUN_FIELDS: Final = {
+    "source": "source",
+    "clock": "clock",
+    "profile": "profile",
+    "version": "broker",
+    "host": "host",
+    "durability": "durability",
+    "levels": "levels",
+}
+"""What is the same for all runs stands in the header, what is not in the table of runs, too."""
+_SHAPES: Final = {
+    "box": "M5 0H17V12H5Z",
+    "circle": "M11 2A4 4 0 1 0 11 10A4 4 0 1 0 11 2Z",
+    "diamond": "M11 0L16 6L11 12L6 6Z",
+    "up": "M11 1L17 11H5Z",
+}
+
+
+class _Tile(NamedTuple):
+    name: str
+    value: str
+    note: str = ""
+    is_bad: bool = False
+
+
+class _Cell(NamedTuple):
+    """A figure of one side, beside the baseline's."""
+
+    value: str
+    beside: list[str]
+
+
+class _Compared(NamedTuple):
+    """The table of one side."""
+
+    name: str
+    metrics: list[str]
+    levels: list[tuple[str, list[_Cell | None]]]  # and the total
+    others: list[tuple[str, list[_Cell | None]]]
+
+
+def html(report: Report) -> str:
+    """The page of a report."""
+    header, comparison = report.header, report.comparison
+    drawn = list(charts(report))
+    compared = comparison_chart(comparison) if comparison else None
+    page: str = _page().render(
+        report=report,
+        header=header,
+        comparison=comparison,
+        verdict=heading.verdict(report),
+        facts=list(_facts(report)),
+        sections=list(_sections(report)),
+        tiles=list(_tiles(report)),
+        percentiles=sorted(
+            {name for row in report.lateness for name in row.percentiles}, key=lambda name: float(name[1:])
+        ),
+        groups=_groups(report.lateness),
+        method=_method(header),
+        run_fields={
+            field: title
+            for field, title in _RUN_FIELDS.items()
+            if len({getattr(run, field) for run in header.runs}) > 1
+        },
+        charts=drawn,
+        bucket_names=bucket_names(header),
+        comparison_chart=compared,
+        compared=list(_compared(comparison)) if comparison else [],
+        specs=_embedded({chart.name: chart.spec for chart in [*drawn, *filter(None, [compared])]}),
+        css=Markup(_file("report.css")),  # noqa: S704 - our own
+        javascript=Markup(_javascript()),  # noqa: S704 - our own, and Vega
+    )
+    return page
+
+
+@cache
+def _page() -> Template:
+    page = Environment(
+        autoescape=True,
+        finalize=_harmless,
+        keep_trailing_newline=True,
+        lstrip_blocks=True,
+        trim_blocks=True,
+        undefined=StrictUndefined,
+    )
+    page.filters |= {
+        "balanced": _is_balanced,
+        "buckets": buckets,
+        "count": figures.count,
+        "duration": figures.duration,
+        "group": lambda row: figures.group(row.dimension, row.name, getattr(row, "delay", None)),
+        "herd_name": herd_name,
+        "instant": figures.instant,
+        "listed": figures.listed,
+        "rate": figures.rate,
+        "share": figures.share,
+        "stages": _stages,
+    }
+    page.globals |= {"dashes": DASHES, "most_rows": MOST_ROWS, "shapes": _SHAPES, "stage_names": STAGES}
+    return page.from_string(_file("report.html.jinja"))
+
+
+def _file(name: str) -> str:
+    return resources.files("mocketmq_report.report").joinpath(name).read_text("utf-8")
+
+
+@cache
+def _javascript() -> str:
+    """``report.js`` and as much of Vega as it needs."""
+    bundle: str = vl_convert.javascript_bundle(_file("report.js"))
+    return bundle
+
+
+def _embedded(specs: dict[str, Any]) -> Markup:
+    """JSON that no HTML parser takes for markup."""
+    text = json.dumps(specs, separators=(",", ":"))
+    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - nothing in it is markup now
+
+
+def _harmless(value: Any) -> Any:
+    is_text = isinstance(value, str) and not isinstance(value, Markup)
+    return figures.harmless(value) if is_text else value
+
+
+def _stages(row: Worst) -> list[int | None]:
+    """How long each of ``STAGES`` took."""
+    ends = (
+        (row.born_us, row.stored_us),
+        (row.due_us, row.picked_us),
+        (row.picked_us, row.delivered_us),
+        (row.delivered_us, row.pulled_us),
+        (row.pulled_us, row.acked_us),
+    )
+    return [None if begin is None or end is None else end - begin for begin, end in ends]
+
+
+def _is_balanced(row: Reconciliation) -> bool:
+    return row.sent == row.delivered + row.pending + row.cancelled + row.expired + row.lost
+
+
+def _groups(rows: list[Lateness]) -> dict[str, list[Lateness]]:
+    return {each: [row for row in rows if row.dimension == each] for each in get_args(Dimension)}
+
+
+def _method(header: Header) -> str:
+    if header.method == "exact":
+        return "Percentiles are exact: the least value that so many per cent do not exceed."
+    return f"Percentiles are from bins, and at most {figures.share(header.error)} from the exact value."
+
+
+def _facts(report: Report) -> Iterator[tuple[str, str]]:
+    """What was measured, where, under which clock."""
+    header, runs = report.header, report.header.runs
+    total = report.lateness[0]
+    yield "measured", f"{figures.count(total.measured)} delayed deliveries in {_many(len(runs), 'run')}"
+    if rate := heading.load(header):
+        yield "load", figures.rate(rate)
+    if report.timeline.instants:
+        first, last = report.timeline.instants[0].at_us, report.timeline.instants[-1].at_us
+        yield "time", f"{figures.instant(first)} to {figures.instant(last + report.timeline.step_us)}"
+    for field, title in _RUN_FIELDS.items():
+        yield title, figures.listed(dict.fromkeys(str(getattr(run, field)) for run in runs)) or figures.NONE
+    moves = sum(run.moves for run in runs)
+    if moves:
+        yield "clock moved", _many(moves, "time")
+    yield "on time", f"not early, and at most {figures.duration(header.on_time_us)} late"
+    yield "percentiles", "exact" if header.method == "exact" else f"from bins, ±{figures.share(header.error)}"
+
+
+def _many(number: int, thing: str) -> str:
+    return f"{figures.count(number)} {thing}{'' if number == 1 else 's'}"
+
+
+def _sections(report: Report) -> Iterator[tuple[str, str]]:
+    if report.judgements:
+        yield "thresholds", "Thresholds"
+    yield "summary", "Summary"
+    if report.comparison:
+        yield "comparison", "Comparison"
+    yield from (
+        ("levels", "Levels"),
+        ("groups", "Groups"),
+        ("messages", "Messages"),
+        ("charts", "Charts"),
+        ("order", "Order"),
+        ("worst", "Worst"),
+        ("data", "Data"),
+        ("runs", "Runs"),
+    )
+
+
+def _tiles(report: Report) -> Iterator[_Tile]:
+    total, messages = report.lateness[0], report.reconciliation[0]
+    yield _Tile("on time", figures.share(total.on_time_share), f"of {figures.count(total.measured)}")
+    for name in ("p50", "p99", "p99.9"):
+        yield _Tile(name, figures.duration(total.percentiles.get(name)))
+    yield _Tile("max", figures.duration(total.max_us))
+    yield _Tile("early", figures.count(total.early), is_bad=total.early > 0)
+    yield _Tile("lost", figures.count(messages.lost), is_bad=messages.lost > 0)
+    yield _Tile("overdue", figures.count(total.overdue), is_bad=total.overdue > 0)
+
+
+def _compared(comparison: Comparison) -> Iterator[_Compared]:
+    """A table for each side but the baseline; groups of which no side has anything are left out."""
+    metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
+    names = [metric.removesuffix("_share").replace("_", " ") for metric in metrics]
+    for number, side in enumerate(comparison.sides[1:], start=1):
+        made = _Compared(side.name, names, [], [])
+        for (dimension, name, delay), changes in groupby(
+            comparison.changes, key=lambda change: (change.dimension, change.name, change.delay)
+        ):
+            of = {change.metric: change for change in changes}
+            if any(change.values[number] or change.values[0] for change in of.values()):
+                cells = [_cell(of[metric], number) if metric in of else None for metric in metrics]
+                to = made.levels if dimension in ("total", "level") else made.others
+                to.append((figures.group(dimension, name, delay), cells))
+        yield made
+
+
+def _cell(change: Change, number: int) -> _Cell | None:
+    value, base = change.values[number], change.values[0]
+    if value is None and base is None:
+        return None
+    beside = ["the same"]
+    if value != base:
+        words = [figures.change(change.metric, change.deltas[number]), figures.ratio(change.ratios[number])]
+        changed = " · ".join(word for word in words if word != figures.NONE)
+        beside = [f"was {figures.figure(change.metric, base)}", *filter(None, [changed])]
+    return _Cell(figures.figure(change.metric, value), beside)

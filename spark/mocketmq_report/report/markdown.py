@@ -1,0 +1,215 @@
+"""A report as Markdown, for a comment on a pull request: the verdict first, long parts folded."""
+
+import re
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from mocketmq_report import figures
+from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report
+from mocketmq_report.report import headline as heading
+
+LONGEST: Final = 65_536
+"""Characters that GitHub takes in a comment."""
+
+_CUT: Final = "The rest does not fit in a comment; it is in the report.\n"
+_MOST_ROWS: Final = 50
+_LONGEST_TEXT: Final = 600
+
+_SPECIAL: Final = re.compile(r"[&<>|`*\[\]\\~$@#]|(?<![^\W_])_|_(?![^\W_])")
+"""Not an underscore between letters or digits, which is one in Markdown, too."""
+_NO_WORD: Final = re.compile(r"[^\w ]|_")
+
+
+def markdown(report: Report) -> str:
+    """The comment, at most ``LONGEST`` characters. What users gave is shown, and does nothing."""
+    text = ""
+    for part in _parts(report):
+        if len(text) + len(part) + len(_CUT) + 2 > LONGEST:
+            return text + _CUT
+        text += f"{part}\n\n"
+    return text.rstrip() + "\n"
+
+
+def _parts(report: Report) -> Iterator[str]:
+    header = report.header
+    yield f"## Lateness of {_plain(header.title)}: {heading.verdict(report)}"
+    yield f"{_plain(heading.measured(header))}<br>\n{_plain(heading.computed(header))}"
+    if header.warnings:
+        yield _bullets(header.warnings)
+    if not header.is_performance:
+        yield "**No measure of speed:** the clock was moved or not real."
+    if report.judgements:
+        yield _judgements("threshold", report.judgements)
+    if report.comparison:
+        yield from _comparison(report.comparison)
+    silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
+    if silent:
+        names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
+        yield f"**Silent**, though something is due: {names}."
+    yield _lateness([row for row in report.lateness if row.dimension in ("total", "level")])
+    others = [row for row in report.lateness if row.dimension not in ("total", "level")]
+    yield _folded("Schemes, profiles, topics, runs", _lateness(others))
+    yield _folded("What became of the messages", _reconciliation(report.reconciliation))
+    yield _folded("The latest", _worst(report))
+    yield _folded("The data", _quality(report.quality))
+
+
+def _judgements(what: str, judgements: Sequence[Judgement]) -> str:
+    rows = (
+        (
+            _code(judgement.text),
+            "passed" if judgement.passed else "**failed**",
+            _plain(judgement.actual),
+            _plain(judgement.reason),
+        )
+        for judgement in sorted(judgements, key=lambda judgement: judgement.passed)
+    )
+    return _table([what, "", "is", "because"], rows)
+
+
+def _comparison(comparison: Comparison) -> Iterator[str]:
+    names = [side.name for side in comparison.sides]
+    yield f"### Beside {_plain(figures.listed(names[:-1]))}"
+    if comparison.differences:
+        yield _bullets(comparison.differences)
+    if comparison.judgements:
+        yield _judgements("fail if", comparison.judgements)
+    columns = ["", *(f">{_plain(name)}" for name in names), ">change", ">ratio"]
+    by_group: dict[str, list[list[str]]] = {}
+    for change in comparison.changes:
+        values = [figures.figure(change.metric, value) for value in change.values]
+        delta = figures.change(change.metric, change.deltas[-1])
+        row = [change.metric.replace("_", " "), *values, delta, figures.ratio(change.ratios[-1])]
+        if change.dimension in ("total", "level"):
+            group = figures.group(change.dimension, change.name, change.delay)
+            by_group.setdefault(group, []).append(row)
+    for group, rows in by_group.items():
+        if group == "total":
+            yield _table([group, *columns[1:]], rows)
+    levels = [
+        [group, *row]
+        for group, rows in by_group.items()
+        for row in rows
+        if group != "total" and row[0] in ("p50", "p99", "max") and set(row[1:]) != {figures.NONE}
+    ]
+    yield _folded("The same by level", _table(["", *columns], levels, most=3 * _MOST_ROWS))
+
+
+def _lateness(rows: Sequence[Lateness]) -> str:
+    percentiles = sorted({name for row in rows for name in row.percentiles}, key=lambda name: float(name[1:]))
+    columns = (
+        "",
+        ">measured",
+        ">on time",
+        ">early",
+        ">overdue",
+        *(f">{name}" for name in percentiles),
+        ">max",
+    )
+    lines = (
+        [
+            _plain(figures.group(row.dimension, row.name, row.delay)),
+            figures.count(row.measured),
+            figures.share(row.on_time_share),
+            _alarm(row.early),
+            _alarm(row.overdue),
+            *(figures.duration(row.percentiles.get(name)) for name in percentiles),
+            figures.duration(row.max_us),
+        ]
+        for row in rows
+    )
+    return _table(columns, lines)
+
+
+def _reconciliation(rows: Iterable[Reconciliation]) -> str:
+    counts = ("sent", "delivered", "pending", "cancelled", "expired", "lost", "repeats", "forced")
+    lines = (
+        [
+            _plain(figures.group(row.dimension, row.name, row.delay)),
+            *((_alarm if name == "lost" else figures.count)(getattr(row, name)) for name in counts),
+        ]
+        for row in rows
+    )
+    return _table(["", *(f">{name}" for name in counts)], lines)
+
+
+def _worst(report: Report) -> str:
+    rows = (
+        (
+            figures.duration(one.lateness_us),
+            one.state,
+            figures.instant(one.due_us),
+            "level " + str(one.level) if one.level is not None else _plain(one.scheme),
+            _code(one.topic),
+            _code(one.message_id),
+        )
+        for one in report.worst
+    )
+    return _table([">late", "state", "due", "", "topic", "message"], rows)
+
+
+def _quality(quality: Quality) -> str:
+    lines = [
+        f"{figures.count(quality.kept)} of {figures.count(quality.read)} rows could be used",
+        f"{figures.count(quality.skewed)} born after they were stored, by the producer's clock",
+        *(f"{figures.count(drop.rows)} dropped: {drop.reason}" for drop in quality.dropped),
+        *(f"{figures.count(drop.rows)} in an impossible order: {drop.reason}" for drop in quality.disorder),
+        *(f"not read: {source.source}: {source.reason}" for source in quality.broken[:_MOST_ROWS]),
+    ]
+    if len(quality.broken) > _MOST_ROWS:
+        lines.append(f"and {len(quality.broken) - _MOST_ROWS} more that could not be read")
+    return _bullets(lines)
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], most: int = _MOST_ROWS) -> str:
+    """A column whose name begins with ``>`` holds numbers."""
+    lines = [_row(name.removeprefix(">") for name in columns)]
+    lines.append(_row("---:" if name[:1] == ">" else "---" for name in columns))
+    shown = [_row(row) for row in rows]
+    lines += shown[:most]
+    if len(shown) > most:
+        lines.append(_row([f"and {figures.count(len(shown) - most)} more", *[""] * (len(columns) - 1)]))
+    return "\n".join(lines)
+
+
+def _row(cells: Iterable[str]) -> str:
+    return f"| {' | '.join(cells)} |"
+
+
+def _folded(title: str, content: str) -> str:
+    return f"<details><summary>{title}</summary>\n\n{content}\n\n</details>"
+
+
+def _bullets(sentences: Iterable[str]) -> str:
+    return "\n".join(f"- {_plain(sentence)}" for sentence in sentences)
+
+
+def _alarm(number: int) -> str:
+    """A number that should be 0."""
+    return f"**{figures.count(number)}**" if number else "0"
+
+
+def _plain(text: str) -> str:
+    """Text in which nothing has a meaning for Markdown; @name and #1 are torn apart and call nobody."""
+
+    def harmless(found: re.Match[str]) -> str:
+        return f"{found[0]}<!-- -->" if found[0] in "@#" else _entity(found)
+
+    return _SPECIAL.sub(harmless, _short(text))
+
+
+def _code(text: str) -> str:
+    """The same as code. Between backticks a pipe would still part cells, so there is another way."""
+    shown = _short(text)
+    if shown.strip() and "`" not in shown and "|" not in shown:
+        return f"`{shown}`"
+    return f"<code>{_NO_WORD.sub(_entity, shown)}</code>"
+
+
+def _entity(found: re.Match[str]) -> str:
+    return f"&#{ord(found[0])};"
+
+
+def _short(text: str) -> str:
+    shown = figures.harmless(text)
+    return shown if len(shown) <= _LONGEST_TEXT else f"{shown[: _LONGEST_TEXT - 1]}…"

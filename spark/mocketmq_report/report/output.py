@@ -1,0 +1,69 @@
+"""The report written down: a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from mocketmq.errors import EmulatorError
+from py4j.protocol import Py4JJavaError
+from pyspark.sql import SparkSession
+
+from mocketmq_report.document import Report
+from mocketmq_report.report.html import html
+from mocketmq_report.report.junit import junit
+from mocketmq_report.report.markdown import markdown
+
+PAGE: Final = "report.html"
+
+
+class WriteError(EmulatorError):
+    """The report cannot be written where it was asked for."""
+
+
+def json(report: Report) -> bytes:
+    """The report as ``docs/report.schema.json`` describes it."""
+    return msgspec.json.format(msgspec.json.encode(report), indent=1)
+
+
+def check_out(out: str) -> None:
+    """Raise WriteError if a report can surely not be written there, before anybody waits for it."""
+    if "://" not in out and Path(out).exists() and not Path(out).is_dir():
+        raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
+
+
+def write(spark: SparkSession, report: Report, out: str) -> str:
+    """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError."""
+    forms = {
+        PAGE: html(report).encode(),
+        "report.json": json(report),
+        "report.md": markdown(report).encode(),
+        "junit.xml": junit(report).encode(),
+    }
+    place = _put if "://" not in out else lambda name, content: _upload(spark, name, content)
+    for name, content in forms.items():
+        place(f"{out.rstrip('/')}/{name}", content)
+    return f"{out.rstrip('/')}/{PAGE}"
+
+
+def _put(name: str, content: bytes) -> None:
+    path = Path(name)
+    try:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(content)
+    except OSError as error:
+        raise WriteError(f"{error.filename or path} cannot be written: {error.strerror}") from error
+
+
+def _upload(spark: SparkSession, url: str, content: bytes) -> None:
+    """By Hadoop, which knows the object stores that Spark reads."""
+    jvm = spark.sparkContext._jvm
+    assert jvm is not None  # noqa: S101 - for the type checker
+    path = jvm.org.apache.hadoop.fs.Path(url)
+    try:
+        file = path.getFileSystem(spark.sparkContext._jsc.hadoopConfiguration()).create(path, True)
+        try:
+            file.write(content)
+        finally:
+            file.close()
+    except Py4JJavaError as error:
+        raise WriteError(f"{url} cannot be written: {error.java_exception}") from error

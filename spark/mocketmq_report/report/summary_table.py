@@ -1,0 +1,147 @@
+"""A report for the terminal: what was measured, a row per level, what was asked, and the verdict last."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final
+
+from rich import box
+from rich.console import Console, ConsoleOptions, RenderableType, RenderResult, group
+from rich.table import Table
+from rich.text import Text
+
+from mocketmq_report import figures
+from mocketmq_report.document import Comparison, Judgement, Lateness, Report
+from mocketmq_report.report import headline as heading
+
+_WIDE: Final = 100
+"""Columns from which on every percentile is shown."""
+_MOST_LINES: Final = 10
+_DANGER: Final = "bold red"
+
+
+@group()
+def summary(report: Report) -> Iterator[RenderableType]:
+    """What can be printed on a console of 80 columns or more."""
+    yield Text(figures.harmless(report.header.title), style="bold")
+    yield Text(heading.measured(report.header))
+    yield Text(heading.computed(report.header))
+    for line in _cut(_remarks(report)):
+        yield Text(figures.harmless(line), style="yellow")
+    yield ""
+    yield _Levels(report)
+    judgements = list(report.judgements)
+    if report.comparison:
+        yield ""
+        yield from _comparison(report.comparison)
+        judgements += report.comparison.judgements
+    if judgements:
+        yield ""
+        yield _judgements(judgements)
+    yield ""
+    yield Text(heading.verdict(report), style="bold green" if report.passed else _DANGER)
+
+
+def _remarks(report: Report) -> list[str]:
+    quality = report.quality
+    remarks = list(report.header.warnings)
+    if not report.header.is_performance:
+        remarks.append("no measure of speed: the clock was moved or not real")
+    remarks += [f"dropped {figures.count(drop.rows)}: {drop.reason}" for drop in quality.dropped]
+    remarks += [f"not read: {source.source}: {source.reason}" for source in quality.broken]
+    remarks += [
+        f"silent, though something is due: {figures.group(row.dimension, row.name, row.delay)}"
+        for row in report.reconciliation
+        if row.dimension == "level" and row.is_silent
+    ]
+    lost = sum(row.lost for row in report.reconciliation if row.dimension == "total")
+    return [*remarks, f"lost: {figures.count(lost)}"] if lost else remarks
+
+
+def _cut(lines: Sequence[str]) -> list[str]:
+    if len(lines) <= _MOST_LINES:
+        return list(lines)
+    return [*lines[: _MOST_LINES - 1], f"and {len(lines) - _MOST_LINES + 1} more, which are in the report"]
+
+
+class _Levels:
+    """The levels that were used, the other schemes and the total, as wide as the console allows."""
+
+    def __init__(self, report: Report) -> None:
+        rows = report.lateness
+        self._rows = [row for row in rows if row.dimension == "level" and row.measured]
+        self._rows += [row for row in rows if row.dimension == "scheme" and row.name != "levels"]
+        self._rows += [row for row in rows if row.dimension == "total"]
+
+    def __rich_console__(self, _console: Console, options: ConsoleOptions) -> RenderResult:
+        names = {name for row in self._rows for name in row.percentiles}
+        shown = sorted(names, key=lambda name: float(name[1:]))
+        if options.max_width < _WIDE:
+            shown = [name for name in shown if name in ("p50", "p99")]
+        times = [f">{name}" for name in (*shown, "max")]
+        yield _table(
+            ["", ">measured", ">on time", ">early", ">overdue", *times],
+            ([Text(_name(row)), *_numbers(row, shown)] for row in self._rows),
+        )
+
+
+def _name(row: Lateness) -> str:
+    return (
+        figures.harmless(row.name)
+        if row.dimension == "scheme"
+        else figures.group(row.dimension, row.name, row.delay)
+    )
+
+
+def _numbers(row: Lateness, percentiles: Sequence[str]) -> Iterable[Text]:
+    yield Text(figures.count(row.measured))
+    yield Text(figures.share(row.on_time_share))
+    for number in (row.early, row.overdue):
+        yield Text(figures.count(number), style=_DANGER if number else "")
+    for value in (*(row.percentiles.get(name) for name in percentiles), row.max_us):
+        yield Text(figures.duration(value))
+
+
+def _comparison(comparison: Comparison) -> Iterator[RenderableType]:
+    names = [figures.harmless(side.name) for side in comparison.sides]
+    yield Text(f"beside {figures.listed(names[:-1])}", style="bold")
+    for difference in comparison.differences:
+        yield Text(figures.harmless(difference), style="yellow")
+    changes = (change for change in comparison.changes if change.dimension == "total")
+    yield _table(
+        ["", *(f">{name}" for name in names), ">change", ">ratio"],
+        (
+            [
+                Text(change.metric.replace("_", " ")),
+                *(Text(figures.figure(change.metric, value)) for value in change.values),
+                Text(figures.change(change.metric, change.deltas[-1])),
+                Text(figures.ratio(change.ratios[-1])),
+            ]
+            for change in changes
+        ),
+    )
+
+
+def _judgements(judgements: Sequence[Judgement]) -> Table:
+    return _table(
+        ["", "asked", "found"],
+        (
+            [
+                Text("passed", style="green") if judgement.passed else Text("failed", style=_DANGER),
+                Text(figures.harmless(judgement.text)),
+                Text(figures.harmless(judgement.actual if judgement.passed else judgement.reason)),
+            ]
+            for judgement in judgements
+        ),
+    )
+
+
+def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
+    """A column whose name begins with ``>`` holds numbers."""
+    made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
+    for name in columns:
+        is_number = name[:1] == ">"
+        made.add_column(
+            Text(name.removeprefix(">")), justify="right" if is_number else "left", overflow="fold"
+        )
+    for row in rows:
+        made.add_row(*row)
+    return made

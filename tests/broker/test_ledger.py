@@ -1,0 +1,164 @@
+"""The ledger: the columns that are promised, and what each of them holds after every kind of delivery."""
+
+import re
+from pathlib import Path
+from typing import Any
+
+from mocketmq.broker.broker import Broker
+from mocketmq.message import DELAY, Message
+from mocketmq.schedule import ledger
+from mocketmq.store.tables import deliveries
+
+from tests.support.brokers import (
+    GROUP,
+    TOPIC,
+    S,
+    acknowledge,
+    give_back,
+    receive,
+    rows,
+    running_broker,
+    send,
+    visible,
+)
+
+STAGES = ("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us")
+
+
+def recorded(data: Path) -> list[dict[str, Any]]:
+    return rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset")
+
+
+def test_the_documented_columns_are_those_of_the_table() -> None:
+    names = re.findall(r"^(\w+(?:, \w+)*) {2,}\S", ledger.__doc__ or "", re.MULTILINE)
+    assert ", ".join(names).split(", ") == [column.name for column in deliveries.columns]
+
+
+async def test_a_delivery_is_recorded_with_all_its_stages(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        start_us = broker.clock.now_us()
+        message = Message(TOPIC, b"four", {DELAY: "3"}, 2, born_us=start_us - 7)
+        parked = (await broker.send(message)).stored
+        await broker.advance_clock(60 * S)
+        [delivered] = await visible(broker)
+        taken = await receive(broker)
+        await broker.advance_clock(3 * S)
+        await acknowledge(broker, taken)
+        [row] = recorded(tmp_path)
+    assert row == {
+        "delivered_offset": delivered.commit_offset,
+        "run": 1,
+        "parked_offset": parked.commit_offset,
+        "unique_key": parked.unique_key,
+        "topic": TOPIC,
+        "queue_id": 2,
+        "queue_offset": 0,
+        "scheme": "levels",
+        "level": 3,
+        "attempt": 1,
+        "size": 4,
+        "forced": 0,
+        "born_us": start_us - 7,
+        "stored_us": start_us,
+        "due_us": start_us + 10 * S,
+        "picked_us": start_us + 10 * S,
+        "delivered_us": start_us + 10 * S,
+        "pulled_us": start_us + 60 * S,
+        "pulled_by": GROUP,
+        "acked_us": start_us + 63 * S,
+    }
+
+
+async def test_stages_follow_each_other_in_real_time(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, clock="x1000") as broker:
+        for level in (1, 2, 3):
+            await send(broker, level=level)
+        for _ in range(3):
+            await acknowledge(broker, await receive(broker, 1, wait_s=20))
+        found = recorded(tmp_path)
+    assert len(found) == 3
+    for row in found:
+        stages = [row[stage] for stage in STAGES]
+        assert stages == sorted(stages)
+
+
+async def test_what_is_not_delayed_is_not_recorded(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker)
+        await acknowledge(broker, await receive(broker))
+        assert recorded(tmp_path) == []
+
+
+async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        sent = await send(broker, level=18)
+        await broker.pending.deliver_now(sent.stored.unique_key)
+        [row] = recorded(tmp_path)
+    assert (row["forced"], row["due_us"], row["delivered_us"]) == (
+        1,
+        sent.stored.due_us,
+        sent.stored.store_us,
+    )
+
+
+async def test_attempts_are_counted_as_a_consumer_gives_back(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker, level=1)
+        await broker.move_clock_to_next()
+        for _ in range(2):
+            await give_back(broker, await receive(broker))
+            await broker.move_clock_to_next()
+        found = recorded(tmp_path)
+    assert [(row["attempt"], row["level"], row["topic"]) for row in found] == [
+        (1, 1, TOPIC),
+        (2, 3, f"%RETRY%{GROUP}"),
+        (3, 4, f"%RETRY%{GROUP}"),
+    ]
+    assert [(row["pulled_by"], row["acked_us"]) for row in found] == [
+        (GROUP, None),
+        (GROUP, None),
+        (None, None),
+    ]
+
+
+async def test_only_the_first_pull_and_the_first_acknowledgement_count(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await delivered(broker)
+        first_us = broker.clock.now_us()
+        mine = await receive(broker)
+        await broker.advance_clock(5 * S)
+        theirs = await receive(broker, group="shipping")
+        await acknowledge(broker, theirs, "shipping")
+        await broker.advance_clock(5 * S)
+        await acknowledge(broker, mine)
+        [row] = recorded(tmp_path)
+    assert (row["pulled_by"], row["pulled_us"], row["acked_us"]) == (GROUP, first_us, first_us + 5 * S)
+
+
+async def test_a_pull_by_offset_counts_as_well(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await delivered(broker)
+        await broker.pull.pull("puller", TOPIC, 0, 0, 10)
+        [row] = recorded(tmp_path)
+    assert (row["pulled_by"], row["pulled_us"]) == ("puller", row["delivered_us"])
+
+
+async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await delivered(broker)
+        [message] = await visible(broker)
+        await broker.lives.life(message.unique_key)
+        [row] = recorded(tmp_path)
+    assert row["pulled_us"] is None
+
+
+async def test_each_run_records_under_its_own_number(tmp_path: Path) -> None:
+    for _ in range(2):
+        async with running_broker(tmp_path) as broker:
+            await delivered(broker)
+    assert [row["run"] for row in recorded(tmp_path)] == [1, 2]
+
+
+async def delivered(broker: Broker) -> None:
+    await send(broker, level=1, queue=0)
+    await broker.move_clock_to_next()

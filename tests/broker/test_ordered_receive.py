@@ -1,0 +1,333 @@
+"""Receiving in order: a queue goes on when everything that was given of it is settled, and not before."""
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.store.writer import Work
+
+from tests.support.brokers import (
+    GROUP,
+    TOPIC,
+    S,
+    acknowledge,
+    bodies,
+    give_back,
+    receive,
+    running_broker,
+    send,
+    visible,
+)
+
+RETRY = f"%RETRY%{GROUP}"
+
+
+async def receive_in_order(broker: Broker, limit: int = 100, **how: Any) -> list[Taken]:
+    return await receive(broker, limit, invisible_us=10 * S, ordered=True, **how)
+
+
+async def fill(broker: Broker, *contents: str, queue: int = 0, **how: Any) -> None:
+    for body in contents:
+        await send(broker, body, queue=queue, **how)
+
+
+class Looks:
+    """What receivers found each time that they looked."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.found: list[list[str]] = []
+        self.begun = asyncio.Event()
+        self._take = broker.receipts._take_unless_cancelled
+        monkeypatch.setattr(broker.receipts, "_take_unless_cancelled", self._look)
+
+    async def _look(self, *how: Any) -> list[Taken]:
+        taken = await self._take(*how)
+        self.found.append(bodies(taken))
+        self.begun.set()
+        return taken
+
+
+async def test_the_next_batch_is_withheld_until_the_last_message_of_the_previous_one_is_settled() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "2", "3")
+        batch = await receive_in_order(broker, 2)
+        assert bodies(batch) == ["0", "1"]
+        assert await receive_in_order(broker) == []
+        await acknowledge(broker, batch[:1])
+        assert await receive_in_order(broker) == []
+        await acknowledge(broker, batch[1:])
+        assert bodies(await receive_in_order(broker)) == ["2", "3"]
+
+
+async def test_what_was_not_settled_in_time_comes_again_in_order_and_alone() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "2")
+        batch = await receive_in_order(broker)
+        await acknowledge(broker, [batch[1]])
+        await fill(broker, "new")
+        await broker.advance_clock(10 * S - 1)
+        assert await receive_in_order(broker) == []
+        await broker.advance_clock(1)
+        again = await receive_in_order(broker)
+        assert [(one.message.body, one.times) for one in again] == [(b"0", 2), (b"2", 2)]
+        assert await receive_in_order(broker) == []
+        await acknowledge(broker, again)
+        assert bodies(await receive_in_order(broker)) == ["new"]
+
+
+async def test_what_comes_again_may_be_taken_in_parts_one_at_a_time() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "2", "new")
+        await receive_in_order(broker, 3)
+        await broker.advance_clock(10 * S)
+        found = []
+        while part := await receive_in_order(broker, 2):
+            assert await receive_in_order(broker, 2) == []
+            found.append(bodies(part))
+            await acknowledge(broker, part)
+        assert found == [["0", "1"], ["2"], ["new"]]
+
+
+async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        _, second = await receive_in_order(broker)
+        await broker.receipts.extend(GROUP, [second.handle], 20 * S)
+        await broker.advance_clock(10 * S)
+        assert await receive_in_order(broker) == []
+        await broker.advance_clock(10 * S)
+        assert bodies(await receive_in_order(broker)) == ["0", "1"]
+
+
+async def test_queues_do_not_hold_each_other_up_and_may_be_mixed() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "a0", "a1")
+        assert bodies(await receive_in_order(broker, 1)) == ["a0"]
+        await fill(broker, "b0", queue=1)
+        await fill(broker, "c0", queue=2)
+        await fill(broker, "b1", queue=1)
+        assert bodies(await receive_in_order(broker)) == ["b0", "c0", "b1"]
+        await fill(broker, "d0", queue=3)
+        await broker.advance_clock(10 * S)
+        assert bodies(await receive_in_order(broker)) == ["a0", "b0", "c0", "b1", "d0"]
+
+
+async def test_groups_do_not_hold_each_other_up() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        assert bodies(await receive_in_order(broker, 1)) == ["0"]
+        assert bodies(await receive_in_order(broker, 1, group="shipping")) == ["0"]
+
+
+async def acknowledged(broker: Broker, batch: list[Taken]) -> None:
+    await acknowledge(broker, batch)
+
+
+async def given_back(broker: Broker, batch: list[Taken]) -> None:
+    await give_back(broker, batch)
+
+
+async def given_up(broker: Broker, batch: list[Taken]) -> None:
+    await give_back(broker, batch, -1)
+
+
+async def run_out_for_good(broker: Broker, _: list[Taken]) -> None:
+    await broker.groups.put(GROUP, 0, 1)
+    await broker.advance_clock(10 * S)
+
+
+async def committed_past(broker: Broker, batch: list[Taken]) -> None:
+    await broker.pull.commit_offset(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
+
+
+@pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])
+async def test_a_waiting_receiver_is_given_the_next_batch_when_the_previous_one_is_settled(
+    settle: Callable[[Broker, list[Taken]], Awaitable[None]],
+) -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "next")
+        batch = await receive_in_order(broker, 2)
+        receiver = asyncio.create_task(receive_in_order(broker, wait_s=20))
+        await settle(broker, batch)
+        async with asyncio.timeout(5):
+            assert bodies(await receiver) == ["next"]
+
+
+async def test_a_waiting_receiver_is_given_what_was_not_settled_in_time() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        await receive_in_order(broker, 1)
+        receiver = asyncio.create_task(receive_in_order(broker, wait_s=20))
+        await broker.advance_clock(10 * S)
+        async with asyncio.timeout(5):
+            assert bodies(await receiver) == ["0"]
+
+
+async def test_only_receivers_in_order_are_woken_by_what_others_settle(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0")
+        batch = await receive(broker)
+        looks = Looks(broker, monkeypatch)
+        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        await looks.begun.wait()
+        await acknowledge(broker, batch)
+        await fill(broker, "1")
+        assert bodies(await receiver) == ["1"]
+        assert looks.found == [[], ["1"]]
+
+
+# Filters
+
+
+async def test_what_a_filter_does_not_want_is_passed_over() -> None:
+    async with running_broker() as broker:
+        for body, tag in ("0", "A"), ("1", "B"), ("2", "A"):
+            await send(broker, body, queue=0, tag=tag)
+        batch = await receive_in_order(broker, 1, tags="A")
+        assert bodies(batch) == ["0"]
+        await acknowledge(broker, batch)
+        assert bodies(await receive_in_order(broker, tags="A")) == ["2"]
+
+
+async def test_what_comes_again_and_is_not_wanted_holds_up_what_is_behind_it() -> None:
+    async with running_broker() as broker:
+        for body, tag in ("0", "A"), ("1", "B"), ("2", "B"):
+            await send(broker, body, queue=0, tag=tag)
+        await send(broker, "elsewhere", queue=1, tag="B")
+        await receive_in_order(broker, 2)
+        await broker.advance_clock(10 * S)
+        assert bodies(await receive_in_order(broker, tags="B")) == ["elsewhere"]
+        assert bodies(await receive_in_order(broker, tags="A || B")) == ["0", "1"]
+
+
+# Retries
+
+
+async def test_retries_come_in_order_too() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "2")
+        await give_back(broker, await receive_in_order(broker, 2), 1)
+        await broker.advance_clock(1 * S)
+        first = await receive_in_order(broker, 1)
+        assert (bodies(first), first[0].message.reconsume_times) == (["2"], 0)
+        retry = await receive_in_order(broker, 1)
+        assert bodies(retry) == ["0"]
+        assert await receive_in_order(broker) == []
+        await acknowledge(broker, retry)
+        assert bodies(await receive_in_order(broker)) == ["1"]
+
+
+async def test_retries_of_one_topic_do_not_hold_up_those_of_another() -> None:
+    async with running_broker() as broker:
+        for topic in (TOPIC, "other", TOPIC):
+            await fill(broker, topic, topic=topic)
+            await give_back(broker, await receive_in_order(broker, topic=topic), 1)
+        await broker.advance_clock(1 * S)
+        batch = await receive_in_order(broker)
+        assert bodies(batch) == [TOPIC, TOPIC]
+        assert bodies(await receive_in_order(broker, topic="other")) == ["other"]
+
+
+async def test_the_retry_topic_itself_can_be_received_in_order() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        await give_back(broker, await receive_in_order(broker), 1)
+        await broker.advance_clock(1 * S)
+        batch = await receive_in_order(broker, 1, topic=RETRY)
+        assert (bodies(batch), await receive_in_order(broker, topic=RETRY)) == (["0"], [])
+        await acknowledge(broker, batch)
+        assert bodies(await receive_in_order(broker, topic=RETRY)) == ["1"]
+
+
+# What goes wrong
+
+
+async def test_order_survives_a_restart(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await fill(broker, "0", "1", "2", "3")
+        batch = await receive_in_order(broker, 3)
+        await acknowledge(broker, batch[1:2])
+    async with running_broker(tmp_path) as broker:
+        assert await receive_in_order(broker) == []
+        await broker.advance_clock(10 * S)
+        again = await receive_in_order(broker)
+        assert bodies(again) == ["0", "2"]
+        await acknowledge(broker, again)
+        assert bodies(await receive_in_order(broker)) == ["3"]
+
+
+async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1", "2")
+        commit, writing = broker.writer.commit, asyncio.Event()
+
+        async def watched(work: Work) -> object:
+            writing.set()
+            return await commit(work)
+
+        await broker.groups.put(GROUP, 16, 1)
+        monkeypatch.setattr(broker.writer, "commit", watched)
+        receiver = asyncio.create_task(receive_in_order(broker, 2))
+        await writing.wait()
+        receiver.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await receiver
+        assert bodies(await receive_in_order(broker, wait_s=20)) == ["0", "1"]
+
+
+async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        await broker.groups.put(GROUP, 16, 1)
+        others: list[asyncio.Task[list[Taken]]] = []
+
+        async def refuse(_: Work) -> object:
+            monkeypatch.undo()
+            looks = Looks(broker, monkeypatch)
+            others.append(asyncio.create_task(receive_in_order(broker, wait_s=20)))
+            await looks.begun.wait()
+            assert looks.found == [[]]
+            raise StoreUnavailableError("no")
+
+        monkeypatch.setattr(broker.writer, "commit", refuse)
+        with pytest.raises(StoreUnavailableError):
+            await receive_in_order(broker)
+        async with asyncio.timeout(5):
+            assert bodies(await others[0]) == ["0", "1"]
+
+
+async def test_whatever_is_reset_holds_nothing_up() -> None:
+    async with running_broker() as broker:
+        await fill(broker, "0", "1")
+        await receive_in_order(broker, 1)
+        await broker.reset.topic(TOPIC)
+        await fill(broker, "2")
+        assert bodies(await receive_in_order(broker)) == ["2"]
+
+
+async def test_many_consumers_work_through_each_queue_in_its_order() -> None:
+    async with running_broker(topic_queues=3) as broker:
+        for n in range(60):
+            await send(broker, str(n), queue=n % 3)
+        done: list[int] = []
+
+        async def work() -> None:
+            while len(done) < 60:
+                for one in await receive_in_order(broker, 4, wait_s=0.05):
+                    done.append(int(one.message.body))
+                    await acknowledge(broker, [one])
+
+        async with asyncio.timeout(30):
+            await asyncio.gather(*(work() for _ in range(6)))
+        sent = [int(body) for body in bodies(await visible(broker))]
+        for queue in range(3):
+            assert [n for n in done if n % 3 == queue] == [n for n in sent if n % 3 == queue]

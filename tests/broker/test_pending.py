@@ -1,0 +1,182 @@
+"""Pending messages: listed, cancelled and delivered by hand, and looked up with their whole life."""
+
+from pathlib import Path
+
+import pytest
+from mocketmq.broker.looking.history import InterventionRecord, TakeRecord
+from mocketmq.errors import MessageNotFoundError, NotPendingError
+from mocketmq.message import offset_message_id
+
+from tests.support.brokers import (
+    GROUP,
+    TOPIC,
+    S,
+    acknowledge,
+    bodies,
+    give_back,
+    receive,
+    running_broker,
+    send,
+    visible,
+)
+
+
+async def test_pending_messages_are_listed_in_the_order_in_which_they_were_sent() -> None:
+    async with running_broker() as broker:
+        for n, (level, topic) in enumerate([(18, TOPIC), (1, "other"), (1, TOPIC), (5, TOPIC)]):
+            await send(broker, str(n), level=level, topic=topic, queue=n)
+        await send(broker, "not delayed")
+        listed = await broker.pending.list()
+        goals = [broker.topics.queue(p.message.real_queue_key or 0) for p in listed]
+        assert [
+            (p.message.body, p.level, goal.topic, goal.queue_id)
+            for p, goal in zip(listed, goals, strict=True)
+        ] == [
+            (b"0", 18, TOPIC, 0),
+            (b"1", 1, "other", 1),
+            (b"2", 1, TOPIC, 2),
+            (b"3", 5, TOPIC, 3),
+        ]
+        for chosen, expected in [
+            (await broker.pending.list(topic=TOPIC), "023"),
+            (await broker.pending.list(level=1), "12"),
+            (await broker.pending.list(topic=TOPIC, level=1), "2"),
+            (await broker.pending.list(level=7), ""),
+            (await broker.pending.list(limit=2), "01"),
+            (await broker.pending.list(after=listed[1].message.commit_offset), "23"),
+        ]:
+            assert bodies(p.message for p in chosen) == list(expected)
+        await broker.advance_clock(1 * S)
+        assert bodies(p.message for p in await broker.pending.list()) == ["0", "3"]
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_cancelled_message_is_never_delivered(tmp_path: Path, is_restarted: bool) -> None:
+    async with running_broker(tmp_path) as broker:
+        sent = [(await send(broker, str(n), level=1)).stored for n in range(3)]
+        cancelled = await broker.pending.cancel(sent[1].unique_key)
+        assert (cancelled.message, cancelled.level) == (sent[1], 1)
+        assert broker.pending.count == 2
+        if not is_restarted:
+            await broker.advance_clock(60 * S)
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(60 * S)
+        assert bodies(await visible(broker)) == ["0", "2"]
+        assert broker.pending.count == 0
+        with pytest.raises(NotPendingError):
+            await broker.pending.cancel(sent[1].unique_key)
+
+
+@pytest.mark.parametrize("is_restarted", [False, True])
+async def test_a_message_delivered_by_hand_is_not_delivered_again(tmp_path: Path, is_restarted: bool) -> None:
+    async with running_broker(tmp_path) as broker:
+        sent = [(await send(broker, str(n), level=1)).stored for n in range(3)]
+        await broker.pending.deliver_now(offset_message_id(sent[1].store_host, sent[1].commit_offset))
+        [delivered] = await visible(broker)
+        assert (delivered.unique_key, delivered.store_us) == (sent[1].unique_key, broker.clock.now_us())
+        if not is_restarted:
+            await broker.advance_clock(60 * S)
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(60 * S)
+        assert bodies(await visible(broker)) == ["1", "0", "2"]
+        with pytest.raises(NotPendingError):
+            await broker.pending.deliver_now(sent[1].unique_key)
+
+
+async def test_the_only_message_of_a_level_can_be_cancelled_and_the_level_goes_on() -> None:
+    async with running_broker() as broker:
+        await broker.pending.cancel((await send(broker, "cancelled", level=1)).stored.unique_key)
+        assert broker.timer.next_due_us() is None
+        await send(broker, "next", level=1)
+        await broker.advance_clock(1 * S)
+        assert bodies(await visible(broker)) == ["next"]
+
+
+async def test_what_does_not_wait_can_be_neither_cancelled_nor_delivered() -> None:
+    async with running_broker() as broker:
+        at_once = (await send(broker)).stored
+        delivered = (await send(broker, level=1)).stored
+        await broker.advance_clock(1 * S)
+        for act in (broker.pending.cancel, broker.pending.deliver_now):
+            for message in (at_once, delivered):
+                with pytest.raises(NotPendingError):
+                    await act(message.unique_key)
+            with pytest.raises(MessageNotFoundError):
+                await act("unknown")
+
+
+async def test_delivering_by_hand_wakes_a_receiver() -> None:
+    async with running_broker() as broker:
+        sent = await send(broker, level=18)
+        with broker.polls.listening((TOPIC,)) as arrival:
+            await broker.pending.deliver_now(sent.stored.unique_key)
+            assert arrival.is_set()
+
+
+async def test_a_retry_that_waits_is_pending_too() -> None:
+    async with running_broker() as broker:
+        sent = await send(broker)
+        await give_back(broker, await receive(broker))
+        [retry] = await broker.pending.list()
+        goal = broker.topics.queue(retry.message.real_queue_key or 0)
+        assert (retry.level, goal.topic) == (3, f"%RETRY%{GROUP}")
+        await broker.pending.deliver_now(sent.stored.unique_key)
+        assert [one.message.reconsume_times for one in await receive(broker)] == [1]
+
+
+# The whole life
+
+
+async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -> None:
+    async with running_broker() as broker:
+        parked = (await send(broker, level=1)).stored
+        start_us = broker.clock.now_us()
+        await broker.advance_clock(1 * S)
+        await give_back(broker, await receive(broker, invisible_us=5 * S))
+        await broker.pending.deliver_now(parked.unique_key)
+        await acknowledge(broker, await receive(broker))
+        life = await broker.lives.life(parked.unique_key)
+        offsets = [record.commit_offset for record in life.records]
+        assert offsets == sorted(offsets)
+        assert len(offsets) == 4  # parked, delivered, parked as a retry, delivered again
+        assert [(d.parked_offset, d.delivered_offset, d.forced) for d in life.deliveries] == [
+            (offsets[0], offsets[1], 0),
+            (offsets[2], offsets[3], 1),
+        ]
+        assert life.interventions == [InterventionRecord(offsets[2], "forced", start_us + 1 * S)]
+        taken_us = start_us + 1 * S
+        assert life.takes == [
+            TakeRecord(GROUP, offsets[1], 1, taken_us, taken_us, taken_us + 5 * S, taken_us, "retried"),
+            TakeRecord(GROUP, offsets[3], 1, taken_us, taken_us, taken_us + 30 * S, taken_us, "acked"),
+        ]
+        for record in life.records:
+            by_id = await broker.lives.records(offset_message_id(record.store_host, record.commit_offset))
+            assert by_id == life.records
+
+
+async def test_messages_are_found_by_any_of_their_keys() -> None:
+    async with running_broker() as broker:
+        first = (await send(broker, KEYS="order-1 customer-7")).stored
+        other = (await send(broker, topic="other", KEYS="customer-7")).stored
+        assert await broker.lives.by_key("order-1") == [first]
+        assert await broker.lives.by_key("customer-7") == [first, other]
+        assert await broker.lives.by_key("customer-7", topic="other") == [other]
+        assert await broker.lives.by_key("customer") == []
+
+
+async def test_the_limit_of_a_search_counts_messages_of_the_topic_searched() -> None:
+    async with running_broker() as broker:
+        for _ in range(3):
+            await send(broker, topic="other", KEYS="k")
+        mine = (await send(broker, KEYS="k")).stored
+        assert await broker.lives.by_key("k", topic=TOPIC, limit=2) == [mine]
+
+
+async def test_an_id_that_looks_like_an_offset_id_is_not_taken_for_one() -> None:
+    async with running_broker() as broker:
+        await send(broker, "first")
+        key = f"{'C0A80001' * 2}{0:016X}"
+        await send(broker, "bears a key that ends like the offset of the first", UNIQ_KEY=key)
+        assert bodies(await broker.lives.records(key)) == [
+            "bears a key that ends like the offset of the first"
+        ]

@@ -1,0 +1,220 @@
+"""Consuming by receipt over HTTP, and clients that go away while they wait."""
+
+import asyncio
+import json
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+from mocketmq.http_api.consuming import ReceiveIn, receive
+from mocketmq.http_api.fields import GroupPath
+from mocketmq.http_api.route import Call
+from mocketmq.store.database import Database
+
+from tests.support.api import Api, running_api
+from tests.support.waiting import Waiting
+
+PATIENCE_S = 10.0
+
+
+@pytest.fixture
+def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
+    """Follows the broker's long polls."""
+    return Waiting.of(api.emulator.broker.polls, monkeypatch)
+
+
+async def open_receive(api: Api) -> asyncio.StreamWriter:
+    """A client that has sent its request and may go away."""
+    host, port = api.emulator.url.removeprefix("http://").split(":")
+    _, writer = await asyncio.open_connection(host, int(port))
+    body = json.dumps({"topic": "orders", "wait_ms": 30_000})
+    head = f"POST /v1/groups/billing/receive HTTP/1.1\r\nHost: {host}\r\nContent-Length: {len(body)}\r\n\r\n"
+    writer.write((head + body).encode())
+    await writer.drain()
+    return writer
+
+
+async def test_taken_messages_are_acknowledged_by_receipt(api: Api) -> None:
+    sent = await api.send(tag="A")
+    await api.send(tag="B")
+    (message,) = await api.receive(filter="A || C", invisible_ms=60_000)
+    assert (message["message_id"], message["topic"]) == (sent["message_id"], "orders")
+    assert (message["times"], message["attempt"]) == (1, 1)
+    assert message["visible_ms"] == sent["store_ms"] + 60_000
+    receipt = message["receipt"]
+    answer = await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [receipt, "x-y"]})
+    assert (answer["settled"], [one["receipt"] for one in answer["failed"]]) == ([receipt], ["x-y"])
+    problem = await api.refused(409, "POST", "/v1/groups/billing/ack", {"receipts": [receipt, "x-y"]})
+    assert (problem["type"], problem["title"]) == ("/problems/receipt", "Receipt")
+    assert "none of the 2 receipts" in problem["detail"]
+    assert (await api.refused(404, "POST", "/v1/groups/none/ack", {"receipts": ["x"]}))[
+        "title"
+    ] == "Group not found"
+
+
+async def test_a_condition_on_properties_chooses_messages(api: Api) -> None:
+    for price in range(1, 501):
+        await api.send(properties={"price": str(price)}, queue_id=price % 2)
+    sql = {"filter": "price IN ('7', '8') OR price >= 499", "filter_type": "SQL92"}
+    taken = await api.receive(**sql)
+    assert [message["properties"]["price"] for message in taken] == ["7", "8", "499", "500"]
+    assert await api.receive(**sql) == []
+    path = "/v1/topics/orders/queues/1/messages?filter_type=SQL92&filter=price%20%3E%20496"
+    found = await api.ok("GET", path)
+    assert [message["properties"]["price"] for message in found["messages"]] == ["497", "499"]
+    receipts = [message["receipt"] for message in taken]
+    await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": receipts[:1], "delay_level": 1})
+    await api.ok("POST", "/v1/clock/next")
+    (again,) = await api.receive(**sql)
+    assert (again["properties"]["price"], again["attempt"]) == ("7", 2)
+
+
+async def test_one_of_many_is_found_in_few_reads(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    messages = [{"body": "x", "properties": {"n": str(n)}, "queue_id": 0} for n in range(1_000)]
+    await api.ok("POST", "/v1/topics/orders/messages/batch", {"messages": messages})
+    reads, rows = 0, Database.rows
+
+    async def counted(database: Database, *given: Any) -> list[Any]:
+        nonlocal reads
+        reads += 1
+        return await rows(database, *given)
+
+    monkeypatch.setattr(Database, "rows", counted)
+    (message,) = await api.receive(max=1, filter="n = 990", filter_type="SQL92")
+    assert message["properties"]["n"] == "990"
+    assert reads < 20
+
+
+async def test_a_condition_on_properties_is_waited_for(api: Api) -> None:
+    sql = {"filter": "price > 10", "filter_type": "SQL92"}
+    receiving = asyncio.create_task(api.receive(wait_ms=30_000, **sql))
+    for price in ("9", "x", "11"):
+        await api.send(properties={"price": price})
+    (message,) = await receiving
+    assert message["properties"]["price"] == "11"
+
+
+async def test_a_wrong_condition_is_refused_where_it_goes_wrong(api: Api) -> None:
+    for method, path, body in (
+        ("POST", "/v1/groups/billing/receive", {"topic": "orders", "filter": "a =", "filter_type": "SQL92"}),
+        ("GET", "/v1/topics/orders/queues/0/messages?filter_type=SQL92&filter=a%20%3D", None),
+    ):
+        problem = await api.refused(400, method, path, body)
+        assert (problem["type"], problem["field"]) == ("/problems/invalid-argument", "filter")
+        assert problem["detail"].startswith("line 1, column 4 of the filter: the expression ends too early")
+        assert problem["allowed"].startswith("an expression of SQL92")
+
+
+async def test_a_message_given_back_comes_as_a_retry_of_its_topic(api: Api) -> None:
+    await api.send()
+    (message,) = await api.receive()
+    await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": [message["receipt"]], "delay_level": 2})
+    assert (await api.ok("POST", "/v1/clock/next"))["fired"] == 1
+    (again,) = await api.receive()
+    assert (again["topic"], again["attempt"], again["times"]) == ("orders", 2, 1)
+    await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": [again["receipt"]], "delay_level": -1})
+    (dead,) = await api.receive("%DLQ%billing", "undertaker")
+    assert dead["body"] == "hello"
+
+
+async def test_extending_to_nothing_makes_a_message_visible_at_once(api: Api) -> None:
+    await api.send()
+    (message,) = await api.receive()
+    path = "/v1/groups/billing/extend"
+    await api.ok("POST", path, {"receipts": [message["receipt"]], "invisible_ms": 43_200_000})
+    await api.ok("POST", "/v1/clock/advance", {"by": "11h"})
+    assert await api.receive() == []
+    await api.ok("POST", path, {"receipts": [message["receipt"]], "invisible_ms": 0})
+    (again,) = await api.receive(wait_ms=30_000)
+    assert again["times"] == 2
+    await api.refused(409, "POST", path, {"receipts": [message["receipt"]], "invisible_ms": 1})
+
+
+@pytest.mark.parametrize(
+    ("action", "body", "field"),
+    [
+        ("receive", {}, "topic"),
+        ("receive", {"topic": "a b"}, "topic"),
+        ("receive", {"topic": "orders", "max": 257}, "max"),
+        ("receive", {"topic": "orders", "wait_ms": 30_001}, "wait_ms"),
+        ("receive", {"topic": "orders", "invisible_ms": 0}, "invisible_ms"),
+        ("receive", {"topic": "orders", "invisible_ms": 43_200_001}, "invisible_ms"),
+        ("receive", {"topic": "orders", "filter": "||"}, "filter"),
+        ("receive", {"topic": "orders", "filter": "||".join(map(str, range(101)))}, "filter"),
+        ("receive", {"topic": "orders", "filter_type": "REGEX"}, "filter_type"),
+        ("ack", {"receipts": []}, "receipts"),
+        ("ack", {"receipts": ["x"] * 1001}, "receipts"),
+        ("ack", {"receipts": [7]}, "receipts[0]"),
+        ("give-back", {"receipts": ["x"], "delay_level": 1 << 31}, "delay_level"),
+        ("extend", {"receipts": ["x"]}, "invisible_ms"),
+    ],
+)
+async def test_what_breaks_a_limit_is_refused_by_field(
+    api: Api, action: str, body: dict[str, object], field: str
+) -> None:
+    problem = await api.refused(400, "POST", f"/v1/groups/billing/{action}", body)
+    assert (problem["type"], problem["field"]) == ("/problems/invalid-argument", field)
+    assert problem["allowed"]
+
+
+async def test_refusals_of_a_receive_have_their_own_status() -> None:
+    async with running_api(auto_create_topics=False, auto_create_groups=False) as api:
+        path = "/v1/groups/billing/receive"
+        assert (await api.refused(404, "POST", path, {"topic": "orders"}))["title"] == "Topic not found"
+        await api.ok("PUT", "/v1/topics/orders", {"perm": "w"})
+        assert (await api.refused(403, "POST", path, {"topic": "orders"}))["title"] == "No permission"
+        await api.ok("PUT", "/v1/topics/orders", {"perm": "rw"})
+        assert (await api.refused(404, "POST", path, {"topic": "orders"}))["title"] == "Group not found"
+        await api.ok("PUT", "/v1/groups/billing")
+        assert await api.receive() == []
+
+
+async def test_a_waiting_receiver_is_woken_by_a_delayed_message(api: Api, waiting: Waiting) -> None:
+    await api.send(delay_level=18)
+    receiver = asyncio.create_task(api.receive(wait_ms=30_000))
+    await waiting.begun.wait()
+    moved = await api.ok("POST", "/v1/clock/advance", {"by": "2h"})
+    assert (moved["fired"], moved["pending"]) == (1, 0)
+    async with asyncio.timeout(PATIENCE_S):
+        assert [message["body"] for message in await receiver] == ["hello"]
+
+
+async def test_a_receiver_that_leaves_while_it_waits_consumes_nothing(api: Api, waiting: Waiting) -> None:
+    writer = await open_receive(api)
+    await waiting.begun.wait()
+    writer.close()
+    await writer.wait_closed()
+    await waiting.ended.wait()
+    await api.send()
+    (message,) = await api.receive()
+    assert message["times"] == 1
+
+
+@pytest.mark.parametrize("_", range(10))
+async def test_a_receiver_that_leaves_as_its_message_comes_consumes_nothing(
+    api: Api, waiting: Waiting, _: int
+) -> None:
+    writer = await open_receive(api)
+    await waiting.begun.wait()
+    writer.transport.abort()
+    await api.send()
+    (message,) = await api.receive(wait_ms=10_000)
+    assert message["times"] == 1
+
+
+async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
+    await api.send()
+    gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
+    call = Call(api.emulator.http._api, gone)  # type: ignore[arg-type]
+    taken = await receive(call, GroupPath(group="billing"), ReceiveIn(topic="orders"))
+    assert len(taken.messages) == 1
+    (message,) = await api.receive()
+    assert message["times"] == 1
+
+
+async def test_stopping_sends_waiting_receivers_home(api: Api, waiting: Waiting) -> None:
+    receiver = asyncio.create_task(api.receive(wait_ms=30_000))
+    await waiting.begun.wait()
+    api.emulator.broker.polls.close()
+    async with asyncio.timeout(PATIENCE_S):
+        assert await receiver == []

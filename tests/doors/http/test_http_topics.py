@@ -1,0 +1,127 @@
+"""Topics, groups and waiting for messages over HTTP."""
+
+import asyncio
+
+import pytest
+
+from tests.support.api import Api, running_api
+
+
+async def test_a_topic_is_created_changed_and_shown(api: Api) -> None:
+    made = await api.call("PUT", "/v1/topics/orders", {"read_queues": 2, "write_queues": 1, "perm": "rwi"})
+    assert (made.status, made.body["perm"], made.body["system"]) == (201, "rwi", False)
+    assert made.body == await api.ok("GET", "/v1/topics/orders")
+    changed = await api.call("PUT", "/v1/topics/orders")
+    assert (changed.status, changed.body["read_queues"], changed.body["perm"]) == (200, 4, "rw")
+    await api.send(queue_id=3)
+    queues = (await api.ok("GET", "/v1/topics/orders"))["queues"]
+    assert [(one["queue_id"], one["min_offset"], one["max_offset"]) for one in queues][2:] == [
+        (2, 0, 0),
+        (3, 0, 1),
+    ]
+    topics = (await api.ok("GET", "/v1/topics"))["topics"]
+    assert [(topic["name"], topic["system"]) for topic in topics] == [
+        ("SCHEDULE_TOPIC_XXXX", True),
+        ("TBW102", True),
+        ("orders", False),
+        ("rmq_sys_wheel_timer", True),
+    ]
+    assert (await api.refused(404, "GET", "/v1/topics/none"))["type"] == "/problems/topic-not-found"
+    assert (await api.refused(403, "PUT", "/v1/topics/TBW102"))["type"] == "/problems/no-permission"
+
+
+@pytest.mark.parametrize(
+    ("path", "body", "field"),
+    [
+        ("topics/orders", {"read_queues": 0}, "read_queues"),
+        ("topics/orders", {"write_queues": 1025}, "write_queues"),
+        ("topics/orders", {"perm": "x"}, "perm"),
+        ("topics/orders", {"order": True}, "order"),
+        (f"topics/{'a' * 128}", {}, "topic"),
+        ("topics/a%2Fb", {}, "topic"),
+        ("groups/billing", {"max_retries": 1001}, "max_retries"),
+        ("groups/billing", {"retry_queues": 65}, "retry_queues"),
+        ("groups/a.b", {}, "group"),
+        (f"groups/{'a' * 256}", {}, "group"),
+    ],
+)
+async def test_limits_are_refused_by_field(api: Api, path: str, body: dict[str, object], field: str) -> None:
+    problem = await api.refused(400, "PUT", f"/v1/{path}", body)
+    assert (problem["type"], problem["field"]) == ("/problems/invalid-argument", field)
+
+
+async def test_names_with_percent_signs_are_encoded_in_paths(api: Api) -> None:
+    await api.ok("PUT", "/v1/groups/g")
+    await api.send("%25RETRY%25g")
+    assert (await api.ok("GET", "/v1/topics/%25RETRY%25g"))["name"] == "%RETRY%g"
+    # "%41" stands for itself here, not for "A".
+    made = await api.call("PUT", "/v1/topics/%25RETRY%2541", {})
+    assert (made.status, made.body["name"]) == (201, "%RETRY%41")
+    assert (await api.ok("GET", "/v1/topics/%25RETRY%2541"))["name"] == "%RETRY%41"
+    assert (await api.ok("PUT", "/v1/groups/a%7Cb"))["name"] == "a|b"
+    assert (await api.ok("GET", "/v1/%74opics/%25RETRY%25g"))["name"] == "%RETRY%g"
+
+
+async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> None:
+    made = await api.call("PUT", "/v1/groups/billing", {"max_retries": 3, "retry_queues": 2})
+    assert made.status == 201
+    assert made.body == {
+        "name": "billing",
+        "max_retries": 3,
+        "retry_queues": 2,
+        "lag": 0,
+        "in_flight": 0,
+        "queues": [],
+    }
+    changed = await api.call("PUT", "/v1/groups/billing")
+    assert (changed.status, changed.body["max_retries"]) == (200, 16)
+    for _ in range(3):
+        await api.send(queue_id=1)
+    (message,) = await api.receive(max=1)
+    group = await api.ok("GET", "/v1/groups/billing")
+    assert (group["lag"], group["in_flight"]) == (3, 1)
+    assert [one["queue_id"] for one in group["queues"]] == [0, 1, 2, 3]
+    assert group["queues"][1] == {
+        "topic": "orders",
+        "queue_id": 1,
+        "committed_offset": 0,
+        "max_offset": 3,
+        "lag": 3,
+        "in_flight": 1,
+    }
+    await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [message["receipt"]]})
+    group = await api.ok("GET", "/v1/groups/billing")
+    assert (group["lag"], group["in_flight"], group["queues"][1]["committed_offset"]) == (2, 0, 1)
+    assert [one["name"] for one in (await api.ok("GET", "/v1/groups"))["groups"]] == ["billing"]
+    assert (await api.refused(404, "GET", "/v1/groups/none"))["type"] == "/problems/group-not-found"
+
+
+async def test_waiting_for_messages_of_a_topic(api: Api) -> None:
+    path = "/v1/topics/orders/wait"
+    assert await api.ok("POST", path, {"delivered": 1, "timeout_ms": 0}) == {"delivered": 0, "reached": False}
+    waiter = asyncio.create_task(api.ok("POST", path, {"delivered": 2, "timeout_ms": 30_000}))
+    await api.send()
+    assert not waiter.done()
+    await api.send(delay_level=1)
+    await api.ok("POST", "/v1/clock/next")
+    assert await waiter == {"delivered": 2, "reached": True}
+    assert (await api.ok("POST", path, {"delivered": 1}))["delivered"] == 2
+    await api.ok("POST", "/v1/reset", {"topic": "orders"})
+    assert await api.ok("POST", path, {"delivered": 1, "timeout_ms": 1}) == {"delivered": 0, "reached": False}
+    for body, field in (
+        ({}, "delivered"),
+        ({"delivered": 0}, "delivered"),
+        ({"delivered": 1, "timeout_ms": 30_001}, "timeout_ms"),
+    ):
+        assert (await api.refused(400, "POST", path, body))["field"] == field
+
+
+async def test_waiting_is_bounded_by_the_setting_and_needs_a_topic_that_can_be_there() -> None:
+    async with running_api(max_wait_us=20_000, auto_create_topics=False) as api:
+        path = "/v1/topics/orders/wait"
+        problem = await api.refused(400, "POST", path, {"delivered": 1, "timeout_ms": 21})
+        assert problem["allowed"] == "a whole number from 0 to 20"
+        assert (await api.refused(404, "POST", path, {"delivered": 1}))["title"] == "Topic not found"
+        await api.ok("PUT", "/v1/topics/orders")
+        # The default of five seconds is bounded as well.
+        assert (await api.ok("POST", path, {"delivered": 1}))["reached"] is False

@@ -1,0 +1,198 @@
+"""Half messages over HTTP: prepared, listed, decided; by the Python client and the command line as well."""
+
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from mocketmq.cli.exits import Exit
+from mocketmq.client import BrokerError, Client
+from mocketmq.message import Message
+
+from tests.process.test_cli import Shell
+from tests.support.api import Api
+from tests.support.brokers import TOPIC, S
+from tests.support.process import forked_broker
+
+MAKERS = "makers"
+
+
+async def prepare(api: Api, body: str = "half", topic: str = TOPIC, **fields: Any) -> Any:
+    given = {"body": body, "group": MAKERS, **fields}
+    return await api.ok("POST", f"/v1/topics/{topic}/transactions", given)
+
+
+async def test_a_half_message_is_prepared_listed_and_committed(api: Api) -> None:
+    half = await prepare(api, tag="A", keys=["k"], properties={"own": "mine"}, queue_id=2, message_id="m1")
+    now_ms = (await api.ok("GET", "/v1/clock"))["now_ms"]
+    assert (half["message_id"], half["body"], half["tag"], half["keys"]) == ("m1", "half", "A", ["k"])
+    assert (half["topic"], half["queue_id"]) == ("RMQ_SYS_TRANS_HALF_TOPIC", 0)
+    assert (half["real_topic"], half["real_queue_id"]) == (TOPIC, 2)
+    assert (half["producer_group"], half["checks"], half["next_check_ms"]) == (MAKERS, 0, now_ms + 6_000)
+    assert half["properties"] == {
+        **{"TAGS": "A", "KEYS": "k", "own": "mine", "UNIQ_KEY": "m1", "TRAN_MSG": "true"},
+        **{"PGROUP": MAKERS, "REAL_TOPIC": TOPIC, "REAL_QID": "2"},
+    }
+    assert await api.ok("GET", "/v1/transactions") == {"messages": [half], "next_after": None}
+    assert await api.receive() == []
+    assert await api.ok("POST", "/v1/transactions/m1/commit") == half
+    (message,) = await api.receive()
+    assert (message["body"], message["queue_id"], message["sys_flag"]) == ("half", 2, 8)
+    assert await api.ok("GET", "/v1/transactions") == {"messages": [], "next_after": None}
+
+
+async def test_a_half_message_is_rolled_back_by_either_id(api: Api) -> None:
+    one, two = await prepare(api), await prepare(api)
+    for half, name in ((one, "message_id"), (two, "offset_message_id")):
+        shown = await api.ok("POST", f"/v1/transactions/{half[name]}/rollback")
+        assert shown["message_id"] == half["message_id"]
+        for decision in ("commit", "rollback"):
+            problem = await api.refused(404, "POST", f"/v1/transactions/{half[name]}/{decision}")
+            assert "waits for a decision" in problem["detail"]
+    assert await api.receive() == []
+
+
+async def test_of_several_with_one_id_the_oldest_is_decided_first(api: Api) -> None:
+    for body in ("old", "new"):
+        await prepare(api, body, message_id="twice")
+    assert (await api.ok("POST", "/v1/transactions/twice/commit"))["body"] == "old"
+    assert (await api.ok("POST", "/v1/transactions/twice/rollback"))["body"] == "new"
+    assert [message["body"] for message in await api.receive()] == ["old"]
+
+
+async def test_they_are_listed_by_page_and_topic_whatever_door_they_came_in_by(api: Api) -> None:
+    first = await prepare(api)
+    broker = api.emulator.broker
+    popped = await broker.popped_halves.prepare(Message("bills", b"popped"), 20 * S)
+    third = await prepare(api, topic="bills", check_after_s=30)
+    page = await api.ok("GET", "/v1/transactions?max=2")
+    assert page["next_after"] == popped.stored.commit_offset
+    one, two = page["messages"]
+    assert one == first
+    assert (two["body"], two["topic"], two["real_topic"]) == ("popped", "%HALF%bills", "bills")
+    assert (two["producer_group"], two["checks"]) == (None, 0)
+    assert two["next_check_ms"] == two["store_ms"] + 20_000
+    rest = await api.ok("GET", f"/v1/transactions?after={page['next_after']}")
+    assert rest == {"messages": [third], "next_after": None}
+    assert third["next_check_ms"] == third["store_ms"] + 30_000
+    of_topic = (await api.ok("GET", "/v1/transactions?topic=bills&max=1"))["messages"]
+    assert [half["message_id"] for half in of_topic] == [two["message_id"]]
+    assert (await api.refused(404, "GET", "/v1/transactions?topic=none"))["title"] == "Topic not found"
+    await api.ok("POST", f"/v1/transactions/{two['message_id']}/commit")
+    settled = await broker.popped_halves.commit("bills", [popped.handle])
+    assert (settled.done, len(settled.failed)) == ([], 1)
+    assert [message["body"] for message in await api.receive("bills")] == ["popped"]
+
+
+@pytest.mark.parametrize(
+    ("delay", "due_in_ms"),
+    [({"delay_level": 2}, 5_000), ({"delay_ms": 9_000}, 7_000)],
+)
+async def test_a_delay_is_that_of_the_commit_or_absolute(
+    api: Api, delay: dict[str, Any], due_in_ms: int
+) -> None:
+    half = await prepare(api, **delay)
+    assert half["due_ms"] == (half["store_ms"] + 9_000 if "delay_ms" in delay else None)
+    moved = await api.ok("POST", "/v1/clock/advance", {"by": "2s"})
+    assert (await api.ok("GET", "/v1/delayed"))["messages"] == []
+    await api.ok("POST", f"/v1/transactions/{half['message_id']}/commit")
+    (pending,) = (await api.ok("GET", "/v1/delayed"))["messages"]
+    assert pending["due_ms"] == moved["now_ms"] + due_in_ms
+    await api.ok("POST", "/v1/clock/next")
+    assert [message["body"] for message in await api.receive()] == ["half"]
+
+
+async def test_what_nobody_decides_is_given_up_and_can_be_looked_at(api: Api) -> None:
+    half = await prepare(api)
+    await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
+    (shown,) = (await api.ok("GET", "/v1/topics/TRANS_CHECK_MAX_TIME_TOPIC/queues/0/messages"))["messages"]
+    assert (shown["message_id"], shown["real_topic"]) == (half["message_id"], TOPIC)
+    await api.refused(404, "POST", f"/v1/transactions/{half['message_id']}/commit")
+    (take,) = (await api.ok("GET", f"/v1/messages/{half['message_id']}"))["takes"]
+    assert (take["group"], take["outcome"], take["times"]) == ("CID_RMQ_SYS_TRANS", "abandoned", 15)
+
+
+@pytest.mark.parametrize(
+    ("wrong", "field"),
+    [
+        ({"group": None}, "group"),
+        ({"group": "a b"}, "group"),
+        ({"check_after_s": -1}, "check_after_s"),
+        ({"check_after_s": 31_536_001}, "check_after_s"),
+        ({"properties": {"CHECK_IMMUNITY_TIME_IN_SECONDS": "1"}}, None),
+        ({"properties": {"TRAN_MSG": "true"}}, None),
+        ({"properties": {"HALF_DUE_US": "1"}}, "properties"),
+        ({"body_base64": "AA=="}, "body"),
+        ({"delay_level": 1, "delay_ms": 1}, "delay_ms"),
+    ],
+)
+async def test_what_is_wrong_with_a_half_message_is_said(
+    api: Api, wrong: dict[str, Any], field: str | None
+) -> None:
+    given = {"body": "half", "group": MAKERS, **wrong}
+    given = {name: value for name, value in given.items() if value is not None}
+    problem = await api.refused(400, "POST", f"/v1/topics/{TOPIC}/transactions", given)
+    assert problem["field"] == (field or f"properties.{next(iter(wrong['properties']))}")
+    assert (await api.ok("GET", "/v1/transactions"))["messages"] == []
+
+
+async def test_the_metrics_count_them(api: Api) -> None:
+    halves = [await prepare(api) for _ in range(4)]
+    await api.ok("POST", f"/v1/transactions/{halves[0]['message_id']}/commit")
+    await api.ok("POST", f"/v1/transactions/{halves[1]['message_id']}/rollback")
+    lines = (await api.call("GET", "/metrics")).body.decode().splitlines()
+    assert "mocketmq_open_half_messages 2.0" in lines
+    await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
+    lines = (await api.call("GET", "/metrics")).body.decode().splitlines()
+    for step, count in (("prepared", 4), ("committed", 1), ("rolled back", 1), ("abandoned", 2)):
+        assert f'mocketmq_half_messages_total{{step="{step}"}} {count}.0' in lines
+    assert {"mocketmq_open_half_messages 0.0", "mocketmq_half_message_checks_total 0.0"} <= {*lines}
+
+
+# The Python client and the command line
+
+
+@pytest.fixture
+async def url() -> AsyncIterator[str]:
+    async with forked_broker("--clock", "manual") as process:
+        yield process.url
+
+
+async def test_the_python_client(url: str) -> None:
+    async with Client(url) as broker:
+        halves = [await broker.prepare(TOPIC, text, group=MAKERS, tag="A") for text in "ab"]
+        page = await broker.transactions(topic=TOPIC, max_messages=1)
+        assert [half["message_id"] for half in page["messages"]] == [halves[0]["message_id"]]
+        page = await broker.transactions(after=page["next_after"])
+        assert [half["message_id"] for half in page["messages"]] == [halves[1]["message_id"]]
+        await broker.commit(halves[0]["message_id"])
+        await broker.rollback(halves[1]["message_id"])
+        assert [message["body"] for message in await broker.receive(TOPIC, group="g", max_messages=9)] == [
+            "a"
+        ]
+        with pytest.raises(BrokerError, match="waits for a decision"):
+            await broker.commit(halves[1]["message_id"])
+
+
+async def test_the_command_line(url: str) -> None:
+    shell = Shell(url)
+    async with Client(url) as broker:
+        committed, other = [await broker.prepare(TOPIC, text, group=MAKERS, keys=["k"]) for text in "ab"]
+    lines = (await shell("transactions", "ls", "--max", "1")).stdout.splitlines()
+    assert " ".join(lines[0].split()) == "prepared topic queue producers checks next check message tag keys"
+    assert {TOPIC, MAKERS, "0", committed["message_id"], "k"} <= {*lines[2].split()}
+    assert lines[-1] == f"there may be more: --after {committed['commit_offset']}"
+    page = await shell.json(
+        "transactions", "ls", "--topic", TOPIC, "--after", str(committed["commit_offset"])
+    )
+    assert [half["message_id"] for half in page["messages"]] == [other["message_id"]]
+    ended = await shell("transactions", "commit", committed["message_id"])
+    assert ended.stdout == f"committed {committed['message_id']} to {TOPIC}\n"
+    ended = await shell("transactions", "rollback", other["message_id"])
+    assert ended.stdout == f"rolled back {other['message_id']}\n"
+    assert (await shell("transactions", "ls")).stdout == "nothing waits for a decision\n"
+    ended = await shell("transactions", "rollback", other["message_id"])
+    assert (ended.code, "waits for a decision" in ended.stderr) == (Exit.NOTHING, True)
+    life = (await shell("message", committed["message_id"])).stdout
+    for text in ("held until its producer decides", "committed", f"stored in {TOPIC}"):
+        assert text in life
+    assert "rolled back" in (await shell("message", other["message_id"])).stdout

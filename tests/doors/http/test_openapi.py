@@ -1,0 +1,126 @@
+"""The OpenAPI document: valid, complete, and true of a running broker."""
+
+import asyncio
+import os
+import sys
+from asyncio.subprocess import PIPE, STDOUT
+from pathlib import Path
+from typing import Any
+
+import pytest
+from jsonschema_rs import Draft202012Validator, meta
+from mocketmq.http_api.server import families
+from mocketmq.settings import Settings
+from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
+
+from tests.support.api import Api, running_api
+from tests.support.process import forked_broker
+
+TOKEN = "s3cret"  # noqa: S105 - guards nothing
+EXAMPLES = 25
+LIMIT_S = 240.0
+"""Only against a hanging run; a usual one takes 20 seconds."""
+
+
+@pytest.fixture
+async def document(api: Api) -> Any:
+    return await api.ok("GET", "/openapi.json")
+
+
+def schemas_in(part: Any) -> list[Any]:
+    """Every schema that stands anywhere under ``schema`` or ``schemas``."""
+    if isinstance(part, list):
+        return [found for one in part for found in schemas_in(one)]
+    if not isinstance(part, dict):
+        return []
+    found = [part["schema"]] if "schema" in part else list(part.get("schemas", {}).values())
+    return found + [one for value in part.values() for one in schemas_in(value)]
+
+
+async def test_it_is_valid(document: Any) -> None:
+    assert document["openapi"].startswith("3.1.")
+    assert [str(error) for error in OPENAPI_31_VALIDATOR.iter_errors(document)] == []
+    schemas = schemas_in(document)
+    assert len(schemas) > 100
+    for schema in schemas:
+        meta.validate(schema)
+        Draft202012Validator({**schema, "components": document["components"]})  # resolves every reference
+
+
+async def test_it_lists_every_route_once(document: Any) -> None:
+    listed = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
+    routes = [(route.method, route.path) for family in families(Settings()) for route in family.routes]
+    assert sorted(listed) == sorted(routes)
+    operations = [what for methods in document["paths"].values() for what in methods.values()]
+    assert len({what["operationId"] for what in operations}) == len(operations)
+    for path, methods in document["paths"].items():
+        for what in methods.values():
+            in_path = [one["name"] for one in what.get("parameters", []) if one["in"] == "path"]
+            assert in_path == [part[1:-1] for part in path.split("/") if part.startswith("{")]
+
+
+async def test_it_says_what_the_settings_allow() -> None:
+    async with running_api(max_wait_us=7_000_000) as api:
+        schemas = (await api.ok("GET", "/openapi.json"))["components"]["schemas"]
+    assert schemas["ReceiveIn"]["properties"]["wait_ms"]["maximum"] == 7_000
+    assert schemas["WaitIn"]["properties"]["timeout_ms"]["maximum"] == 7_000
+    assert schemas["MessageIn"]["oneOf"] == [{"required": ["body"]}, {"required": ["body_base64"]}]
+
+
+async def test_it_says_that_a_message_has_one_delay(document: Any) -> None:
+    schema = {**document["components"]["schemas"]["MessageIn"], "components": document["components"]}
+    validator = Draft202012Validator(schema)
+    delays: list[dict[str, int]] = [{"delay_level": 1}, {"delay_ms": 1}, {"start_deliver_ms": 1}]
+    for index, delay in enumerate(delays):
+        assert validator.is_valid({"body": "x", **delay})
+        assert validator.is_valid({"body": "x", **delay, "delay_level": delay.get("delay_level", 0)})
+        assert not validator.is_valid({"body": "x", **delay, **delays[index - 1]})
+
+
+async def test_it_asks_for_a_token_where_one_is_needed(document: Any) -> None:
+    assert "security" not in document
+    async with running_api(token=TOKEN) as api:
+        answer = await api.call("GET", "/openapi.json", headers={"Authorization": f"Bearer {TOKEN}"})
+    assert answer.body["components"]["securitySchemes"] == {"token": {"type": "http", "scheme": "bearer"}}
+    assert answer.body["security"] == [{"token": []}]
+    paths = answer.body["paths"]
+    assert [path for path in paths if paths[path].get("get", {}).get("security") == []] == [
+        "/healthz",
+        "/readyz",
+    ]
+    assert "401" in paths["/v1/topics"]["get"]["responses"]
+    assert "401" not in paths["/healthz"]["get"]["responses"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "serve", "run"),
+    [(1, [], []), (2, ["--token", TOKEN], ["--header", f"Authorization: Bearer {TOKEN}"])],
+    ids=["open", "with a token"],
+)
+async def test_schemathesis_finds_nothing(
+    seed: int, serve: list[str], run: list[str], tmp_path: Path
+) -> None:
+    # A schema cannot say which start_deliver_ms is too far ahead, which aliyun5 does not refuse.
+    settings = ("--max-wait", "50ms", "--start-deliver-time", "aliyun5")
+    async with forked_broker("--clock", "manual", *settings, *serve) as broker:
+        process = await asyncio.create_subprocess_exec(
+            *(str(Path(sys.executable).parent / "schemathesis"), "run", f"{broker.url}/openapi.json"),
+            *("--checks", "all", "--seed", str(seed), "--max-examples", str(EXAMPLES)),
+            *("--generation-database", "none", "--no-color", *run),
+            cwd=tmp_path,
+            env=os.environ
+            | {"SCHEMATHESIS_HOOKS": "schemathesis_hooks", "PYTHONPATH": str(Path(__file__).parent)},
+            stdout=PIPE,
+            stderr=STDOUT,
+        )
+        try:
+            async with asyncio.timeout(LIMIT_S):
+                output, _ = await process.communicate()
+        finally:
+            if process.returncode is None:
+                process.kill()
+                await process.wait()
+    report = output.decode()
+    assert process.returncode == 0, report
+    for phase in ("Coverage", "Fuzzing", "Stateful"):
+        assert f"✅ {phase}" in report, report

@@ -1,0 +1,122 @@
+"""Sends as clients make them, in all their forms, and what comes of them."""
+
+import struct
+from collections.abc import Mapping
+from typing import Any
+
+from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record, decode_records
+
+from tests.support.brokers import GROUP, TOPIC
+from tests.support.remoting import RemotingClient
+
+V1, V2, BATCH = 10, 310, 320
+PULL = 11
+UNIQUE = "AC11000200002A9F18B4AAC200010001"
+BORN_MS = 1_700_000_000_123
+Ext = dict[str, str]
+
+
+def joined(properties: Mapping[str, str]) -> str:
+    """A property string as the Java client of 4.9.8 writes it: nothing behind the last value."""
+    return "\x02".join(f"{key}\x01{value}" for key, value in properties.items())
+
+
+def parted(text: str) -> dict[str, str]:
+    """The properties of a record, every one of them once."""
+    parts = [part.split("\x01") for part in text.split("\x02") if part]
+    assert len({key for key, _ in parts}) == len(parts), text
+    return dict(parts)
+
+
+def header(code: int = V2, properties: Mapping[str, str] | str = "", **fields: object) -> Ext:
+    """The ext fields of a send as the Java client writes them; ``fields`` as SendMessage calls them."""
+    given: dict[str, object] = {
+        "producer_group": "makers",
+        "topic": TOPIC,
+        "default_topic": "TBW102",
+        "default_topic_queue_nums": 4,
+        "queue_id": 0,
+        "sys_flag": 0,
+        "born_timestamp": BORN_MS,
+        "flag": 0,
+        "properties": properties if isinstance(properties, str) else joined(properties),
+        "reconsume_times": 0,
+        "unit_mode": False,
+        "batch": code == BATCH,
+        **fields,
+    }
+    assert set(given) <= set(SendMessage._fields)
+    names = REQUESTS[code].names
+    return {
+        names.get(name, _camel(name)): str(value).lower() if isinstance(value, bool) else str(value)
+        for name, value in given.items()
+        if value is not None
+    }
+
+
+def _camel(name: str) -> str:
+    first, *others = name.split("_")
+    return first + "".join(map(str.capitalize, others))
+
+
+def batch(*messages: tuple[bytes, Mapping[str, str]], flag: int = 0) -> bytes:
+    """The body of a batch, as sheet 2.2 has it."""
+    body = b""
+    for content, properties in messages:
+        text = joined(properties).encode()
+        size = 22 + len(content) + len(text)
+        body += struct.pack(f">5i{len(content)}sh", size, 0, 0, flag, len(content), content, len(text)) + text
+    return body
+
+
+async def sent(
+    client: RemotingClient,
+    body: bytes = b"hello",
+    code: int = V2,
+    properties: Mapping[str, str] | str = "",
+    **fields: Any,
+) -> Ext:
+    """What a send that must succeed is answered."""
+    answer = await client.ok(code, header(code, properties, **fields), body)
+    assert answer.remark is None
+    return dict(answer.ext)
+
+
+async def refused(
+    client: RemotingClient,
+    body: bytes = b"hello",
+    code: int = V2,
+    properties: Mapping[str, str] | str = "",
+    **fields: Any,
+) -> tuple[int, str]:
+    """Code and sentence of a send that must not succeed."""
+    answer = await client.call(code, header(code, properties, **fields), body)
+    assert answer.code != 0
+    assert answer.ext == {"MSG_REGION": "DefaultRegion", "TRACE_ON": "true"}
+    return answer.code, str(answer.remark)
+
+
+async def pulled(
+    client: RemotingClient, topic: str = TOPIC, queue_id: int = 0, offset: int = 0
+) -> list[Record]:
+    """What a consumer finds in a queue, from an offset on."""
+    answer: Command = await client.call(
+        PULL,
+        {
+            "consumerGroup": GROUP,
+            "topic": topic,
+            "queueId": str(queue_id),
+            "queueOffset": str(offset),
+            "maxMsgNums": "32",
+            "sysFlag": "4",
+            "commitOffset": "0",
+            "suspendTimeoutMillis": "0",
+            "subscription": "*",
+            "subVersion": "0",
+        },
+    )
+    assert answer.code in (0, 19, 20), answer
+    return decode_records(answer.body)

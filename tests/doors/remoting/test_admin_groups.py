@@ -1,0 +1,268 @@
+"""Groups, for administrators: 200, 201, 207, 225 and 352; what their settings do; 43, 45, 222 and 314."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.registry.groups import GroupConfig
+
+from tests.doors.remoting.consuming import (
+    HEART_BEAT,
+    MEMBERS_CHANGED,
+    RESET_OFFSET,
+    beat,
+    commit,
+    committed,
+    consumer,
+    join,
+    pull,
+)
+from tests.doors.remoting.looking import (
+    CONSUME_STATS,
+    GROUPS_OF,
+    TIME_SPANS,
+    TOPICS_OF,
+    by_queue,
+    look,
+)
+from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, send
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
+
+CREATE, CREATE_ALL, ALL, DELETE, ONE = 200, 225, 201, 207, 352
+OFFSETS, DELAY_OFFSETS, CLONE, DELETE_TOPIC = 43, 45, 314, 215
+
+USUAL = {
+    "attributes": {},
+    "brokerId": 0,
+    "consumeBroadcastEnable": True,
+    "consumeEnable": True,
+    "consumeFromMinEnable": True,
+    "consumeMessageOrderly": False,
+    "consumeTimeoutMinute": 15,
+    "groupName": GROUP,
+    "groupSysFlag": 0,
+    "notifyConsumerIdsChangedEnable": True,
+    "retryMaxTimes": 16,
+    "retryQueueNums": 1,
+    "whichBrokerWhenConsumeSlowly": 1,
+}
+
+
+async def create(client: RemotingClient, **config: object) -> str | None:
+    """Create a group; what is remarked on it."""
+    return (await client.ok(CREATE, body=json.dumps({"groupName": GROUP, **config}).encode())).remark
+
+
+async def config(client: RemotingClient, group: str = GROUP) -> Any:
+    """How a group is configured."""
+    return json.loads((await client.ok(ONE, {"group": group})).body)
+
+
+async def test_a_group_has_upstreams_settings_unless_told_otherwise() -> None:
+    async with running_remoting() as remoting:
+        assert await create(remoting.client) is None
+        assert await config(remoting.client) == USUAL
+        table = json.loads((await remoting.client.ok(ALL)).body)
+        assert table["subscriptionGroupTable"][GROUP] == USUAL
+        answer = await remoting.client.call(ONE, {"group": "nobody"})
+        assert (answer.code, answer.remark) == (26, "No group in this broker")
+
+
+async def test_settings_of_a_group_are_kept_over_a_restart_and_those_without_effect_are_told(
+    tmp_path: Path,
+) -> None:
+    given = {
+        "consumeEnable": False,
+        "consumeTimeoutMinute": 5,
+        "retryMaxTimes": 3,
+        "retryQueueNums": 2,
+        "groupRetryPolicy": {"type": "CUSTOMIZED"},
+    }
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        remark = await create(remoting.client, **given)
+        kept = f"consumeTimeoutMinute of '{GROUP}', groupRetryPolicy of '{GROUP}'"
+        assert remark == f"kept, but without any effect here: {kept}"
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert await config(remoting.client) == USUAL | given
+        await create(remoting.client)
+        assert await config(remoting.client) == USUAL
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b"",
+        b"[]",
+        b'{"groupName": ""}',
+        b'{"groupName": "no such name"}',
+        b'{"groupName": "g", "retryMaxTimes": -1}',
+        b'{"groupName": "g", "retryMaxTimes": "many"}',
+        b'{"groupName": "g", "retryQueueNums": 0}',
+        b'{"groupName": "g", "consumeEnable": 1}',
+        b'{"groupName": "g", "brokerId": "one"}',
+    ],
+)
+async def test_what_no_group_can_be_is_refused(body: bytes) -> None:
+    async with running_remoting() as remoting:
+        answer = await remoting.client.call(CREATE, body=body)
+        assert (answer.code, bool(answer.remark)) == (1, True)
+        both = b'{"groupConfigList":[{"groupName":"other"},%b]}' % (body or b"7")
+        assert (await remoting.client.call(CREATE_ALL, body=both)).code == 1
+        assert not list(remoting.broker.groups)
+
+
+async def test_a_list_of_groups_is_created() -> None:
+    async with running_remoting() as remoting:
+        groups = [{"groupName": "one", "retryMaxTimes": 2}, {"groupName": "two"}]
+        await remoting.client.ok(CREATE_ALL, body=json.dumps({"groupConfigList": groups}).encode())
+        assert [group.max_retries for group in remoting.broker.groups] == [2, 16]
+
+
+async def test_nobody_consumes_for_a_group_that_is_switched_off() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, queue=0)
+        await join(remoting.client)
+        await create(remoting.client, consumeEnable=False)
+        answer = await pull(remoting.client)
+        assert (answer.code, answer.remark) == (16, f"subscription group no permission, {GROUP}")
+        await create(remoting.client, consumeEnable=True)
+        assert (await pull(remoting.client)).code == 0
+
+
+async def test_a_group_may_be_kept_from_broadcasting() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, queue=0)
+        await create(remoting.client, consumeBroadcastEnable=False)
+        await join(remoting.client)
+        assert (await pull(remoting.client, flags=0)).code == 0
+        body = beat(consumer(messageModel="BROADCASTING"))
+        await remoting.client.ok(HEART_BEAT, body=body)
+        answer = await pull(remoting.client, flags=0)
+        assert (answer.code, answer.remark) == (
+            16,
+            f"the consumer group[{GROUP}] can not consume by broadcast way",
+        )
+
+
+@pytest.mark.parametrize("is_told", [True, False])
+async def test_members_are_told_of_others_unless_that_is_switched_off(is_told: bool) -> None:
+    async with running_remoting() as remoting, remoting.another() as other:
+        await create(remoting.client, notifyConsumerIdsChangedEnable=is_told)
+        await remoting.client.ok(HEART_BEAT, body=beat(consumer()))
+        await other.ok(HEART_BEAT, body=beat(consumer(), client="two"))
+        await remoting.client.ok(106)
+        pushed = [remoting.client.pushes.get_nowait().code for _ in range(remoting.client.pushes.qsize())]
+        assert set(pushed) == ({MEMBERS_CHANGED} if is_told else set())
+
+
+@pytest.mark.parametrize(
+    ("flag", "offset"), [({}, 2), ({"removeOffset": "true"}, 0), ({"cleanOffset": "true"}, 0)]
+)
+async def test_a_group_is_deleted_with_its_offsets_if_that_is_wanted(
+    flag: dict[str, str], offset: int
+) -> None:
+    async with running_remoting() as remoting:
+        for _ in range(3):
+            await send(remoting.broker, queue=0)
+        await commit(remoting.client, 2)
+        assert (await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})).remark is None
+        assert remoting.broker.groups.find(GROUP) is None
+        answer = await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})
+        assert answer.remark == "group 'billing' did not exist"
+        await create(remoting.client)
+        assert await committed(remoting.client) == offset
+
+
+@pytest.mark.parametrize("is_restarted", [True, False])
+async def test_the_offsets_of_a_deleted_group_are_told(tmp_path: Path, is_restarted: bool) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        for _ in range(3):
+            await send(remoting.broker, queue=0)
+            await remoting.broker.advance_clock(1 * S)
+        await commit(remoting.client, 2)
+        await remoting.client.ok(DELETE, {"groupName": GROUP})
+        if not is_restarted:
+            await check_offsets_are_told(remoting)
+    if is_restarted:
+        async with running_remoting(data=str(tmp_path)) as remoting:
+            await check_offsets_are_told(remoting)
+
+
+async def check_offsets_are_told(remoting: Remoting) -> None:
+    client = remoting.client
+    assert await committed(client) == 2
+    assert await committed(client, setZeroIfNotFound="false") == 2
+    assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{"orders@billing":{0:2}}}'
+    assert (await look(client, GROUPS_OF, topic=TOPIC))["groupList"] == [GROUP]
+    assert (await look(client, TOPICS_OF, group=GROUP))["topicList"] == [TOPIC]
+    queues = by_queue((await look(client, CONSUME_STATS, consumerGroup=GROUP))["offsetTable"])
+    assert [queues[TOPIC, 0][name] for name in ("brokerOffset", "consumerOffset", "pullOffset")] == [3, 2, 2]
+    spans = (await look(client, TIME_SPANS, topic=TOPIC, group=GROUP))["consumeTimeSpanSet"]
+    [span] = [span for span in spans if span["messageQueue"]["queueId"] == 0]
+    assert span["consumeTimeStamp"] - span["minTimeStamp"] == 1_000
+    assert remoting.broker.groups.find(GROUP) is None
+    await client.ok(DELETE_TOPIC, {"topic": TOPIC})
+    assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{}}'
+
+
+async def test_offsets_of_all_groups_and_levels_in_upstreams_form() -> None:
+    async with running_remoting(levels="1s 5s") as remoting:
+        await send(remoting.broker, queue=1)
+        await send(remoting.broker, level=1)
+        await send(remoting.broker, level=2)
+        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.groups.put("other", 16, 1, GroupConfig())
+        await commit(remoting.client, 1, 1)
+        assert (await remoting.client.ok(DELAY_OFFSETS)).body == b'{"offsetTable":{1:1,2:0}}'
+        assert (await remoting.client.ok(OFFSETS)).body == b'{"offsetTable":{"orders@billing":{1:1}}}'
+
+
+async def cloned(client: RemotingClient, **ext: str) -> int:
+    """The code with which a group is told to begin where another one is."""
+    return (await client.call(CLONE, {"srcGroup": GROUP, "destGroup": "copy", **ext})).code
+
+
+async def test_a_group_begins_where_another_one_is() -> None:
+    async with running_remoting() as remoting:
+        client, broker = remoting.client, remoting.broker
+        for topic in (TOPIC, "another"):
+            for _ in range(3):
+                await send(broker, topic=topic, queue=0)
+            await commit(client, 2, topic=topic)
+        assert await cloned(client, offline="true", topic=TOPIC) == 0
+        assert broker.pull.committed_offset("copy", TOPIC, 0) == 2
+        assert broker.pull.committed_offset("copy", "another", 0) is None
+        await join(client)  # to TOPIC alone
+        assert await cloned(client, offline="false") == 0
+        assert broker.pull.committed_offset("copy", "another", 0) is None
+        assert await cloned(client, offline="true") == 0
+        assert broker.pull.committed_offset("copy", "another", 0) == 2
+        assert await cloned(client, srcGroup="nobody", offline="true") == 26
+
+
+async def test_one_queue_is_reset_to_a_time_or_to_an_offset_as_by_clients_of_5() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        for queue in (0, 1):
+            for _ in range(3):
+                await send(remoting.broker, queue=queue)
+            await commit(client, 3, queue)
+        ext = {"topic": TOPIC, "group": GROUP, "timestamp": "0", "isForce": "false"}
+        body = (await client.ok(RESET_OFFSET, {**ext, "queueId": "1", "offset": "-1"})).body
+        assert body == b'{"offsetTable":{{"brokerName":"broker-a","queueId":1,"topic":"orders"}:0}}'
+        assert [await committed(client, queue) for queue in (0, 1)] == [3, 0]
+        await client.ok(RESET_OFFSET, {**ext, "queueId": "1", "offset": "2"})
+        assert [await committed(client, queue) for queue in (0, 1)] == [3, 2]
+        answer = await client.call(RESET_OFFSET, {**ext, "queueId": "1", "offset": "4"})
+        assert (answer.code, answer.remark) == (1, "Target offset 4 not in consume queue range [0-3]")
+        assert (await client.call(RESET_OFFSET, {**ext, "queueId": "9", "offset": "1"})).code == 1
+
+
+async def test_receivers_by_receipt_are_refused_as_well() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker)
+        await acknowledge(remoting.broker, await receive(remoting.broker, 1))
+        await create(remoting.client, consumeEnable=False)
+        with pytest.raises(Exception, match="no permission"):
+            await receive(remoting.broker)

@@ -1,0 +1,223 @@
+"""Topics, for administrators: 17, 18, 21, 215, 305 and 351; and what the name server tells of all of them."""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tests.doors.remoting.producing import pulled, sent
+from tests.support.brokers import TOPIC, send
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
+
+CREATE, CREATE_ALL, ALL, DELETE, SYSTEM, ONE = 17, 18, 21, 215, 305, 351
+NAMES, OF_CLUSTER, SYSTEM_OF_NAME_SERVER, UNREGISTER = 206, 224, 304, 216
+UNIT, WITH_UNIT_SUBSCRIBERS, COMMON_WITH_UNIT_SUBSCRIBERS = 311, 312, 313
+WIPE, ADD = 205, 327
+
+
+def wanted(topic: str = TOPIC, **more: object) -> dict[str, str]:
+    """What a request to create a topic must say, and more."""
+    ext = {
+        "topic": topic,
+        "defaultTopic": "TBW102",
+        "readQueueNums": 4,
+        "writeQueueNums": 2,
+        "perm": 6,
+        "topicFilterType": "SINGLE_TAG",
+        "order": "false",
+    }
+    return {name: str(value) for name, value in {**ext, **more}.items()}
+
+
+async def config(client: RemotingClient, topic: str = TOPIC) -> Any:
+    """How a topic is configured."""
+    return json.loads((await client.ok(ONE, {"topic": topic})).body)
+
+
+async def names(client: RemotingClient, code: int, **ext: str) -> list[str]:
+    """The topics that a request lists."""
+    found: list[str] = json.loads((await client.ok(code, ext)).body)["topicList"]
+    return found
+
+
+async def test_everything_that_is_said_of_a_topic_is_kept_over_a_restart(tmp_path: Path) -> None:
+    shown = {
+        "attributes": {"message.type": "FIFO"},
+        "order": True,
+        "perm": 4,
+        "readQueueNums": 4,
+        "topicFilterType": "MULTI_TAG",
+        "topicName": TOPIC,
+        "topicSysFlag": 3,
+        "writeQueueNums": 2,
+    }
+    more: dict[str, Any] = {"perm": 4, "topicFilterType": "MULTI_TAG", "topicSysFlag": 3, "order": "true"}
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        answer = await remoting.client.ok(CREATE, wanted(**more, attributes="+message.type=FIFO"))
+        assert answer.remark == "kept, but without any effect here: +message.type of 'orders'"
+        assert await config(remoting.client) == shown
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert await config(remoting.client) == shown
+        table = json.loads((await remoting.client.ok(ALL)).body)
+        assert table["topicConfigTable"][TOPIC] == shown
+        assert {"counter", "stateVersion", "timestamp"} == table["dataVersion"].keys()
+        [queues] = (await remoting.route(TOPIC))["queueDatas"]
+        assert (queues["topicSysFlag"], queues["perm"]) == (3, 4)
+
+
+async def test_messages_of_a_topic_with_several_tags_say_so() -> None:
+    async with running_remoting() as remoting:
+        await remoting.client.ok(CREATE, wanted(topicFilterType="MULTI_TAG"))
+        await sent(remoting.client, sys_flag=1)
+        [record] = await pulled(remoting.client)
+        assert record.sys_flag == 3
+
+
+async def test_a_topic_is_changed_and_loses_what_is_not_said_again_but_its_attributes() -> None:
+    async with running_remoting() as remoting:
+        before = json.loads((await remoting.client.ok(ALL)).body)["dataVersion"]["counter"]
+        attributes = "+message.type=FIFO,+reserve.time=5"
+        await remoting.client.ok(CREATE, wanted(order="true", attributes=attributes))
+        await remoting.client.ok(CREATE, wanted(readQueueNums=8, attributes="-message.type"))
+        found = await config(remoting.client)
+        assert (found["readQueueNums"], found["order"]) == (8, False)
+        assert found["attributes"] == {"reserve.time": "5"}
+        after = json.loads((await remoting.client.ok(ALL)).body)["dataVersion"]["counter"]
+        assert after == before + 2
+
+
+@pytest.mark.parametrize(
+    ("ext", "refusal"),
+    [
+        (wanted("TBW102"), "The topic[TBW102] is conflict with system topic."),
+        (wanted("%HALF%orders"), "The topic[%HALF%orders] is conflict with system topic."),
+        (wanted("päckchen"), "The specified topic contains illegal characters"),
+        (wanted(""), "The specified topic is blank."),
+        (wanted(readQueueNums=0), "read_queues is 0; allowed: 1 to 1024"),
+        (wanted(writeQueueNums=1025), "write_queues is 1025; allowed: 1 to 1024"),
+        (wanted(perm=8), "perm is 8; allowed: a sum of 4 (read), 2 (write) and 1 (inherit)"),
+        (wanted(perm="rw"), "perm is 'rw'; allowed: a whole number of 32 bits"),
+        (wanted(topicFilterType="NO_TAG"), "topicFilterType is 'NO_TAG'; allowed: SINGLE_TAG or MULTI_TAG"),
+        (wanted(attributes="message.type=FIFO"), "add/alter attribute format is wrong: message.type"),
+        (wanted(attributes="message.type"), "delete attribute format is wrong: message.type"),
+        (wanted(attributes="+a=1,+a=2"), "key duplication: +a"),
+        (wanted(attributes="+colour=red"), "unsupported key: colour"),
+        (wanted(attributes="-message.type"), "only add attribute is supported while creating topic."),
+        (wanted(attributes="+message.type=SLOW"), "message.type is 'SLOW'; allowed: UNSPECIFIED or NORMAL"),
+        (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
+        (wanted(attributes="+=1"), "kv string format wrong."),
+        ({"topic": TOPIC}, "the custom field <readQueueNums> is null"),
+    ],
+)
+async def test_what_no_topic_can_be_is_refused(ext: dict[str, str], refusal: str) -> None:
+    async with running_remoting() as remoting:
+        answer = await remoting.client.call(CREATE, ext)
+        assert answer.code == 1
+        assert refusal in (answer.remark or "")
+        assert remoting.broker.topics.find(TOPIC) is None
+
+
+@pytest.mark.parametrize(
+    ("attributes", "refusal"),
+    [
+        ("+cleanup.policy=DELETE", "attempt to update an unchangeable attribute. key: cleanup.policy"),
+        ("-message.type", "attempt to delete a nonexistent key: message.type"),
+    ],
+)
+async def test_attributes_that_cannot_be_changed(attributes: str, refusal: str) -> None:
+    async with running_remoting() as remoting:
+        await remoting.client.ok(CREATE, wanted(attributes="+cleanup.policy=COMPACTION"))
+        answer = await remoting.client.call(CREATE, wanted(attributes=attributes))
+        assert (answer.code, answer.remark) == (1, refusal)
+
+
+async def test_a_list_of_topics_is_created_or_none_of_it() -> None:
+    async with running_remoting() as remoting:
+        topics = [
+            {"topicName": "one", "readQueueNums": 1, "writeQueueNums": 1, "perm": 4, "order": True},
+            {"topicName": "two", "attributes": {"+message.type": "DELAY"}},
+        ]
+        await remoting.client.ok(CREATE_ALL, body=json.dumps({"topicConfigList": topics}).encode())
+        one, two = await config(remoting.client, "one"), await config(remoting.client, "two")
+        assert (one["readQueueNums"], one["perm"], one["order"]) == (1, 4, True)
+        assert (two["readQueueNums"], two["perm"], two["attributes"]) == (16, 6, {"message.type": "DELAY"})
+        for bad in ({"topicName": "TBW102"}, {"readQueueNums": 1}, {"topicName": "x", "perm": "rw"}, 7):
+            body = json.dumps({"topicConfigList": [{"topicName": "three"}, bad]}).encode()
+            assert (await remoting.client.call(CREATE_ALL, body=body)).code == 1
+            assert remoting.broker.topics.find("three") is None
+
+
+async def test_a_topic_that_is_not_there_has_no_configuration() -> None:
+    async with running_remoting() as remoting:
+        answer = await remoting.client.call(ONE, {"topic": TOPIC})
+        assert (answer.code, answer.remark) == (17, f"No topic in this broker. topic: {TOPIC}")
+
+
+async def test_a_topic_is_deleted_where_it_is_and_then_the_name_server_has_forgotten_it() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        await send(remoting.broker, level=3)
+        answer = await client.call(UNREGISTER, {"topic": TOPIC, "clusterName": "DefaultCluster"})
+        assert (answer.code, remoting.broker.topics.find(TOPIC) is None) == (1, False)
+        await client.ok(UNREGISTER, {"topic": TOPIC, "clusterName": "another"})
+        assert (await client.ok(DELETE, {"topic": TOPIC})).remark == "1 delayed messages were cancelled"
+        assert (await client.call(105, {"topic": TOPIC})).code == 17
+        await client.ok(UNREGISTER, {"topic": TOPIC})
+        assert (await client.ok(DELETE, {"topic": TOPIC})).remark == "topic 'orders' did not exist"
+        answer = await client.call(DELETE, {"topic": "TBW102"})
+        assert (answer.code, answer.remark) == (1, "The topic[TBW102] is conflict with system topic.")
+        for name, problem in (
+            ("", "The specified topic is blank."),
+            ("a b", "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$"),
+            ("t" * 128, "The specified topic is longer than topic max length."),
+        ):
+            answer = await client.call(DELETE, {"topic": name})
+            assert (answer.code, str(answer.remark).startswith(problem)) == (1, True), answer
+
+
+async def test_lists_of_topics() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        for number, topic in enumerate(("common", "unit", "subscribed", "both")):
+            await client.ok(CREATE, wanted(topic, topicSysFlag=number))
+        made = await names(client, NAMES)
+        assert {"common", "unit", "subscribed", "both", "TBW102"} <= set(made)
+        assert await names(client, OF_CLUSTER, cluster="DefaultCluster") == made
+        assert await names(client, OF_CLUSTER, cluster="another") == []
+        assert await names(client, UNIT) == ["both", "unit"]
+        assert await names(client, WITH_UNIT_SUBSCRIBERS) == ["both", "subscribed"]
+        assert await names(client, COMMON_WITH_UNIT_SUBSCRIBERS) == ["subscribed"]
+        found = json.loads((await client.ok(SYSTEM_OF_NAME_SERVER)).body)
+        address = f"127.0.0.1:{remoting.server.broker_port}"
+        assert found == {"brokerAddr": address, "topicList": ["DefaultCluster", "broker-a"]}
+        system = await names(client, SYSTEM)
+        assert {"TBW102", "SCHEDULE_TOPIC_XXXX", "OFFSET_MOVED_EVENT", "rmq_sys_wheel_timer"} <= set(system)
+        assert not set(system) & {"common", "unit"}
+
+
+async def test_the_broker_is_taken_out_of_the_routes_and_back() -> None:
+    async with running_remoting() as remoting:
+        await remoting.client.ok(CREATE, wanted())
+        await remoting.client.ok(CREATE, wanted("read-only", perm=4))
+        count = str(len(list(remoting.broker.topics)))
+        assert (await remoting.client.ok(WIPE, {"brokerName": "broker-a"})).ext == {"wipeTopicCount": count}
+        assert await perms(remoting) == [4, 4, 5]
+        assert (await remoting.client.ok(ADD, {"brokerName": "another"})).ext == {"addTopicCount": "0"}
+        assert await perms(remoting) == [4, 4, 5]
+        assert (await remoting.client.ok(ADD, {"brokerName": "broker-a"})).ext == {"addTopicCount": count}
+        assert await perms(remoting) == [6, 4, 7]
+
+
+async def perms(remoting: Remoting) -> list[int]:
+    """What routes let clients do with three topics."""
+    routes = [await remoting.route(topic) for topic in (TOPIC, "read-only", "TBW102")]
+    return [route["queueDatas"][0]["perm"] for route in routes]
+
+
+async def test_a_topic_that_could_only_be_written_has_a_route_without_permission_meanwhile() -> None:
+    async with running_remoting() as remoting:
+        await remoting.client.ok(CREATE, wanted(perm=2))
+        await remoting.client.ok(WIPE, {"brokerName": "broker-a"})
+        [queues] = (await remoting.route(TOPIC))["queueDatas"]
+        assert queues["perm"] == 0

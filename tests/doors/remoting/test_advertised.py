@@ -1,0 +1,136 @@
+"""A container with published ports, rebuilt from network namespaces: everybody finds its broker."""
+
+import asyncio
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from tests.support.process import broker_process
+from tests.support.remoting import connected
+
+ROOT = Path(__file__).parents[3]
+HOST, BROKER, NEIGHBOUR = ("mocketmq-host", "mocketmq-broker", "mocketmq-neighbour")
+GATEWAY, ADDRESSES = "10.213.7.1", {BROKER: "10.213.7.2", NEIGHBOUR: "10.213.7.3"}
+NAMESRV_PORT, BROKER_PORT = 9_876, 10_911
+
+IN_A_CONTAINER = 'mount -t tmpfs tmpfs /run && touch /run/.containerenv && exec "$@"'
+
+
+def ip(*words: str, namespace: str | None = None, check: bool = True) -> None:
+    inside = ("ip", "netns", "exec", namespace) if namespace else ()
+    subprocess.run((*inside, "ip", *words), check=check, capture_output=True)
+
+
+def lay_cables() -> None:
+    """A host with a bridge, and two containers on it whose gateway it is."""
+    for name in (HOST, *ADDRESSES):
+        ip("netns", "add", name)
+        ip("link", "set", "lo", "up", namespace=name)
+    ip("link", "add", "bridge", "type", "bridge", namespace=HOST)
+    ip("address", "add", f"{GATEWAY}/24", "dev", "bridge", namespace=HOST)
+    ip("link", "set", "bridge", "up", namespace=HOST)
+    for name, address in ADDRESSES.items():
+        port = name.removeprefix("mocketmq-")
+        ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name, namespace=HOST)
+        ip("link", "set", port, "master", "bridge", "up", namespace=HOST)
+        ip("address", "add", f"{address}/24", "dev", "eth0", namespace=name)
+        ip("link", "set", "eth0", "up", namespace=name)
+        ip("route", "add", "default", "via", GATEWAY, namespace=name)
+
+
+def remove_cables() -> None:
+    for name in (HOST, *ADDRESSES):
+        ip("netns", "delete", name, check=False)
+
+
+@pytest.fixture
+async def network() -> AsyncIterator[None]:
+    if shutil.which("ip") is None or os.geteuid() != 0:
+        pytest.skip("network namespaces need root and iproute2")
+    remove_cables()
+    try:
+        lay_cables()
+        yield
+    finally:
+        remove_cables()
+
+
+@asynccontextmanager
+async def inside(namespace: str, function: str, *words: object) -> AsyncIterator[asyncio.subprocess.Process]:
+    """A function of this module in a process of another network."""
+    code = f"import asyncio, sys; from {__name__} import {function} as f; asyncio.run(f(*sys.argv[1:]))"
+    process = await asyncio.create_subprocess_exec(
+        *("ip", "netns", "exec", namespace, sys.executable, "-c", code, *map(str, words)),
+        cwd=ROOT,
+        stdout=subprocess.PIPE,
+    )
+    try:
+        yield process
+    finally:
+        if process.returncode is None:
+            process.kill()
+        await process.wait()
+
+
+async def find_broker(host: str) -> None:
+    """Print what the name server at the host says, once that has been tried."""
+    async with connected(host, NAMESRV_PORT) as client:
+        route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
+    address = route["brokerDatas"][0]["brokerAddrs"]["0"]
+    broker, _, port = address.partition(":")
+    async with connected(broker, int(port)) as client:
+        await client.ok(105, {"topic": "TBW102"})
+    sys.stdout.write(address)
+
+
+async def publish_ports() -> None:
+    """Pass on what comes to 127.0.0.1, as the host of a container does."""
+
+    async def copy(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        while data := await reader.read(1 << 16):
+            writer.write(data)
+        writer.close()
+
+    def to(port: int) -> object:
+        async def publish(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+            inner_reader, inner_writer = await asyncio.open_connection(ADDRESSES[BROKER], port)
+            await asyncio.gather(copy(reader, inner_writer), copy(inner_reader, writer))
+
+        return publish
+
+    for port in (NAMESRV_PORT, BROKER_PORT):
+        await asyncio.start_server(to(port), "127.0.0.1", port)  # type: ignore[arg-type]
+    sys.stdout.write("published\n")
+    sys.stdout.flush()
+    await asyncio.Event().wait()
+
+
+async def answer(process: asyncio.subprocess.Process) -> str:
+    assert process.stdout
+    return (await process.stdout.read()).decode()
+
+
+@pytest.mark.usefixtures("network")
+async def test_host_and_neighbours_of_a_container_find_its_broker() -> None:
+    wrapper = ("ip", "netns", "exec", BROKER, "sh", "-c", IN_A_CONTAINER, "sh")
+    ports = ("--namesrv-port", str(NAMESRV_PORT), "--broker-port", str(BROKER_PORT))
+    async with (
+        broker_process("--host", "0.0.0.0", *ports, wrapper=wrapper),  # noqa: S104 - as an image does
+        inside(HOST, "publish_ports") as publisher,
+    ):
+        assert publisher.stdout
+        assert await publisher.stdout.readline() == b"published\n"
+        for namespace, dialled, told in (
+            (HOST, "127.0.0.1", "127.0.0.1"),
+            (NEIGHBOUR, ADDRESSES[BROKER], ADDRESSES[BROKER]),
+            (BROKER, "127.0.0.1", "127.0.0.1"),
+        ):
+            async with inside(namespace, "find_broker", dialled) as client:
+                assert await answer(client) == f"{told}:{BROKER_PORT}"

@@ -1,0 +1,373 @@
+"""Hostile and broken clients: the broker stays up, others notice nothing, and memory returns."""
+
+import asyncio
+import json
+import random
+import re
+import resource
+import socket
+import struct
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
+
+import psutil
+import pytest
+from aiohttp import ClientSession
+from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
+from mocketmq.remoting.wire.frame import FrameReader, encode
+
+from tests.support.process import BrokerProcess, broker_process
+from tests.support.remoting import READERS, WAIT_S, RemotingClient, connected
+
+MB = 1 << 20
+SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))
+PULL = {
+    **{"consumerGroup": "billing", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"},
+    **{"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "20000", "subVersion": "0"},
+    **{"subscription": "*", "expressionType": "TAG"},
+}
+
+
+class Victim:
+    """A broker in a process of its own, with a client that must not notice anything."""
+
+    def __init__(self, process: BrokerProcess, bystander: RemotingClient, session: ClientSession) -> None:
+        self.process = process
+        self.bystander = bystander
+        self._session = session
+
+    @asynccontextmanager
+    async def attacked(self, returned_mb: int = 40) -> AsyncIterator[None]:
+        """What is done to it inside must leave it as it was, but for so many megabytes."""
+        before = self.memory()
+        yield
+        await self.unharmed()
+        await self.metric("mocketmq_remoting_connections", 1)
+        await self.metric("mocketmq_remoting_held_bytes", 0)
+        await self.metric("mocketmq_remoting_unread_bytes", 0)
+        assert self.memory() - before < returned_mb * MB
+
+    async def unharmed(self) -> None:
+        """Others are served, on connections that were there and on new ones."""
+        assert (await self.bystander.call(105, {"topic": "TBW102"})).code == 0
+        async with self.another() as client:
+            assert (await client.call(105, {"topic": "TBW102"})).code == 0
+
+    @asynccontextmanager
+    async def another(self) -> AsyncIterator[RemotingClient]:
+        async with connected(*self.process.name_server) as client:
+            yield client
+
+    def memory(self) -> int:
+        """In bytes."""
+        size: int = psutil.Process(self.process.pid).memory_info().rss
+        return size
+
+    async def metric(self, name: str, wanted: int) -> None:
+        """Wait until the gauge is there."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                async with self._session.get(f"{self.process.url}/metrics") as answer:
+                    found = re.search(rf"^{name} (\S+)$", await answer.text(), re.MULTILINE)
+                assert found
+                if float(found[1]) == wanted:
+                    return
+
+
+@pytest.fixture
+async def victim() -> AsyncIterator[Victim]:
+    async with (
+        broker_process() as process,
+        connected(*process.name_server) as bystander,
+        ClientSession() as session,
+    ):
+        yield Victim(process, bystander, session)
+    assert "Traceback" not in process.stderr
+
+
+GARBAGE = {
+    "zeros": bytes(64),
+    "ones": b"\xff" * 64,
+    "http": b"GET / HTTP/1.1\r\nHost: broker\r\n\r\n",
+    "tls": bytes.fromhex("16030100c8010000c40303") + bytes(200),
+    "too-large": struct.pack(">iI", 16 * MB + 1, 100),
+    "negative": struct.pack(">iI", -1, 100),
+    "header-beyond-frame": struct.pack(">iI", 20, 100),
+    "unknown-form": struct.pack(">iI", 8, 7 << 24 | 4) + b"{}{}",
+    "not-json": struct.pack(">iI", 8, 4) + b"nope",
+    "json-of-another-kind": struct.pack(">iI", 6, 2) + b"[]",
+    "binary-cut-short": struct.pack(">iI", 10, 1 << 24 | 6) + b"\0\x69\0\0\0\0",
+    "deep": struct.pack(">iI", 4 + 5 * 20_000, 5 * 20_000) + b'{"a":' * 20_000,
+}
+
+
+@pytest.mark.parametrize("garbage", GARBAGE.values(), ids=GARBAGE)
+async def test_bytes_that_are_no_frame_close_their_connection_and_no_other(
+    victim: Victim, garbage: bytes
+) -> None:
+    async with victim.attacked(), victim.another() as client:
+        assert (await client.call(105, {"topic": "TBW102"})).code == 0
+        client.write(garbage)
+        await client.closed()
+    assert victim.process.stderr.count("closing the connection of 127.0.0.1:") == 1
+
+
+async def test_a_frame_that_comes_byte_by_byte_is_served_and_holds_nobody_up(victim: Victim) -> None:
+    async with victim.attacked(), victim.another() as slow:
+        answers = [slow.expect(opaque) for opaque in range(3)]
+        for number, byte in enumerate(b"".join(map(route, range(3)))):
+            slow.write(bytes([byte]))
+            await slow.drain()
+            if number % 50 == 0:
+                await victim.unharmed()
+        async with asyncio.timeout(WAIT_S):
+            assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 0, 0]
+
+
+async def test_frames_abandoned_in_the_middle_are_forgotten(victim: Victim) -> None:
+    frame = encode(Command(code=310, body=bytes(MB)))
+    async with victim.attacked():
+        for cut in (1, 4, 7, 8, 20, len(frame) // 2, len(frame) - 1):
+            async with victim.another() as client:
+                client.write(frame[:cut])
+                await client.drain()
+                await victim.unharmed()
+
+
+async def test_frames_of_many_connections_may_be_cut_and_mixed_anyhow(victim: Victim) -> None:
+    chance = random.Random(5)
+    async with victim.attacked(), AsyncExitStack() as stack:
+        clients = [await stack.enter_async_context(victim.another()) for _ in range(20)]
+        answers = [client.expect(opaque) for client in clients for opaque in range(20)]
+        waiting = {client: b"".join(map(route, range(20))) for client in clients}
+        while waiting:
+            client = chance.choice(list(waiting))
+            size = chance.randrange(1, 400)
+            client.write(waiting[client][:size])
+            waiting[client] = waiting[client][size:]
+            if not waiting[client]:
+                del waiting[client]
+            await asyncio.sleep(0)  # lets it go out
+        async with asyncio.timeout(WAIT_S):
+            assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
+
+
+QUEUES = {
+    **{"consumerGroup": "g", "clientId": "c"},
+    "mqSet": [{"topic": "orders", "brokerName": "broker-a", "queueId": 0}],
+}
+SUBSCRIPTION = {
+    **{"topic": "orders", "subString": "a || b", "tagsSet": ["a", "b"], "codeSet": [97, 98]},
+    **{"subVersion": 1, "classFilterMode": False, "expressionType": "TAG"},
+}
+CONSUMER = {
+    **{"groupName": "g", "consumeType": "CONSUME_PASSIVELY", "messageModel": "CLUSTERING", "unitMode": False},
+    **{"consumeFromWhere": "CONSUME_FROM_LAST_OFFSET", "subscriptionDataSet": [SUBSCRIPTION]},
+}
+HEARTBEAT = {"clientID": "c", "producerDataSet": [{"groupName": "p"}], "consumerDataSet": [CONSUMER]}
+TOPIC = {
+    "topicName": "orders",
+    "readQueueNums": 4,
+    "writeQueueNums": 4,
+    "perm": 6,
+    "attributes": {"+message.type": "NORMAL"},
+}
+GROUP = {"groupName": "g", "retryMaxTimes": 16, "retryQueueNums": 1, "consumeEnable": True}
+ACKS = {"c": "g", "t": "orders", "r": "0", "so": 0, "q": 0, "rq": 0, "pt": 1, "it": 1_000, "b": "AQ=="}
+ENTRY = struct.pack(">iiiii", 32, 0, 0, 0, 2) + b"hi" + b"\0\x08TAGS\x01ab\x02"
+BODIES = {
+    RequestCode.HEART_BEAT: json.dumps(HEARTBEAT).encode(),
+    RequestCode.LOCK_BATCH_MQ: json.dumps(QUEUES).encode(),
+    RequestCode.UNLOCK_BATCH_MQ: json.dumps(QUEUES).encode(),
+    RequestCode.SEND_BATCH_MESSAGE: 2 * ENTRY,
+    RequestCode.CHECK_CLIENT_CONFIG: json.dumps({"clientId": "c", "subscriptionData": SUBSCRIPTION}).encode(),
+    RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: json.dumps({"topicConfigList": [TOPIC]}).encode(),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: json.dumps(GROUP).encode(),
+    RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: json.dumps({"groupConfigList": [GROUP]}).encode(),
+    RequestCode.UPDATE_BROKER_CONFIG: b"autoCreateTopicEnable=true\n",
+    RequestCode.UPDATE_NAMESRV_CONFIG: b"orderMessageEnable=false\n",
+    RequestCode.BATCH_ACK_MESSAGE: json.dumps({"brokerName": "broker-a", "acks": [ACKS]}).encode(),
+    RequestCode.QUERY_ASSIGNMENT: json.dumps(
+        QUEUES | {"topic": "orders", "strategyName": "AVG", "messageModel": "CLUSTERING"}
+    ).encode(),
+    RequestCode.SET_MESSAGE_REQUEST_MODE: json.dumps(
+        {"topic": "orders", "consumerGroup": "g", "mode": "POP", "popShareQueueNum": 1}
+    ).encode(),
+}
+FIELDS = {
+    **{"topic": "orders", "b": "orders", "defaultTopic": "TBW102", "c": "TBW102", "sysFlag": "0", "f": "0"},
+    **{
+        "properties": "TAGS\x01a\x02DELAY\x013\x02",
+        "i": "TAGS\x01a\x02KEYS\x01k\x02",
+        "queueId": "0",
+        "e": "0",
+    },
+    **{"batch": "false", "m": "false", "subscription": "a || b", "expressionType": "TAG", "j": "0"},
+    **{"reconsumeTimes": "0", "queueOffset": "0"},
+    **{"commitOrRollback": "0", "recallHandle": "djEgb3JkZXJzIGJyb2tlci1hIDkgaw=="},
+    **{"extraInfo": "1 1 1 0 0 broker-a 0 1", "bornTime": "0", "expType": "TAG", "invisibleTime": "60000"},
+    **{"topicFilterType": "SINGLE_TAG", "attributes": "+message.type=NORMAL"},
+    **{"statsName": "BROKER_PUT_NUMS", "statsKey": "DefaultCluster"},
+}
+
+
+def requests() -> list[bytes]:
+    """One that is right for each code, in both header forms."""
+    values = {str: "group", int: "1", bool: "true"}
+    found: list[bytes] = []
+    for code, request in REQUESTS.items():
+        names = [field[0] for field in READERS[code]._fields]
+        kinds = request.header.__annotations__.values()
+        ext = {
+            name: FIELDS.get(name) or values.get(kind, "1") for name, kind in zip(names, kinds, strict=True)
+        }
+        if code == RequestCode.SEND_BATCH_MESSAGE:
+            ext["m"] = "true"
+        body = BODIES.get(RequestCode(code), b"hello")
+        forms = (JSON, ROCKETMQ) if code < 1 << 15 else (JSON,)  # a binary header has 16 bits for it
+        found += (encode(Command(code=code, ext=ext, body=body, serialization=form)) for form in forms)
+    return found
+
+
+async def test_the_corpus_is_right(victim: Victim) -> None:
+    async with victim.attacked(), victim.another() as client:
+        assert (await client.call(310, SEND, b"x")).code == 0
+        for frame in requests():
+            (command,) = FrameReader().feed(frame)
+            answer = await client.call(command.code, command.ext, command.body)
+            assert answer.code in RIGHT.get(command.code, (0,)), answer
+
+
+RIGHT = {
+    **{12: (22,), 33: (0, 1), 36: (0, 1), 38: (0, 1), 11: (0, 20), 361: (0, 20)},
+    **{219: (22,), 370: (604,), 324: (1,), 325: (1,), 203: (206,), 204: (1,), 351: (0, 17), 352: (26,)},
+    **{223: (1,), 307: (1,), 309: (1,), 314: (26,)},
+    **{200_050: (0, 210), 200_051: (208,), 200_052: (0, 19), 200_053: (208,), 200_151: (208,)},
+}
+"""What else a request of the corpus may be answered."""
+
+
+def mutated(frame: bytes, chance: random.Random) -> bytes:
+    """The frame with something wrong inside, or with a wrong length."""
+    data = bytearray(frame)
+    match chance.randrange(6):
+        case 0:
+            for _ in range(chance.randrange(1, 8)):
+                data[chance.randrange(8, len(data))] = chance.randrange(256)
+        case 1:
+            data = data[: chance.randrange(9, len(data))]
+        case 2:
+            at = chance.randrange(8, len(data))
+            data[at:at] = chance.randbytes(chance.randrange(1, 100))
+        case 3:
+            data[chance.randrange(8)] ^= 1 << chance.randrange(8)
+            return bytes(data)
+        case 4:
+            number = chance.choice((-1, 0, 2**31, -(2**63), 2**64, 10**30))
+            data = data.replace(b'"1"', f'"{number}"'.encode(), chance.randrange(1, 5))
+        case 5:
+            data = data.replace(b"orders", chance.choice((b"\\ud800", b"%RETRY%", b"\xc3\xa4pf", b"TBW102")))
+    data[:4] = struct.pack(">i", len(data) - 4)
+    if chance.random() < 0.9:  # the header ends where it did, seen from the end
+        body = len(frame) - 8 - int.from_bytes(frame[5:8], "big")
+        data[5:8] = max(len(data) - 8 - body, 0).to_bytes(3, "big")
+    return bytes(data)
+
+
+@pytest.mark.parametrize("seed", range(3))
+async def test_mutated_frames_are_refused_or_answered(victim: Victim, seed: int) -> None:
+    chance = random.Random(seed)
+    corpus = requests()
+    async with victim.attacked():
+        for _ in range(1_000):
+            reader, writer = await asyncio.open_connection(*victim.process.name_server)
+            for frame in chance.sample(corpus, chance.randrange(2)):
+                writer.write(frame)
+            writer.write(mutated(chance.choice(corpus), chance))
+            if chance.random() < 0.1:
+                writer.write_eof()
+                with suppress(ConnectionError):
+                    await reader.read()
+            writer.transport.abort()
+
+
+async def test_two_thousand_connections_at_once(victim: Victim) -> None:
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (max(soft, 3_000), hard))
+    try:
+        async with victim.attacked(60), AsyncExitStack() as stack:
+            opening = (victim.another() for _ in range(2_000))
+            clients = await asyncio.gather(*map(stack.enter_async_context, opening))
+            answers = await asyncio.gather(*(client.call(105, {"topic": "TBW102"}) for client in clients))
+            assert {answer.code for answer in answers} == {0}
+            await victim.unharmed()
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+
+
+async def test_large_frames_that_never_end_take_bounded_memory(victim: Victim) -> None:
+    """200 connections send 200 MB of frames that would take 3 GB."""
+    frame = encode(Command(code=310, body=bytes(15 * MB)))
+    before = victim.memory()
+    async with victim.attacked(100):
+        senders = []
+        for _ in range(200):
+            sender = socket.create_connection(victim.process.name_server)
+            sender.setblocking(False)
+            senders.append(sender)
+        for sender in senders:
+            sent = 0
+            while sent < MB:
+                try:
+                    sent += sender.send(frame[sent:MB])
+                except BlockingIOError:  # the broker does not read on, and every buffer on the way is full
+                    break
+            await victim.unharmed()
+        assert victim.memory() - before < 200 * MB
+        async with victim.another() as client:
+            assert (await client.call(310, SEND, bytes(64 << 10))).code == 0
+        for sender in senders:
+            sender.close()
+
+
+async def test_answers_that_nobody_reads_take_bounded_memory(victim: Victim) -> None:
+    before = victim.memory()
+    async with victim.attacked(100):
+        async with victim.another() as client:
+            for _ in range(32):
+                assert (await client.call(310, SEND, bytes(256 << 10))).code == 0
+        async with victim.another() as client:
+            client.pause_reading()
+            for opaque in range(2_000):
+                client.send(Command(code=11, opaque=opaque, ext=PULL))
+            await victim.metric("mocketmq_remoting_connections", 1)  # it is cut off
+            await victim.unharmed()
+        assert victim.memory() - before < 300 * MB
+
+
+async def test_a_flood_of_requests_that_nobody_waits_for(victim: Victim) -> None:
+    async with victim.attacked(100), victim.another() as client:
+        for _ in range(20):
+            for _ in range(500):
+                client.oneway(310, SEND, bytes(1_000))
+            await client.drain()
+            await victim.unharmed()
+        await victim.metric("mocketmq_sent_messages_total", 10_000)
+
+
+async def test_a_client_that_goes_leaves_no_pull_behind(victim: Victim) -> None:
+    async with victim.attacked():
+        async with victim.another() as client:
+            assert (await client.call(310, SEND, b"x")).code == 0
+            for _ in range(5_000):
+                client.ask(11, PULL | {"queueOffset": "1"})
+            refused = await client.call(11, PULL | {"queueOffset": "1"})
+            assert refused.code == 2
+            await victim.unharmed()
+        await victim.metric("mocketmq_long_polls", 0)
+
+
+def route(opaque: int) -> bytes:
+    return encode(Command(code=105, opaque=opaque, ext={"topic": "TBW102"}))

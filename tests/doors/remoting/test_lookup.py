@@ -1,0 +1,278 @@
+"""Looking messages up by key and by id: 12 and 33."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+from aiohttp import ClientSession
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.errors import MessageNotFoundError
+from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC, offset_message_id
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record, decode_records
+
+from tests.doors.remoting.consuming import MAX_OFFSET
+from tests.doors.remoting.producing import UNIQUE, sent
+from tests.support.api import Api
+from tests.support.brokers import TOPIC, running_broker, send
+from tests.support.remoting import Remoting, running_remoting
+
+QUERY, VIEW = 12, 33
+HOUR_MS = 3_600_000
+LATEST = (1 << 63) - 1
+
+
+async def answer_to(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any) -> Command:
+    """Look up a key as the Java client does; ``unique`` for unique keys, ``most``, ``begin``, ``end``."""
+    given = {"unique": False, "most": 32, "begin": 0, "end": LATEST, **changed}
+    ext = {
+        "topic": topic,
+        "key": key,
+        "maxNum": str(given["most"]),
+        "beginTimestamp": str(given["begin"]),
+        "endTimestamp": str(given["end"]),
+        "_UNIQUE_KEY_QUERY": str(given["unique"]).lower(),
+    }
+    answer = await remoting.client.call(QUERY, ext)
+    assert set(answer.ext) == {"indexLastUpdateTimestamp", "indexLastUpdatePhyoffset"}
+    return answer
+
+
+async def found(remoting: Remoting, key: str, topic: str = TOPIC, **changed: Any) -> list[Record]:
+    """The records that bear the key; none only if the answer says so."""
+    answer = await answer_to(remoting, key, topic, **changed)
+    if answer.code == 0:
+        records = decode_records(answer.body)
+        assert records
+        return records
+    assert (answer.code, answer.body) == (22, b"")
+    assert answer.remark == "can not find message, maybe time range not correct"
+    return []
+
+
+def numbers(records: list[Record]) -> list[int]:
+    """Their bodies."""
+    return [int(record.body) for record in records]
+
+
+async def viewed(remoting: Remoting, offset: int) -> Record:
+    """The record at an offset."""
+    [record] = decode_records((await remoting.client.ok(VIEW, {"offset": str(offset)})).body)
+    return record
+
+
+# By key
+
+
+async def test_messages_are_found_by_each_of_their_keys_and_by_their_unique_key() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, b"1", properties={"KEYS": "a b", "UNIQ_KEY": UNIQUE})
+        await sent(remoting.client, b"2", properties={"KEYS": "b", "UNIQ_KEY": "B"}, queue_id=3)
+        await sent(remoting.client, b"3", properties={"KEYS": "b", "UNIQ_KEY": "C"}, topic="other")
+        assert numbers(await found(remoting, "a")) == [1]
+        assert numbers(await found(remoting, "b")) == [1, 2]
+        assert numbers(await found(remoting, "b", "other")) == [3]
+        assert numbers(await found(remoting, UNIQUE, unique=True)) == [1]
+        assert numbers(await found(remoting, UNIQUE)) == [1]
+        for key, topic in (
+            ("a b", TOPIC),
+            ("c", TOPIC),
+            ("", TOPIC),
+            ("a", "other"),
+            ("a", "none"),
+            ("a", ""),
+        ):
+            assert await found(remoting, key, topic) == []
+
+
+async def test_a_record_is_shown_whole() -> None:
+    async with running_remoting() as remoting:
+        ext = await sent(remoting.client, b"x", properties={"KEYS": "a"}, queue_id=2, flag=4, sys_flag=1)
+        [record] = await found(remoting, "a")
+        assert (record.topic, record.queue_id, record.flag, record.sys_flag, record.body) == (
+            "orders",
+            2,
+            4,
+            1,
+            b"x",
+        )
+        assert record.store_host == f"127.0.0.1:{remoting.server.broker_port}"
+        assert record.commit_offset == int(ext["msgId"][16:], 16)
+        assert record == await viewed(remoting, record.commit_offset)
+
+
+async def test_the_newest_are_given_as_many_as_are_asked_for_and_upstream_allows() -> None:
+    async with running_remoting() as remoting:
+        for number in range(70):
+            await sent(remoting.client, str(number).encode(), properties={"KEYS": "a"})
+        assert numbers(await found(remoting, "a", most=3)) == [67, 68, 69]
+        assert numbers(await found(remoting, "a", most=1000)) == list(range(6, 70))
+        assert numbers(await found(remoting, "a", most=1, unique=True)) == list(range(38, 70))
+        assert await found(remoting, "a", most=0) == []
+        assert await found(remoting, "a", most=-1) == []
+
+
+async def test_an_answer_holds_no_more_than_a_frame_but_at_least_one_message() -> None:
+    async with running_remoting() as remoting:
+        for size in ((4 << 20), (2 << 20) - 500, (2 << 20) - 500):
+            await sent(remoting.client, b"x" * size, properties={"KEYS": "a"})
+        assert [len(record.body) for record in await found(remoting, "a")] == [(2 << 20) - 500] * 2
+        await sent(remoting.client, b"y" * (4 << 20), properties={"KEYS": "a"})
+        assert [record.body[:1] for record in await found(remoting, "a")] == [b"y"]
+
+
+async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -> None:
+    async with running_remoting(clock="real") as remoting:
+        for number in range(3):
+            await sent(remoting.client, properties={"KEYS": f"a{number}"})
+            [record] = await found(remoting, f"a{number}")
+            assert await found(remoting, f"a{number}", begin=record.store_ms, end=record.store_ms) == [record]
+            assert await found(remoting, f"a{number}", begin=record.store_ms + 1) == []
+            assert await found(remoting, f"a{number}", end=record.store_ms - 1) == []
+    async with running_remoting(clock="real") as remoting:
+        await remoting.broker.advance_clock(1000 * HOUR_MS * US_PER_MS)
+        await sent(remoting.client, b"1", properties={"KEYS": "a"})
+        now_ms = wall_us() // US_PER_MS
+        assert len(await found(remoting, "a", begin=now_ms - HOUR_MS, end=now_ms + HOUR_MS)) == 1
+        assert await found(remoting, "a", begin=now_ms + HOUR_MS) == []
+        assert await found(remoting, "a", end=now_ms - HOUR_MS) == []
+        assert await found(remoting, "a", begin=-LATEST, end=-LATEST) == []
+    async with running_broker() as broker:
+        stored = (await send(broker, KEYS="a")).stored
+        for from_us, to_us, count in ((0, 0, 1), (1, 1, 0), (-1, -1, 0), (-5, 5, 1)):
+            some = await broker.lives.query(TOPIC, "a", 9, stored.store_us + from_us, stored.store_us + to_us)
+            assert len(some) == count
+
+
+async def test_what_was_stored_up_to_now_includes_what_a_clock_that_stands_still_has_stored() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, properties={"KEYS": "a"})
+        now_ms = wall_us() // US_PER_MS
+        while wall_us() // US_PER_MS < now_ms + 2:
+            await remoting.client.ok(MAX_OFFSET, {"topic": TOPIC, "queueId": "0"})
+        for waited_ms in (0, 9_000):  # while the client was busy with itself
+            assert len(await found(remoting, "a", end=now_ms - waited_ms)) == 1
+        assert await found(remoting, "a", end=now_ms - HOUR_MS) == []
+
+
+async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> None:
+    async with running_remoting() as remoting:
+        begin = wall_us() // US_PER_MS - 1_000
+        await sent(remoting.client, b"1", properties={"UNIQ_KEY": UNIQUE})
+        await remoting.broker.advance_clock(HOUR_MS * US_PER_MS)
+        assert await found(remoting, UNIQUE, begin=begin) == []
+        assert numbers(await found(remoting, UNIQUE, begin=begin, unique=True)) == [1]
+
+
+async def test_what_waits_is_found_in_the_brokers_own_topics() -> None:
+    async with running_remoting() as remoting:
+        keys = {"KEYS": "a", "UNIQ_KEY": UNIQUE}
+        await sent(remoting.client, b"1", properties={"DELAY": "1", **keys})
+        await sent(remoting.client, b"2", properties={"TIMER_DELAY_MS": "5000", **keys})
+        for key in ("a", UNIQUE):
+            assert await found(remoting, key) == []
+            assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]
+        assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC)) == [2]
+        assert await found(remoting, UNIQUE, TIMER_TOPIC, most=0) == []
+        await remoting.broker.advance_clock(5 * US_PER_S)
+        for key in ("a", UNIQUE):
+            assert numbers(await found(remoting, key)) == [1, 2]
+            assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]  # a record stays where it is
+        assert await found(remoting, UNIQUE, TIMER_TOPIC) == []
+
+
+async def test_what_waits_is_newer_than_what_was_cancelled_and_its_id_is_no_key() -> None:
+    async with running_remoting() as remoting:
+        given = {"TIMER_DELAY_MS": "5000", "UNIQ_KEY": UNIQUE}
+        ids = [(await sent(remoting.client, body, properties=given))["msgId"] for body in (b"1", b"2")]
+        await remoting.broker.pending.cancel(ids[0])
+        assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC)) == [1, 2]
+        assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC, most=1)) == [2]
+        assert (
+            await found(remoting, offset_message_id("127.0.0.1:10911", int(ids[1][16:], 16)), TIMER_TOPIC)
+            == []
+        )
+
+
+async def test_how_far_the_index_is_is_told() -> None:
+    async with running_remoting() as remoting:
+        assert (await answer_to(remoting, "a")).ext["indexLastUpdatePhyoffset"] == "-1"
+        for _ in range(3):
+            await sent(remoting.client)
+        ext = (await answer_to(remoting, "a")).ext
+        assert ext["indexLastUpdatePhyoffset"] == "2"
+        assert ext["indexLastUpdateTimestamp"] == str(remoting.broker.writer.last_store_us // US_PER_MS)
+
+
+async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None:
+    async with running_broker() as broker:
+        messages = [
+            (await send(broker, str(n), KEYS="a", topic="b" if n < 5 else "a")).stored for n in range(1_100)
+        ]
+        newest = await broker.lives.query("b", "a", 3, 0, LATEST)
+        assert newest == messages[2:5]
+        assert await broker.lives.query("a", "a", 1_050, 0, LATEST) == messages[50:]
+
+
+# By id
+
+
+async def test_a_message_is_found_by_its_offset_wherever_it_is(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path / "data")) as remoting:
+        offsets = []
+        for number, given in enumerate(
+            [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}, {"TIMER_DELAY_SEC": "2"}]
+        ):
+            ext = await sent(remoting.client, str(number).encode(), properties=given)
+            offsets.append(int(ext["msgId"][16:], 16))
+        topics = [TOPIC, SCHEDULE_TOPIC, TIMER_TOPIC, TIMER_TOPIC]
+        for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):
+            record = await viewed(remoting, offset)
+            assert (record.body, record.topic, record.commit_offset) == (str(number).encode(), topic, offset)
+        await remoting.broker.advance_clock(1 * US_PER_S)
+        topics[2] = TOPIC
+        for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):
+            record = await viewed(remoting, offset)
+            assert (record.body, record.topic) == (str(number).encode(), topic)
+        for offset in (-1, offsets[3] + 1, 1_000_000, LATEST, -LATEST - 1):
+            answer = await remoting.client.call(VIEW, {"offset": str(offset)})
+            assert (answer.code, answer.remark) == (1, f"can not find message by the offset, {offset}")
+
+
+@pytest.mark.parametrize("given", [{}, {"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}])
+async def test_the_id_in_an_answer_is_good_at_every_door(given: dict[str, str]) -> None:
+    async with running_remoting(advertise="10.1.2.3:1234") as remoting, ClientSession() as session:
+        api = Api(remoting.emulator, session)
+        message_id = (await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given}))["msgId"]
+        assert message_id.startswith("0A010203000004D2")
+        for _ in range(2):
+            for asked in (message_id, message_id.lower(), UNIQUE):
+                life = await api.ok("GET", f"/v1/messages/{asked}")
+                assert life["message_id"] == UNIQUE
+            await remoting.broker.advance_clock(1 * US_PER_S)
+        other = f"{message_id[:16]}{int(message_id[16:], 16) + 7:016X}"
+        problem = await api.refused(404, "GET", f"/v1/messages/{other}")
+        assert problem["detail"] == f"no message has the id '{other}'; it may have been removed"
+
+
+async def test_a_waiting_message_is_cancelled_by_the_id_in_its_answer() -> None:
+    async with running_remoting(advertise="10.1.2.3:1234") as remoting:
+        for given in ({"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}):
+            ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})
+            await remoting.broker.pending.cancel(ext["msgId"])
+        assert not remoting.broker.pending.count
+
+
+async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
+    async with running_broker() as broker:
+        first = (await send(broker, "first")).stored
+        elsewhere = offset_message_id("10.1.2.3:1234", first.commit_offset)
+        with pytest.raises(MessageNotFoundError, match=elsewhere):
+            await broker.lives.records(elsewhere)
+        second = (await send(broker, "second", UNIQ_KEY=elsewhere)).stored
+        assert await broker.lives.records(elsewhere) == [second]
+        broker.lives.hosts.add("10.1.2.3:1234")
+        assert await broker.lives.records(elsewhere) == [first]
+        missing = offset_message_id("10.1.2.3:1234", 77)
+        with pytest.raises(MessageNotFoundError, match=missing):
+            await broker.lives.records(missing)

@@ -1,0 +1,648 @@
+"""Popping by 200050 and its kin: what is given out, to whom, for how long, and which handles are good."""
+
+import asyncio
+import json
+from pathlib import Path
+
+import pytest
+from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.message import Message
+from mocketmq.remoting.listening import connection
+from mocketmq.remoting.listening.connection import MAX_RUNNING
+from mocketmq.remoting.wire.record import decode_records
+
+from tests.doors.remoting.consuming import DLQ, RETRY, committed, join, pull, subscription
+from tests.doors.remoting.consuming import bodies as pulled
+from tests.doors.remoting.popping import (
+    ACK,
+    BATCH_ACK,
+    CHANGE,
+    INVISIBLE_MS,
+    MANDATORY,
+    NOTIFICATION,
+    PEEK,
+    POLLING_INFO,
+    POP,
+    ack,
+    ack_all,
+    change,
+    messages,
+    pop,
+    pop_later,
+    pop_of,
+    settling,
+    written,
+)
+from tests.doors.remoting.producing import parted, sent
+from tests.support.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
+from tests.support.remoting import Remoting, running_remoting
+
+
+async def fill(remoting: Remoting, *contents: str, queue: int = 0) -> None:
+    for content in contents:
+        await send(remoting.broker, content, queue=queue)
+
+
+async def waited(remoting: Remoting, client_count: int = 1) -> None:
+    """Until so many wait to pop from all queues."""
+    async with asyncio.timeout(10):
+        while True:
+            answer = await remoting.client.ok(POLLING_INFO, pop_of())
+            if int(answer.ext["pollingNum"]) == client_count:
+                return
+
+
+# What is given out
+
+
+async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> None:
+    async with running_remoting() as remoting:
+        for queue in (0, 1, 2):
+            await fill(remoting, f"{queue}a", f"{queue}b", queue=queue)
+        answer = await remoting.client.ok(POP, pop_of(maxMsgNums=5))
+        found = messages(answer)
+        assert [one.body for one in found] == ["0a", "0b", "1a", "1b", "2a"]
+        assert answer.ext["startOffsetInfo"] == "0 0 0;0 1 0;0 2 0"
+        assert answer.ext["msgOffsetInfo"] == "0 0 0,1;0 1 0,1;0 2 0"
+        assert (answer.ext["restNum"], answer.ext["reviveQid"]) == ("1", "0")
+        assert answer.ext["invisibleTime"] == str(INVISIBLE_MS)
+        assert abs(int(answer.ext["popTime"]) - wall_us() // US_PER_MS) < 10_000
+        assert all(one.times == 0 and "1ST_POP_TIME" not in one.properties for one in found)
+
+
+async def test_one_queue_is_popped_alone_but_for_retries() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "zero")
+        await fill(remoting, "one", queue=1)
+        assert [one.body for one in await pop(remoting.client, queueId=1)] == ["one"]
+        assert await pop(remoting.client, queueId=1) == []
+        assert [one.body for one in await pop(remoting.client)] == ["zero"]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [one.body for one in await pop(remoting.client, queueId=0)] == ["zero", "one"]
+
+
+async def test_what_is_popped_is_nobody_elses_until_its_time_is_over() -> None:
+    async with running_remoting() as remoting, remoting.another() as other:
+        await fill(remoting, "a", "b")
+        await pop(remoting.client)
+        assert await pop(other) == []
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS - 1)
+        assert await pop(other) == []
+        await remoting.broker.advance_clock(1)
+        again = await pop(other)
+        assert [(one.body, one.times) for one in again] == [("a", 1), ("b", 1)]
+        assert all(
+            abs(int(one.properties["1ST_POP_TIME"]) - wall_us() // US_PER_MS) < 120_000 for one in again
+        )
+
+
+async def test_tags_are_filtered_and_what_is_not_wanted_is_passed_over() -> None:
+    async with running_remoting() as remoting:
+        for tag in ("red", "blue", "red", None):
+            await send(remoting.broker, str(tag), queue=0, tag=tag)
+        answer = await remoting.client.ok(POP, pop_of(exp="red || green"))
+        assert [(one.body, one.record.queue_offset) for one in messages(answer)] == [("red", 0), ("red", 2)]
+        assert answer.ext["msgOffsetInfo"] == "0 0 0,2"
+        assert await pop(remoting.client) == []
+
+
+async def test_an_expression_of_sql_filters() -> None:
+    async with running_remoting() as remoting:
+        for n in range(4):
+            await send(remoting.broker, str(n), queue=0, n=str(n))
+        found = await pop(remoting.client, expType="SQL92", exp="n > 1")
+        assert [one.body for one in found] == ["2", "3"]
+
+
+async def test_an_answer_fits_into_a_frame() -> None:
+    async with running_remoting() as remoting:
+        size = MAX_PULLED_BYTES // 2
+        for _ in range(5):
+            await remoting.broker.send(Message(TOPIC, bytes(size), queue_id=0))
+        sizes = []
+        while found := await pop(remoting.client):
+            sizes.append(len(found))
+        assert sizes == [2, 2, 1]
+
+
+async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "old", "older")
+        await remoting.broker.reset.topic(TOPIC)  # from here on nothing is young: first_offset moved with it
+        await fill(remoting, "a", "b", "c")
+        [queue, *_] = remoting.broker.topics.get(TOPIC).queues
+        queue.min_offset += 1  # as retention does
+        assert [one.body for one in await pop(remoting.client, consumerGroup="min")] == ["b", "c"]
+        assert [one.body for one in await pop(remoting.client, consumerGroup="max", initMode=1)] == ["c"]
+
+
+async def test_a_group_begins_a_young_queue_at_its_first_message_even_if_it_wants_the_last() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        assert [one.body for one in await pop(remoting.client, initMode=1)] == ["a", "b"]
+
+
+async def test_a_group_that_began_at_the_end_does_not_do_so_again(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await fill(remoting, "a", "b")
+        [queue, *_] = remoting.broker.topics.get(TOPIC).queues
+        queue.min_offset += 1
+        assert await pop(remoting.client, initMode=1, exp="nothing") == []
+        assert rows(tmp_path, "SELECT next_offset FROM progress") == [{"next_offset": 1}]
+
+
+# Settling
+
+
+async def test_a_retry_says_when_it_was_popped_first_whatever_its_sender_says() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, b"a", properties={"1ST_POP_TIME": "5", "k": "v"})
+        [first] = await pop(remoting.client)
+        assert first.properties["1ST_POP_TIME"] == "5"  # as upstream
+        await change(remoting.client, first.handle, 0)
+        [again] = await pop(remoting.client)
+        assert int(again.properties["1ST_POP_TIME"]) >= int(first.handle.split(" ")[1])
+        assert again.properties["k"] == "v"
+
+
+async def test_what_is_acknowledged_is_done_with() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        first, second = await pop(remoting.client)
+        assert await ack(remoting.client, second.handle) == 0
+        assert await committed(remoting.client) == 0
+        assert await ack(remoting.client, first.handle) == 0
+        assert await committed(remoting.client) == 2
+        await remoting.broker.advance_clock(3600 * S)
+        assert await pop(remoting.client) == []
+        assert await ack(remoting.client, first.handle) == 208
+
+
+async def test_many_are_acknowledged_at_once() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, *map(str, range(20)))
+        await fill(remoting, "other", queue=1)
+        found = await pop(remoting.client)
+        kept = found.pop(7)
+        assert await ack_all(remoting.client, [one.handle for one in found]) == 0
+        assert await ack_all(remoting.client, [one.handle for one in found]) == 208
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [one.body for one in await pop(remoting.client)] == [kept.body]
+
+
+async def test_an_old_handle_is_good_for_nothing() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [first] = await pop(remoting.client)
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert await ack(remoting.client, first.handle) == 208  # expired
+        [second] = await pop(remoting.client)
+        assert await ack(remoting.client, first.handle) == 208  # taken again
+        assert await change(remoting.client, first.handle, 0) == ""
+        third = await change(remoting.client, second.handle, 5_000)
+        assert await ack(remoting.client, second.handle) == 208
+        assert await ack_all(remoting.client, [first.handle, second.handle]) == 208
+        assert await ack(remoting.client, third) == 0
+
+
+async def test_the_invisible_time_is_counted_anew() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        first, second = await pop(remoting.client)
+        await remoting.broker.advance_clock(50 * S)
+        assert await change(remoting.client, first.handle, 120_000)
+        assert await change(remoting.client, second.handle, 0)
+        [back] = await pop(remoting.client)
+        assert (back.body, back.times) == ("b", 1)
+        await ack(remoting.client, back.handle)
+        await remoting.broker.advance_clock(120 * S - 1)
+        assert await pop(remoting.client) == []
+        await remoting.broker.advance_clock(1)
+        assert [one.body for one in await pop(remoting.client)] == ["a"]
+
+
+async def test_handles_are_good_after_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await fill(remoting, "a", "b", "c")
+        first, second, third = await pop(remoting.client)
+        second_handle = await change(remoting.client, second.handle, INVISIBLE_MS)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert await pop(remoting.client) == []
+        assert await ack(remoting.client, second.handle) == 208
+        assert [await ack(remoting.client, one) for one in (first.handle, second_handle)] == [0, 0]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [(one.body, one.times) for one in await pop(remoting.client)] == [(third.body, 1)]
+
+
+async def test_what_is_popped_too_often_is_popped_again_and_no_dead_letter() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.groups.put(GROUP, 2, 1)
+        await fill(remoting, "a")
+        for times in range(6):
+            [one] = await pop(remoting.client)
+            assert one.times == times
+            await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert remoting.broker.topics.find(DLQ) is None
+        assert [one.message.body for one in await receive(remoting.broker)] == [b"a"]
+        await remoting.broker.advance_clock(30 * S)
+        assert remoting.broker.topics.find(DLQ) is not None  # by the rules of receipts
+
+
+# Waiting
+
+
+async def test_a_pop_waits_for_a_message() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        answer = pop_later(remoting.client)
+        await waited(remoting)
+        await fill(remoting, "b", queue=3)
+        assert [one.body for one in messages(await answer)] == ["b"]
+        await waited(remoting, 0)
+
+
+async def test_a_pop_waits_for_what_becomes_visible_again() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        answer = pop_later(remoting.client)
+        await waited(remoting)
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [(one.body, one.times) for one in messages(await answer)] == [("a", 1)]
+
+
+@pytest.mark.parametrize(("wait_ms", "waited_ms"), [(0, 0), (30, 0), (60_000, 59_900)])
+async def test_a_pop_that_finds_nothing_says_so_when_its_time_is_over(wait_ms: int, waited_ms: int) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        born_ms = wall_us() // US_PER_MS - waited_ms
+        answer = await remoting.client.call(POP, pop_of(wait_ms, bornTime=born_ms))
+        assert (answer.code, answer.remark, set(answer.ext)) == (210, "NO_MESSAGE_IN_QUEUE", MANDATORY)
+
+
+async def test_pops_that_wait_hold_nothing_else_up() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        answers = [pop_later(remoting.client) for _ in range(MAX_RUNNING + 1)]
+        await waited(remoting, len(answers))
+        await fill(remoting, "b")
+        done, _ = await asyncio.wait(answers, return_when=asyncio.FIRST_COMPLETED)
+        assert [one.body for answer in done for one in messages(answer.result())] == ["b"]
+
+
+async def test_nothing_is_given_to_who_has_stopped_waiting() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        born_ms = wall_us() // US_PER_MS - 15_501
+        answer = await remoting.client.call(POP, pop_of(15_000, bornTime=born_ms))
+        assert (answer.code, answer.remark) == (210, "the broker[127.0.0.1] pop message is timeout too much")
+        assert [one.body for one in await pop(remoting.client, bornTime=0)] == ["a"]
+
+
+async def test_a_client_that_goes_away_while_it_waits_has_taken_nothing() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        async with remoting.another() as other:
+            pop_later(other)
+            await waited(remoting)
+        await waited(remoting, 0)
+        await fill(remoting, "b")
+        assert [(one.body, one.times) for one in await pop(remoting.client)] == [("b", 0)]
+
+
+async def test_when_too_many_wait_a_pop_is_given_what_is_there_and_told_to_come_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 0)
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        assert [one.body for one in messages(await remoting.client.call(POP, pop_of(20_000)))] == ["a"]
+        answer = await remoting.client.call(POP, pop_of(20_000))
+        assert (answer.code, answer.remark, set(answer.ext)) == (209, "NO_MESSAGE_IN_QUEUE", MANDATORY)
+        assert (await remoting.client.call(POP, pop_of())).code == 210
+        told = [await remoting.client.ok(NOTIFICATION, pop_of(wait_ms)) for wait_ms in (20_000, 0)]
+        assert [one.ext["pollingFull"] for one in told] == ["true", "false"]
+        await fill(remoting, "b")
+        told = [await remoting.client.ok(NOTIFICATION, pop_of(20_000))]
+        assert told[0].ext == {"hasMsg": "true", "pollingFull": "false"}
+
+
+async def test_a_notification_comes_when_there_is_something_and_takes_nothing() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client)
+        answer = await remoting.client.ok(NOTIFICATION, pop_of())
+        assert answer.ext == {"hasMsg": "false", "pollingFull": "false"}
+        later = remoting.client.ask(NOTIFICATION, pop_of(20_000))
+        await remoting.client.ok(POLLING_INFO, pop_of())
+        assert not later.done()
+        await fill(remoting, "b", queue=1)
+        assert (await later).ext["hasMsg"] == "true"
+        assert (await remoting.client.ok(NOTIFICATION, pop_of(queueId=0))).ext["hasMsg"] == "false"
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert (await remoting.client.ok(NOTIFICATION, pop_of(queueId=0))).ext["hasMsg"] == "true"
+        assert [one.body for one in await pop(remoting.client)] == ["a", "b"]
+
+
+async def test_peeking_leaves_no_trace() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        [first] = await pop(remoting.client, maxMsgNums=1)
+        assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["b"]
+        await change(remoting.client, first.handle, 0)
+        answer = await remoting.client.ok(PEEK, pop_of())
+        assert (pulled(answer), set(answer.ext)) == (["a", "b"], MANDATORY)
+        assert answer.ext["restNum"] == "2"
+        peeked, _ = decode_records(answer.body)
+        assert (peeked.reconsume_times, "1ST_POP_TIME" in parted(peeked.properties)) == (1, True)
+        assert [(one.body, one.times) for one in await pop(remoting.client)] == [("a", 1), ("b", 0)]
+        answer = await remoting.client.call(PEEK, pop_of())
+        assert (answer.code, set(answer.ext)) == (19, MANDATORY)
+
+
+# In order
+
+
+async def test_in_order_a_queue_waits_for_all_that_was_given_out_of_it() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=2))
+        assert (answer.ext["reviveQid"], answer.ext["orderCountInfo"]) == ("999", "0 0 0")
+        first, second = messages(answer)
+        assert await pop(remoting.client, order=True) == []
+        assert await ack(remoting.client, second.handle) == 0
+        assert await pop(remoting.client, order=True) == []
+        later = pop_later(remoting.client, order=True)
+        await waited(remoting)
+        assert await ack(remoting.client, first.handle) == 0
+        assert [one.body for one in messages(await later)] == ["c"]
+
+
+async def test_in_order_what_ran_out_comes_first_and_says_how_often_it_was_consumed() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        first, _ = await pop(remoting.client, order=True, maxMsgNums=2)
+        await ack(remoting.client, first.handle)
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        [second] = messages(answer)
+        assert (second.body, second.times, second.record.reconsume_times) == ("b", 1, 0)
+        assert "1ST_POP_TIME" not in second.properties
+        assert answer.ext["orderCountInfo"] == "0 qo0%1 1;0 0 1"
+        assert answer.ext["restNum"] == "1"
+
+
+async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        first, second, _ = await pop(remoting.client, order=True, maxMsgNums=3)
+        await ack(remoting.client, second.handle)
+        await change(remoting.client, first.handle, 0)
+        assert await pop(remoting.client, order=True) == []  # "c" is not done with
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        assert [one.body for one in messages(answer)] == ["a"]
+        assert answer.ext["restNum"] == "2"
+        assert await pop(remoting.client, order=True) == []
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        again = await pop(remoting.client, order=True)
+        assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
+
+
+async def test_in_order_a_changed_time_leaves_the_handle_as_it_is() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [one] = await pop(remoting.client, order=True)
+        changed = await change(remoting.client, one.handle, 5_000)
+        pop_ms, invisible_ms = map(int, changed.split(" ")[1:3])
+        assert pop_ms == int(one.handle.split(" ")[1])
+        assert invisible_ms >= 5_000
+        assert await ack(remoting.client, one.handle) == 0
+
+
+async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        [lost] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
+        assert await pop(remoting.client, order=True, attemptId="two") == []
+        assert (await remoting.client.ok(NOTIFICATION, pop_of(order=True))).ext["hasMsg"] == "false"
+        notified = await remoting.client.ok(NOTIFICATION, pop_of(order=True, attemptId="one"))
+        assert notified.ext["hasMsg"] == "true"
+        [again] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
+        assert (again.body, again.times) == ("a", 0)
+        assert await ack(remoting.client, lost.handle) == 208
+        assert await ack(remoting.client, again.handle) == 0
+        assert [one.body for one in await pop(remoting.client, order=True, attemptId="one")] == ["b"]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="one")
+        assert (again.body, again.times) == ("b", 0)  # however late it is made again
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="two")
+        assert (again.body, again.times) == ("b", 1)
+
+
+# With others of the group
+
+
+async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        for taken in await receive(remoting.broker):
+            await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.advance_clock(1 * S)
+        retries = await pop(remoting.client)
+        assert sorted(one.body for one in retries) == ["a", "b"]
+        assert [one.times for one in retries] == [1, 1]
+        assert {one.handle.split(" ")[4] for one in retries} == {"1"}
+        assert await ack(remoting.client, retries[0].handle) == 0
+        changed = await change(remoting.client, retries[1].handle, 1_000)
+        assert await ack_all(remoting.client, [changed]) == 0
+        assert await committed(remoting.client, topic=RETRY) == 2
+
+
+async def test_retries_of_another_topic_are_left_to_it() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, "other", topic="other")
+        await fill(remoting, "a")
+        [taken] = await receive(remoting.broker, topic="other")
+        await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.advance_clock(1 * S)
+        assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["a"]
+        assert [one.body for one in await pop(remoting.client)] == ["a"]
+        answer = await remoting.client.ok(POP, pop_of(topic="other"))
+        assert [one.body for one in messages(answer, "other")] == ["other"]
+
+
+async def test_retries_are_left_to_members_that_pull_them() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [taken] = await receive(remoting.broker)
+        await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.advance_clock(1 * S)
+        await join(remoting.client, subscriptionDataSet=[subscription(), subscription(RETRY)])
+        assert await pop(remoting.client) == []
+        assert pulled(await pull(remoting.client, topic=RETRY)) == ["a"]
+
+
+async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        assert pulled(await pull(remoting.client, maxMsgNums=1)) == ["a"]
+        await remoting.broker.pull.report_offset(GROUP, TOPIC, 0, 1)
+        first, second = await pop(remoting.client, maxMsgNums=2)
+        assert (first.body, second.body) == ("b", "c")
+        await ack(remoting.client, first.handle)
+        assert await committed(remoting.client) == 2  # what a member that pulls begins with
+        assert pulled(await pull(remoting.client, 2)) == ["c", "d"]
+        await remoting.broker.pull.report_offset(GROUP, TOPIC, 0, 4)
+        assert await ack(remoting.client, second.handle) == 208
+        await remoting.broker.advance_clock(3600 * S)
+        assert await pop(remoting.client) == []
+
+
+async def test_receipts_and_pops_exclude_each_other() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        [popped] = await pop(remoting.client, maxMsgNums=1)
+        [received] = await receive(remoting.broker)
+        assert bodies([received]) == ["b"]
+        handle = popped.handle.rpartition(" ")[0] + " 1"
+        assert await ack(remoting.client, handle) == 208
+
+
+async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [one] = await pop(remoting.client)
+        await ack(remoting.client, one.handle)
+        await remoting.broker.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        [again] = await pop(remoting.client)
+        assert again.body == "a"
+        assert await ack(remoting.client, again.handle) == 0
+
+
+async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await send(remoting.broker, "later", level=1)
+        await remoting.broker.advance_clock(1 * S)
+        [one] = await pop(remoting.client)
+        group = remoting.broker.groups.get(GROUP)
+        assert sum(place.lag for place in group.queues.values()) == 1
+        await remoting.broker.advance_clock(2 * S)
+        await ack(remoting.client, one.handle)
+        assert sum(place.lag for place in group.queues.values()) == 0
+        [row] = rows(
+            tmp_path,
+            "SELECT pulled_by, pulled_us - delivered_us AS p, acked_us - pulled_us AS a FROM deliveries",
+        )
+        assert row == {"pulled_by": GROUP, "p": 0, "a": 2 * S}
+
+
+async def test_a_route_of_retries_of_popped_messages_makes_no_group() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        await pop(remoting.client, consumerGroup="a_b")
+        for name, code in ((f"a_b_{TOPIC}", 17), ("a_b", 0), (f"new_{TOPIC}", 0)):
+            assert (await remoting.client.call(105, {"topic": f"%RETRY%{name}"})).code == code
+        assert {group.name for group in remoting.broker.groups} == {"a_b", f"new_{TOPIC}"}
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "remark"),
+    [
+        ({"maxMsgNums": 33}, 29, "the broker[127.0.0.1] pop message's num is greater than 32"),
+        ({"maxMsgNums": 0}, 29, "maxMsgNums is 0; allowed: 1 to 32"),
+        ({"topic": "nowhere"}, 17, "topic[nowhere] not exist"),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "the topic[SCHEDULE_TOPIC_XXXX] pulling message is forbidden"),
+        ({"queueId": 4}, 29, "request queueId[4] is illegal"),
+        ({"consumerGroup": "no group"}, 1, "group is 'no group'"),
+        ({"exp": " || ".join(map(str, range(101)))}, 23, "parse the consumer's subscription failed"),
+        ({"expType": "SQL92", "exp": "a >"}, 23, "parse the consumer's subscription failed"),
+        ({"expType": "XML", "exp": "a"}, 23, "parse the consumer's subscription failed"),
+        ({"attemptId": "a" * 1_025}, 1, "attemptId is 'aaa"),
+        ({"invisibleTime": -1}, 1, "invisibleTime is -1"),
+        ({"invisibleTime": (1 << 63) - 1}, 1, "invisibleTime is"),
+        ({"invisibleTime": None}, 1, "the custom field <invisibleTime> is null"),
+    ],
+)
+async def test_a_pop_is_refused_and_says_why(fields: dict[str, object], code: int, remark: str) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        answer = await remoting.client.call(POP, pop_of(**fields))
+        assert answer.code == code
+        assert answer.remark
+        assert answer.remark.startswith(remark)
+        assert len(await pop(remoting.client)) == 1
+
+
+@pytest.mark.parametrize("code", [ACK, CHANGE])
+@pytest.mark.parametrize(
+    ("fields", "expected"),
+    [
+        ({"topic": "nowhere"}, 17),
+        ({"queueId": 4}, 13),
+        ({"queueId": -1}, 13),
+        ({"offset": 1}, 208),
+        ({"offset": -1}, 208),
+        ({"consumerGroup": "another"}, 26),
+        ({"extraInfo": "0 x"}, 1),
+        ({"extraInfo": "0 1 2 0 0 broker-a 0 0"}, 208),
+    ],
+)
+async def test_what_is_not_popped_cannot_be_settled(
+    code: int, fields: dict[str, object], expected: int
+) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [one] = await pop(remoting.client)
+        answer = await remoting.client.call(code, settling(one.handle, {"invisibleTime": 1_000, **fields}))
+        assert answer.code == expected
+        assert await ack(remoting.client, one.handle) == 0
+
+
+@pytest.mark.parametrize(
+    ("body", "code"),
+    [
+        (b"", 208),
+        (b"{}", 208),
+        (b'{"acks":[]}', 208),
+        (b"[]", 1),
+        (b'{"acks":[1]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","b":5}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","b":"!"}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","r":"9","b":"AQ=="}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"nowhere","q":0,"b":"AQ=="}]}', 208),
+        (b'{"acks":[{"c":"billing","t":"orders","q":9,"b":"AQ=="}]}', 208),
+        (b'{"acks":[{"c":"nobody","t":"orders","q":0,"b":"AQ=="}]}', 208),
+        (b'{"acks":[{"c":"CID_RMQ_SYS_HALF","t":"orders","q":0,"b":"AQ=="}]}', 16),
+        (json.dumps({"acks": [{"c": GROUP, "t": TOPIC, "b": "/" * 800}] * 2}).encode(), 1),
+        (b'{"acks":[{"c":"billing","t":"orders","q":0,"so":9223372036854775807,"pt":1,"b":"/w=="}]}', 208),
+        (json.dumps({"acks": [{"c": GROUP, "t": TOPIC, "b": "/" * 8_000}]}).encode(), 1),
+    ],
+)
+async def test_a_batch_that_means_nothing_is_refused(body: bytes, code: int) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [one] = await pop(remoting.client)
+        assert (await remoting.client.call(BATCH_ACK, body=body)).code == code
+        assert await ack(remoting.client, one.handle) == 0
+
+
+async def test_what_only_looks_is_refused_as_pops_are() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        for code in (NOTIFICATION, PEEK, POLLING_INFO):
+            for fields, expected in (({"topic": "nowhere"}, 17), ({"queueId": 4}, 29)):
+                assert (await remoting.client.call(code, pop_of(**fields))).code == expected
+
+
+def test_fields_are_written_as_java_does() -> None:
+    assert written({"order": True, "exp": None}) == {"order": "true"}

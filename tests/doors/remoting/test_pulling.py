@@ -1,0 +1,464 @@
+"""Pulling by 11 and 361: who may, what they find, how long they wait, and what that costs."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from mocketmq.broker.consuming.pull import MAX_PULLED, MAX_PULLED_BYTES
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import Message
+from mocketmq.settings import TopicDeclaration
+
+from tests.doors.remoting.consuming import (
+    COMMIT,
+    HEART_BEAT,
+    LITE_PULL,
+    RETRY,
+    SUBSCRIPTION,
+    SUSPEND,
+    beat,
+    bodies,
+    commit,
+    committed,
+    consumer,
+    join,
+    pull,
+    pull_of,
+    subscription,
+)
+from tests.support.brokers import GROUP, TOPIC, S, rows, send
+from tests.support.remoting import WAIT_S, Remoting, running_remoting
+from tests.support.waiting import Waiting
+
+EXT = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset")
+
+
+async def fill(remoting: Remoting, *tags: str | None) -> None:
+    """One message for each tag, in queue 0; its body is its offset."""
+    for n, tag in enumerate(tags):
+        await send(remoting.broker, str(n), queue=0, tag=tag)
+
+
+# What is found
+
+
+@pytest.mark.parametrize(
+    ("offset", "code", "status", "next_offset"),
+    [
+        (0, 21, "OFFSET_TOO_SMALL", 2),
+        (1, 21, "OFFSET_TOO_SMALL", 2),
+        (2, 0, "FOUND", 4),
+        (3, 0, "FOUND", 4),
+        (4, 19, "OFFSET_OVERFLOW_ONE", 4),
+        (5, 21, "OFFSET_OVERFLOW_BADLY", 4),
+    ],
+)
+async def test_an_offset_decides_what_is_answered(
+    offset: int, code: int, status: str, next_offset: int
+) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None, None)
+        await remoting.broker.reset.topic(TOPIC)
+        await fill(remoting, None, None)
+        answer = await pull(remoting.client, offset)
+        assert (answer.code, answer.remark) == (code, status)
+        assert answer.ext == dict(zip(EXT, ("0", str(next_offset), "2", "4"), strict=True))
+        assert bool(answer.body) == (code == 0)
+
+
+async def test_a_client_that_outlived_its_broker_begins_at_the_start_of_the_new_one() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None, None)
+        answer = await pull(remoting.client, 500, SUBSCRIPTION | SUSPEND, suspendTimeoutMillis=20_000)
+        assert (answer.code, answer.remark) == (21, "OFFSET_OVERFLOW_BADLY")
+        assert (answer.ext["nextBeginOffset"], answer.ext["maxOffset"]) == ("0", "2")
+        await commit(remoting.client, 1)
+        answer = await pull(remoting.client, 500)
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (21, "1")
+
+
+@pytest.mark.parametrize(("offset", "code"), [(0, 19), (1, 21), (-1, 21)])
+async def test_an_empty_queue_moves_who_is_elsewhere_to_0(offset: int, code: int) -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, queue=1)
+        millis = 20_000 if offset else 0
+        answer = await pull(remoting.client, offset, SUBSCRIPTION | SUSPEND, suspendTimeoutMillis=millis)
+        assert (answer.code, answer.remark) == (code, "NO_MESSAGE_IN_QUEUE")
+        assert answer.ext == dict(zip(EXT, ("0", "0", "0", "0"), strict=True))
+
+
+async def test_what_does_not_pass_the_filter_is_passed_over_at_once() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "A", "B", None, "A", "C")
+        flags = SUBSCRIPTION | SUSPEND
+        some = await pull(remoting.client, 0, flags, subscription="A || C", suspendTimeoutMillis=9_000)
+        assert (bodies(some), some.ext["nextBeginOffset"]) == (["0", "3", "4"], "5")
+        none = await pull(remoting.client, 0, flags, subscription="D", suspendTimeoutMillis=9_000)
+        assert (none.code, none.remark, none.ext["nextBeginOffset"]) == (20, "NO_MATCHED_MESSAGE", "5")
+        assert none.body == b""
+
+
+async def test_lite_pulls_are_pulls() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None)
+        assert bodies(await remoting.client.ok(LITE_PULL, pull_of(flags=SUBSCRIPTION | 16))) == ["0"]
+
+
+@pytest.mark.parametrize(("wanted", "found"), [(2, 2), (0, 1), (-5, 1), (5_000, MAX_PULLED)])
+async def test_as_many_come_as_are_wanted_within_reason(wanted: int, found: int) -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.send_batch([Message(TOPIC, b"x", {}, 0) for _ in range(MAX_PULLED + 1)])
+        answer = await pull(remoting.client, maxMsgNums=wanted)
+        assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
+
+
+@pytest.mark.parametrize(
+    ("most", "found"),
+    [(None, 3), (0, 3), (3 << 20, 3), ((3 << 20) - 1, 2), (2 << 20, 2), (1, 1), (-1, 1), (1 << 30, 3)],
+)
+async def test_bodies_end_an_answer_before_it_gets_too_large(most: int | None, found: int) -> None:
+    async with running_remoting() as remoting:
+        for _ in range(3):
+            await send(remoting.broker, "x" * (1 << 20), queue=0)
+        await send(remoting.broker, "x" * (2 << 20), queue=0)
+        assert MAX_PULLED_BYTES == 4 << 20
+        answer = await pull(remoting.client, maxMsgBytes=most)
+        assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
+
+
+async def test_a_message_that_is_too_large_by_itself_comes_alone() -> None:
+    async with running_remoting(max_message_bytes=8 << 20) as remoting:
+        for size in (5 << 20, 1, 5 << 20):
+            await send(remoting.broker, "x" * size, queue=0, tag="A")
+        sizes = []
+        for offset in range(3):
+            answer = await pull(remoting.client, offset, subscription="A")
+            sizes.append([len(body) for body in bodies(answer)])
+            assert answer.ext["nextBeginOffset"] == str(offset + 1)
+        assert sizes == [[5 << 20], [1], [5 << 20]]
+
+
+async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
+    async with running_remoting() as remoting:
+        for _ in range(11):
+            await remoting.broker.send_batch([Message(TOPIC, b"x", {"TAGS": "B"}, 0) for _ in range(1_000)])
+        answer = await pull(remoting.client, subscription="A")
+        assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "10000")
+
+
+# Who may
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "remark"),
+    [
+        ({"consumerGroup": "nobody"}, 26, "subscription group not exist, nobody"),
+        ({"consumerGroup": "CID_RMQ_SYS_HALF"}, 16, "group[CID_RMQ_SYS_HALF] is the broker's own"),
+        ({"topic": "nowhere"}, 17, "topic[nowhere] not exist, apply first please!"),
+        ({"topic": "silent"}, 16, "the topic[silent] pulling message is forbidden"),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "the topic[SCHEDULE_TOPIC_XXXX] pulling message is forbidden"),
+        ({"topic": "%HALF%orders"}, 16, "the topic[%HALF%orders] pulling message is forbidden"),
+        ({"queueId": 4}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
+        ({"queueId": -1}, 1, "request queueId[-1] is illegal, orders has 0 to 3"),
+        ({"subscription": "||"}, 23, "parse the consumer's subscription failed"),
+        (
+            {"subscription": "a > 1", "expressionType": "REGEX"},
+            1,
+            "The broker does not support consumer to filter message by REGEX",
+        ),
+        ({"queueOffset": None}, 1, "the custom field <queueOffset> is null"),
+        # The first of several reasons, in upstream's order.
+        ({"consumerGroup": "nobody", "topic": "nowhere"}, 26, "subscription group not exist, nobody"),
+        ({"topic": "silent", "queueId": 9}, 16, "the topic[silent] pulling message is forbidden"),
+        ({"queueId": 4, "subscription": "||"}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
+    ],
+)
+async def test_a_pull_is_refused(fields: dict[str, Any], code: int, remark: str) -> None:
+    silent = TopicDeclaration(name="silent", perm="w")
+    async with running_remoting(auto_create_groups=False, topics=(silent,)) as remoting:
+        await send(remoting.broker)
+        await remoting.broker.groups.put(GROUP, 16, 1)
+        answer = await pull(remoting.client, **fields)
+        assert answer.code == code
+        assert str(answer.remark).startswith(remark)
+        assert (answer.body, answer.ext) == (b"", {})
+        assert remoting.broker.topics.find("nowhere") is None
+
+
+async def test_queues_beyond_the_read_queues_are_not_read() -> None:
+    async with running_remoting(topics=(TopicDeclaration(name="few", read_queues=2),)) as remoting:
+        answer = await pull(remoting.client, topic="few", queueId=2)
+        assert (answer.code, answer.remark) == (1, "request queueId[2] is illegal, few has 0 to 1")
+        assert (await pull(remoting.client, topic="few", queueId=1)).code == 19
+
+
+async def test_a_group_is_made_by_its_first_pull() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, queue=0)
+        assert (await pull(remoting.client)).code == 0
+        assert remoting.broker.groups.get(GROUP).queues == {}
+        # What it has not read yet it has not consumed either.
+        assert remoting.broker.pull.committed_offset(GROUP, TOPIC, 0) is None
+
+
+# What is wanted
+
+
+async def test_a_pull_without_a_subscription_has_that_of_the_last_heartbeat() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        await fill(remoting, "A", "B", "AaC")
+        await client.ok(HEART_BEAT, body=beat(consumer(subscription(expression="A"))))
+        assert bodies(await pull(client, flags=0)) == ["0"]
+        assert bodies(await pull(client, flags=SUBSCRIPTION)) == ["0", "1", "2"]
+        await client.ok(HEART_BEAT, body=beat(consumer(subscription(expression=" B||AaC ", version=2))))
+        assert bodies(await pull(client, flags=0)) == ["1", "2"]
+        # An older one comes late: the other clients of the group know better.
+        await client.ok(HEART_BEAT, body=beat(consumer(subscription(expression="A"))))
+        assert bodies(await pull(client, flags=0)) == ["1", "2"]
+        assert bodies(await pull(client, flags=0, subVersion=2)) == ["1", "2"]
+        # Whoever knows better itself has everything: a heartbeat that says what it wants is on its way.
+        assert bodies(await pull(client, flags=0, subVersion=3)) == ["0", "1", "2"]
+
+
+async def test_a_topic_that_the_group_does_not_want_is_refused() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None)
+        await remoting.client.ok(HEART_BEAT, body=beat(consumer(subscription("other"))))
+        answer = await pull(remoting.client, flags=0)
+        assert (answer.code, answer.remark) == (
+            24,
+            f"the consumer's subscription not exist, group: {GROUP}, topic: {TOPIC}",
+        )
+
+
+async def test_before_the_first_heartbeat_everything_is_wanted() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "A", None)
+        assert bodies(await pull(remoting.client, flags=0, subVersion=1_700_000_000_000)) == ["0", "1"]
+
+
+async def test_retries_are_never_filtered() -> None:
+    async with running_remoting() as remoting:
+        await remoting.client.ok(HEART_BEAT, body=beat(consumer(subscription(expression="A"))))
+        await send(remoting.broker, "again", topic=RETRY, tag="B")
+        assert bodies(await pull(remoting.client, flags=0, topic=RETRY, subVersion=9)) == ["again"]
+
+
+async def test_a_subscription_of_another_kind_is_refused_where_it_counts() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None)
+        body = beat(consumer(subscription(expression="a > 1", expressionType="REGEX")))
+        await remoting.client.ok(HEART_BEAT, body=body)
+        answer = await pull(remoting.client, flags=0)
+        assert (answer.code, answer.remark) == (
+            1,
+            "The broker does not support consumer to filter message by REGEX",
+        )
+
+
+# Long polls
+
+WAITING = {"flags": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 20_000}
+
+
+async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, None)
+        answer = remoting.client.ask(11, pull_of(1, **WAITING))
+        await waiting.begun.wait()
+        await send(remoting.broker, "elsewhere", queue=1)
+        assert not answer.done()
+        await send(remoting.broker, "here", queue=0)
+        assert bodies(await answer) == ["here"]
+        assert remoting.broker.polls.count == 0
+
+
+async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await send(remoting.broker, queue=1)
+        answer = remoting.client.ask(11, pull_of(**WAITING))
+        await waiting.begun.wait()
+        await send(remoting.broker, "first", queue=0)
+        assert bodies(await answer) == ["first"]
+
+
+async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, "A")
+        answer = remoting.client.ask(11, pull_of(1, subscription="A", **WAITING))
+        await waiting.begun.wait()
+        await fill(remoting, "B", "C")
+        for _ in range(20):
+            await remoting.client.call(30, {"topic": TOPIC, "queueId": "0"})
+        assert not answer.done()
+        await send(remoting.broker, "wanted", queue=0, tag="A")
+        found = await answer
+        assert (bodies(found), found.ext["nextBeginOffset"]) == (["wanted"], "4")
+
+
+async def test_a_wait_ends_in_time_with_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, "A")
+        flags = SUBSCRIPTION | SUSPEND
+        answer = await pull(remoting.client, 1, flags, suspendTimeoutMillis=1)
+        assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (19, "OFFSET_OVERFLOW_ONE", "1")
+        late = remoting.client.ask(11, pull_of(1, flags, subscription="A", suspendTimeoutMillis=300))
+        await waiting.begun.wait()
+        await fill(remoting, "B", "C")
+        assert ((await late).code, (await late).remark) == (20, "NO_MATCHED_MESSAGE")
+        assert (await late).ext["nextBeginOffset"] == "3"
+
+
+@pytest.mark.parametrize(("flags", "millis"), [(SUBSCRIPTION, 20_000), (SUBSCRIPTION | SUSPEND, -1)])
+async def test_a_pull_that_may_not_wait_does_not(flags: int, millis: int) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, None)
+        assert (await pull(remoting.client, 1, flags, suspendTimeoutMillis=millis)).code == 19
+
+
+async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, None)
+        answer = remoting.client.ask(11, pull_of(1, **WAITING))
+        await send(remoting.broker, "delayed", queue=0, level=3)
+        await waiting.begun.wait()
+        assert not answer.done()
+        await remoting.broker.advance_clock(10 * S)
+        assert bodies(await answer) == ["delayed"]
+
+
+async def test_a_queue_that_is_emptied_meanwhile_moves_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, None)
+        answer = remoting.client.ask(11, pull_of(1, **WAITING))
+        await waiting.begun.wait()
+        await send(remoting.broker, "forgotten", queue=1)
+        await remoting.broker.reset.all()
+        await send(remoting.broker, "new", queue=0)
+        assert bodies(await answer) == ["new"]
+
+
+async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, None)
+        async with remoting.another() as client:
+            client.ask(11, pull_of(1, **WAITING))
+            await waiting.begun.wait()
+        await waiting.ended.wait()
+
+
+async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        await fill(remoting, None)
+        answer = remoting.client.ask(11, pull_of(1, **WAITING))
+        await waiting.begun.wait()
+        remoting.broker.polls.close()
+        async with asyncio.timeout(WAIT_S):
+            assert (await answer).code == 19
+
+
+# What it costs
+
+
+async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
+    async with running_remoting() as remoting:
+        client, writer = remoting.client, remoting.broker.writer
+        await fill(remoting, None, None, None)
+        await join(client)
+        before = writer.commits
+        for offset in range(3):
+            await pull(client, offset, COMMIT, commitOffset=offset, subVersion=1)
+        assert writer.commits == before
+        assert await committed(client) == 2
+        await commit(client, 2)
+        assert writer.commits == before + 1
+        await commit(client, 2)
+        assert writer.commits == before + 1
+
+
+async def test_an_offset_rides_on_the_first_look_only_and_only_where_it_is_said_to(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_remoting() as remoting:
+        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        client = remoting.client
+        await fill(remoting, None, None, None)
+        await pull(client, 3, SUBSCRIPTION, commitOffset=3)
+        assert await committed(client) == 0
+        answer = client.ask(
+            11, pull_of(3, SUBSCRIPTION | SUSPEND | COMMIT, commitOffset=2, suspendTimeoutMillis=20_000)
+        )
+        await waiting.begun.wait()
+        assert await committed(client) == 2
+        await commit(client, 3)
+        await send(remoting.broker, queue=0)
+        await answer
+        assert await committed(client) == 3
+
+
+async def test_an_offset_that_rode_on_a_pull_is_stored_when_the_broker_stops(tmp_path: Any) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await fill(remoting, None, None)
+        await pull(remoting.client, 1, SUBSCRIPTION | COMMIT, commitOffset=1)
+    assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]
+
+
+async def test_the_ledger_knows_who_pulled_a_delayed_message_and_that_it_was_passed(tmp_path: Any) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        client = remoting.client
+        for n in range(3):
+            await send(remoting.broker, str(n), queue=0, level=1)
+        await remoting.broker.advance_clock(1 * S)
+        assert bodies(await pull(client, maxMsgNums=2)) == ["0", "1"]
+        await remoting.broker.advance_clock(1 * S)
+        await pull(client, 1, SUBSCRIPTION | COMMIT, commitOffset=1, maxMsgNums=1)
+        await remoting.broker.advance_clock(1 * S)
+        await commit(client, 1)
+    delivered = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
+    times = [
+        [row[name] and row[name] - row["delivered_us"] for name in ("pulled_us", "acked_us")]
+        for row in delivered
+    ]
+    assert times == [[0, 1 * S], [0, None], [None, None]]
+    assert [row["pulled_by"] for row in delivered] == [GROUP, GROUP, None]
+
+
+async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, "late", queue=0, level=1)
+        await remoting.broker.advance_clock(1 * S)
+
+        async def commit(*_: object) -> None:
+            raise StoreUnavailableError("the disk is full")
+
+        await pull(remoting.client, 1)
+        with monkeypatch.context() as patched:
+            patched.setattr(remoting.broker.writer, "commit", commit)
+            assert bodies(await pull(remoting.client)) == ["late"]
+        assert "the ledger lacks that 1 messages were pulled: the disk is full" in caplog.text
+
+
+async def test_of_very_many_delayed_messages_the_newest_are_known_to_have_been_pulled(
+    tmp_path: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mocketmq.broker.consuming.pull.MAX_NOTED", 2)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        for n in range(4):
+            await send(remoting.broker, str(n), queue=0, level=1)
+        await remoting.broker.advance_clock(1 * S)
+        await pull(remoting.client, maxMsgNums=1)
+        await pull(remoting.client, 1)
+        await commit(remoting.client, 4)
+    delivered = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
+    assert [row["acked_us"] is not None for row in delivered] == [False, False, True, True]

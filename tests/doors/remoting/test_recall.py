@@ -1,0 +1,161 @@
+"""Recalling by 370: what has a handle, what comes of it, and what is refused."""
+
+import base64
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.clock import wall_us
+from mocketmq.remoting.requests.recall import Handle
+
+from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, pulled, sent
+from tests.support.brokers import TOPIC, S
+from tests.support.remoting import Remoting, running_remoting
+
+RECALL = 370
+START = "__STARTDELIVERTIME"
+NO_HANDLE = "recall handle is invalid"
+
+
+async def recall(remoting: Remoting, handle: str, topic: str = TOPIC) -> tuple[int, str | None]:
+    """Code and sentence of a recall, or 0 and the message's key."""
+    ext = {"producerGroup": "makers", "topic": topic, "recallHandle": handle}
+    answer = await remoting.client.call(RECALL, ext)
+    assert answer.ext["MSG_REGION"] == "DefaultRegion"
+    assert ("msgId" in answer.ext) == (answer.code == 0)
+    return answer.code, answer.remark if answer.code else answer.ext["msgId"]
+
+
+async def delayed(remoting: Remoting, name: str = "TIMER_DELAY_SEC", text: str = "60", **fields: Any) -> str:
+    """The handle of a message that was sent with a delay."""
+    ext = await sent(remoting.client, properties={name: text, "UNIQ_KEY": UNIQUE}, **fields)
+    return ext["recallHandle"]
+
+
+def coded(text: str) -> str:
+    return base64.urlsafe_b64encode(text.encode()).decode()
+
+
+@pytest.mark.parametrize("name", ["DELAY", "TIMER_DELAY_SEC", "TIMER_DELAY_MS", "TIMER_DELIVER_MS", START])
+async def test_a_delayed_message_is_recalled(name: str) -> None:
+    async with running_remoting() as remoting:
+        instant = str(wall_us() // 1_000 + 60_000)
+        text = {"DELAY": "5", "TIMER_DELAY_SEC": "60", "TIMER_DELAY_MS": "59999"}.get(name, instant)
+        handle = await delayed(remoting, name, text)
+        [waiting] = await remoting.broker.pending.list()
+        due_ms = -(-(waiting.message.due_us or 0) // 1_000)
+        assert base64.urlsafe_b64decode(handle).decode() == f"v1 {TOPIC} broker-a {due_ms} {UNIQUE}"
+        await sent(remoting.client, b"wanted", properties={name: text})
+        assert await recall(remoting, handle) == (0, UNIQUE)
+        assert remoting.broker.pending.count == 1
+        life = await remoting.broker.lives.life(UNIQUE)
+        assert [row.kind for row in life.interventions] == ["cancelled"]
+        gone = (
+            f"recall failed, message {UNIQUE} is not waiting for its due time: it was delivered, cancelled, "
+        )
+        assert await recall(remoting, handle) == (604, f"{gone}or never delayed")
+        await remoting.broker.advance_clock(61 * S)
+        assert [record.body for record in await pulled(remoting.client)] == [b"wanted"]
+
+
+@pytest.mark.parametrize(("name", "text"), [("DELAY", "5"), ("TIMER_DELAY_SEC", "60")])
+async def test_handles_and_recalls_survive_a_restart(name: str, text: str, tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        first = await delayed(remoting, name, text)
+        assert await recall(remoting, first) == (0, UNIQUE)
+        await remoting.broker.advance_clock(1 * S)
+        second = await delayed(remoting, name, text)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert (await recall(remoting, first))[0] == 604
+        assert remoting.broker.pending.count == 1
+        assert await recall(remoting, second) == (0, UNIQUE)
+        assert remoting.broker.pending.count == 0
+
+
+async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
+    async with running_remoting() as remoting:
+        first, second = [await delayed(remoting, text=text) for text in ("60", "61")]
+        assert await recall(remoting, second) == (0, UNIQUE)
+        assert (await recall(remoting, second))[0] == 604
+        assert await recall(remoting, first) == (0, UNIQUE)
+        [handle] = {await delayed(remoting) for _ in range(2)}
+        assert await recall(remoting, handle) == (0, UNIQUE)
+        assert remoting.broker.pending.count == 0
+
+
+async def test_what_was_delivered_is_not_recalled() -> None:
+    async with running_remoting() as remoting:
+        handle = await delayed(remoting)
+        await remoting.broker.move_clock_to_next()
+        assert await recall(remoting, handle) == (604, "recall failed, timestamp invalid")
+        handle = await delayed(remoting)
+        await remoting.broker.pending.deliver_now(UNIQUE)
+        code, remark = await recall(remoting, handle)
+        assert (code, str(remark).startswith("recall failed, message")) == (604, True)
+        assert len(await pulled(remoting.client)) == 2
+
+
+async def test_only_what_waits_has_a_handle() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        assert "recallHandle" not in await sent(client)
+        assert "recallHandle" not in await sent(client, properties={"TIMER_DELAY_SEC": "0"})
+        assert "recallHandle" not in await sent(client, batch((b"a", {}), (b"b", {})), BATCH)
+        assert "recallHandle" in await sent(client, code=V1, properties={"DELAY": "1"})
+        assert "recallHandle" in await sent(client, code=V2, properties={"DELAY": "1"})
+        await remoting.broker.groups.put("makers", 16, 1)
+        retry = await sent(client, properties={"DELAY": "1"}, topic="%RETRY%makers")
+        assert "recallHandle" not in retry
+
+
+@pytest.mark.parametrize(
+    ("handle", "code", "remark"),
+    [
+        ("", 604, NO_HANDLE),
+        ("?", 604, NO_HANDLE),
+        ("A", 604, NO_HANDLE),
+        ("AA=", 604, NO_HANDLE),
+        ("AAA==", 604, NO_HANDLE),
+        ("//8=", 604, NO_HANDLE),  # of another alphabet
+        ("__8=", 604, NO_HANDLE),
+        (coded("v1 orders broker-a 1"), 604, NO_HANDLE),
+        (coded("v1 orders broker-a 1 "), 604, NO_HANDLE),
+        (coded("v2 orders broker-a 1 key"), 604, NO_HANDLE),
+        (coded("v1 others broker-a 1 key"), 604, "recall failed, topic not match"),
+        (coded("v1 orders broker-b 1 key"), 604, "recall failed, broker service not available"),
+        (coded("v1 orders broker-a 1 key"), 604, "recall failed, timestamp invalid"),
+        (coded("v1 orders broker-a soon key"), 604, "recall failed, timestamp invalid"),
+        (coded("v1 orders broker-a -5 key"), 604, "recall failed, timestamp invalid"),
+        (coded(f"v1 orders broker-a {10**19 - 1} key"), 604, "recall failed, message key is not waiting"),
+        (coded(f"v1 orders broker-a {10**13} {'0' * 32}"), 604, "recall failed, message 000"),
+        (coded(f"v1 orders broker-a {10**13} {UNIQUE}"), 604, f"recall failed, message {UNIQUE} is not"),
+        (coded(f"v1 orders broker-a {10**13} {UNIQUE}").rstrip("="), 604, "recall failed, message"),
+    ],
+)
+async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
+    async with running_remoting() as remoting:
+        await delayed(remoting)
+        answer = await recall(remoting, handle)
+        assert answer[0] == code
+        assert str(answer[1]).startswith(remark)
+        assert remoting.broker.pending.count == 1
+
+
+async def test_a_recall_wants_a_topic_and_a_handle() -> None:
+    async with running_remoting() as remoting:
+        handle = Handle("nowhere", "broker-a", 10**13, "key").encode()
+        assert await recall(remoting, handle, "nowhere") == (
+            17,
+            "recall failed, the topic[nowhere] not exist",
+        )
+        answer = await remoting.client.call(RECALL, {"topic": TOPIC})
+        assert (answer.code, answer.remark) == (1, "the custom field <recallHandle> is null")
+
+
+async def test_another_topic_is_left_alone() -> None:
+    async with running_remoting() as remoting:
+        handle = await delayed(remoting)
+        await delayed(remoting, topic="others")
+        assert await recall(remoting, handle) == (0, UNIQUE)
+        [left] = await remoting.broker.pending.list()
+        assert remoting.broker.topics.queue(left.message.real_queue_key or 0).topic == "others"

@@ -1,0 +1,271 @@
+"""Requests and replies: 324, 325 and 326 (sheet 2.7)."""
+
+import asyncio
+import contextlib
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.remoting.wire.command import Command
+
+from tests.doors.remoting.consuming import HEART_BEAT, UNREGISTER, beat, consumer
+from tests.doors.remoting.producing import (
+    BORN_MS,
+    UNIQUE,
+    header,
+    parted,
+    pulled,
+    refused,
+    sent,
+)
+from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+
+REPLY, REPLY_V2, PUSH = 324, 325, 326
+REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+PROPERTIES = {
+    "MSG_TYPE": "reply",
+    "CORRELATION_ID": "c-1",
+    "REPLY_TO_CLIENT": "asker",
+    "TTL": "3000",
+    "UNIQ_KEY": UNIQUE,
+    "WAIT": "true",
+}
+
+
+async def be_asker(client: RemotingClient, name: str = "asker") -> None:
+    """Become a client that can be replied to."""
+    await client.ok(HEART_BEAT, body=beat(client=name, producers=("askers", "CLIENT_INNER_PRODUCER")))
+
+
+def reply(
+    client: RemotingClient,
+    body: bytes = b"pong",
+    properties: Mapping[str, str] = PROPERTIES,
+    code: int = REPLY_V2,
+    **fields: object,
+) -> asyncio.Future[Command]:
+    """Send a reply, and go on."""
+    return client.ask(code, header(code, properties, **{"topic": REPLY_TOPIC, **fields}), body)
+
+
+async def answered(reply: asyncio.Future[Command]) -> Command:
+    """What the replier is told, before the test gives up."""
+    async with asyncio.timeout(WAIT_S):
+        return await reply
+
+
+@pytest.mark.parametrize("code", [REPLY, REPLY_V2])
+async def test_a_reply_reaches_who_asked_and_is_stored(code: int) -> None:
+    async with running_remoting() as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        replying = reply(remoting.client, code=code, flag=7, sys_flag=1)
+        pushed = await asker.push()
+        now_ms = str(remoting.broker.clock.now_us() // 1_000)
+        assert (pushed.code, pushed.body, pushed.is_oneway) == (PUSH, b"pong", False)
+        properties = parted(pushed.ext["properties"])
+        assert properties == {**PROPERTIES, "PUSH_REPLY_TIME": now_ms}
+        fields = dict(pushed.ext)
+        del fields["properties"]
+        assert int(fields.pop("bornTimestamp")) <= BORN_MS  # by the clock, which stands still
+        assert fields == {
+            "producerGroup": "makers",
+            "topic": REPLY_TOPIC,
+            "defaultTopic": "TBW102",
+            "defaultTopicQueueNums": "4",
+            "queueId": "0",
+            "sysFlag": "1",
+            "flag": "7",
+            "reconsumeTimes": "0",
+            "unitMode": "false",
+            "bornHost": remoting.client.address,
+            "storeHost": remoting.server.broker_address,
+            "storeTimestamp": now_ms,
+        }
+        assert not replying.done()
+        asker.send(pushed.answer(0, {}, b"", None))
+        told = await answered(replying)
+        assert (told.code, told.remark, told.ext["queueId"], told.ext["queueOffset"]) == (0, None, "0", "0")
+        [record] = await pulled(remoting.client, REPLY_TOPIC)
+        assert (record.body, record.flag, record.sys_flag) == (b"pong", 7, 1)
+        assert parted(record.properties) == PROPERTIES
+        [viewed] = await remoting.broker.lives.records(told.ext["msgId"])
+        assert viewed.unique_key == UNIQUE
+
+
+async def test_the_topic_of_replies_has_a_route_before_any_reply() -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        [queues] = (await remoting.route(REPLY_TOPIC))["queueDatas"]
+        assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (1, 1, 6)
+        assert remoting.broker.topics.get(REPLY_TOPIC).is_system
+
+
+async def test_a_request_bears_what_the_replier_needs() -> None:
+    async with running_remoting() as remoting:
+        await sent(
+            remoting.client, properties={"CORRELATION_ID": "c-1", "REPLY_TO_CLIENT": "asker", "TTL": "9"}
+        )
+        [record] = await pulled(remoting.client)
+        properties = parted(record.properties)
+        assert properties["CLUSTER"] + "_REPLY_TOPIC" == REPLY_TOPIC
+        assert (properties["CORRELATION_ID"], properties["REPLY_TO_CLIENT"]) == ("c-1", "asker")
+
+
+@pytest.mark.parametrize(
+    ("properties", "remark"),
+    [
+        ({}, "reply message properties[REPLY_TO_CLIENT] is null"),
+        ({"REPLY_TO_CLIENT": "nobody"}, "push reply message fail, channel of <nobody> not found."),
+        ({"REPLY_TO_CLIENT": "consumer"}, "push reply message fail, channel of <consumer> not found."),
+    ],
+)
+async def test_nobody_to_reply_to(properties: dict[str, str], remark: str) -> None:
+    async with running_remoting() as remoting, remoting.another() as other:
+        await other.ok(HEART_BEAT, body=beat(consumer(), client="consumer"))
+        told = await refused(remoting.client, code=REPLY_V2, properties=properties, topic=REPLY_TOPIC)
+        assert told == (1, remark)
+        assert [record.body for record in await pulled(remoting.client, REPLY_TOPIC)] == [b"hello"]
+
+
+async def test_an_asker_that_refuses_or_goes_away() -> None:
+    async with running_remoting() as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        replying = reply(remoting.client)
+        asker.send((await asker.push()).answer(1, {}, b"", "process reply message fail"))
+        told = await answered(replying)
+        assert (told.code, told.remark) == (1, "push reply message to askerfail.")
+        replying = reply(remoting.client)
+        await asker.push()
+        await asker.close()
+        told = await answered(replying)
+        assert (told.code, told.remark) == (1, "push reply message to askerfail.")
+        await until_told(remoting, None)
+        told = await answered(reply(remoting.client))
+        assert (told.code, told.remark) == (1, "push reply message fail, channel of <asker> not found.")
+
+
+async def test_an_asker_that_produces_no_longer_is_not_told() -> None:
+    async with running_remoting() as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        for group in ("askers", "CLIENT_INNER_PRODUCER"):
+            await asker.ok(UNREGISTER, {"clientID": "asker", "producerGroup": group})
+        assert (await answered(reply(remoting.client))).code == 1
+        assert asker.pushes.empty()
+
+
+async def test_the_newest_connection_of_an_asker_is_told() -> None:
+    async with running_remoting() as remoting, remoting.another() as old:
+        await be_asker(old)
+        async with remoting.another() as new:
+            await be_asker(new)
+            replying = reply(remoting.client)
+            new.send((await new.push()).answer(0, {}, b"", None))
+            assert (await answered(replying)).code == 0
+        await until_told(remoting, old)
+        replying = reply(remoting.client)
+        old.send((await old.push()).answer(0, {}, b"", None))
+        assert (await answered(replying)).code == 0
+
+
+async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
+    """Wait until replies go to this connection, or to none."""
+    wanted = None if client is None else client.address
+    async with asyncio.timeout(WAIT_S):
+        while (member := remoting.broker.clients.producer("asker")) and member.channel.remote != wanted:
+            await remoting.route(REPLY_TOPIC)
+    assert (member is None) is (client is None)
+
+
+@pytest.mark.parametrize(
+    ("fields", "code"),
+    [
+        ({"topic": "bad/name"}, 1),
+        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16),
+        ({"topic": "unheard-of", "default_topic": "nor-this"}, 17),
+        ({"queue_id": 1}, 1),
+        ({"reconsume_times": -1}, 1),
+        ({"born_timestamp": -1}, 1),
+    ],
+)
+async def test_what_cannot_be_sent_is_brought_to_nobody(fields: dict[str, Any], code: int) -> None:
+    async with running_remoting() as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        told = await refused(
+            remoting.client, code=REPLY_V2, properties=PROPERTIES, **{"topic": REPLY_TOPIC, **fields}
+        )
+        assert told[0] == code
+        assert asker.pushes.empty()
+
+
+async def test_a_reply_that_cannot_be_stored_is_brought_all_the_same() -> None:
+    async with running_remoting(max_message_bytes=1024) as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        replying = reply(remoting.client, b"x" * 2_000, queue_id=-1)
+        pushed = await asker.push()
+        assert pushed.ext["queueId"] == "-1"
+        asker.send(pushed.answer(0, {}, b"", None))
+        told = await answered(replying)
+        assert (told.code, told.ext["msgId"], told.ext["queueId"], told.ext["queueOffset"]) == (
+            0,
+            "0",
+            "0",
+            "0",
+        )
+        assert await pulled(remoting.client, REPLY_TOPIC) == []
+
+
+async def test_a_oneway_reply() -> None:
+    async with running_remoting() as remoting, remoting.another() as asker:
+        await be_asker(asker)
+        remoting.client.oneway(REPLY_V2, header(REPLY_V2, PROPERTIES, topic=REPLY_TOPIC), b"pong")
+        assert (await asker.push()).body == b"pong"
+
+
+async def test_a_client_replies_to_itself() -> None:
+    async with running_remoting() as remoting:
+        await be_asker(remoting.client)
+        replying = reply(remoting.client)
+        remoting.client.send((await remoting.client.push()).answer(0, {}, b"", None))
+        assert (await answered(replying)).code == 0
+
+
+async def test_a_hundred_askers_at_once() -> None:
+    async with running_remoting() as remoting, contextlib.AsyncExitStack() as stack:
+        askers = [await stack.enter_async_context(remoting.another()) for _ in range(100)]
+        await asyncio.gather(*(be_asker(asker, f"asker-{n}") for n, asker in enumerate(askers)))
+        replies = [
+            reply(remoting.client, b"%d" % n, {**PROPERTIES, "REPLY_TO_CLIENT": f"asker-{n % 100}"})
+            for n in range(500)
+        ]
+
+        async def serve(asker: RemotingClient) -> list[bytes]:
+            found = []
+            for _ in range(5):
+                pushed = await asker.push()
+                found.append(pushed.body)
+                asker.send(pushed.answer(0, {}, b"", None))
+            return found
+
+        found = await asyncio.gather(*map(serve, askers))
+        assert found == [[b"%d" % n for n in range(own, 500, 100)] for own in range(100)]
+        assert {told.code for told in await asyncio.gather(*map(answered, replies))} == {0}
+
+
+async def test_a_replier_that_dies_has_replied() -> None:
+    async with running_remoting() as remoting, remoting.another() as asker, remoting.another() as replier:
+        await be_asker(asker)
+        replying = reply(replier)
+        pushed = await asker.push()
+        await replier.close()
+        asker.send(pushed.answer(0, {}, b"", None))
+        await asyncio.wait([replying])
+        async with asyncio.timeout(WAIT_S):
+            while not await pulled(remoting.client, REPLY_TOPIC):
+                pass
+
+
+async def test_replies_survive_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert (await answered(reply(remoting.client))).code == 1
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert [record.body for record in await pulled(remoting.client, REPLY_TOPIC)] == [b"pong"]

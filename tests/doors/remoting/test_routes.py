@@ -1,0 +1,178 @@
+"""The name server: where topics are (105), which brokers and topics there are (106, 206)."""
+
+import json
+import logging
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.requests.routes import MAX_MISSES
+
+from tests.support.remoting import Remoting, running_remoting
+
+ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}
+FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
+
+
+@pytest.fixture
+async def remoting() -> AsyncIterator[Remoting]:
+    async with running_remoting() as remoting:
+        yield remoting
+
+
+async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Remoting) -> None:
+    await remoting.broker.topics.put("orders", 4, 2, PERM_READ | PERM_WRITE)
+    answer = await remoting.client.ok(105, {"topic": "orders"})
+    address = f"127.0.0.1:{remoting.server.broker_port}"
+    assert answer.body.decode() == (
+        f'{{"brokerDatas":[{{"brokerAddrs":{{"0":"{address}"}},"brokerName":"broker-a",'
+        '"cluster":"DefaultCluster","enableActingMaster":false}],"filterServerTable":{},'
+        '"queueDatas":[{"brokerName":"broker-a","perm":6,"readQueueNums":4,"topicSysFlag":0,'
+        '"writeQueueNums":2}]}'
+    )
+    assert (answer.remark, answer.ext) == (None, {})
+
+
+async def test_the_template_of_topics_can_be_inherited_unless_topics_are_not_made_on_first_use(
+    tmp_path: Path,
+) -> None:
+    data = str(tmp_path)
+    async with running_remoting(data=data) as remoting:
+        (queues,) = (await remoting.route("TBW102"))["queueDatas"]
+        assert (queues["perm"], queues["writeQueueNums"]) == (7, 8)
+    async with running_remoting(data=data, auto_create_topics=False) as remoting:
+        assert (await remoting.client.call(105, {"topic": "TBW102"})).code == 17
+
+
+@pytest.mark.parametrize("topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion"])
+@pytest.mark.parametrize("auto_create", [True, False])
+async def test_trace_topics_are_there_for_whoever_asks(topic: str, auto_create: bool) -> None:
+    async with running_remoting(auto_create_topics=auto_create) as remoting:
+        (queues,) = (await remoting.route(topic))["queueDatas"]
+        assert (queues["perm"], queues["readQueueNums"], queues["writeQueueNums"]) == (6, 1, 1)
+
+
+@pytest.mark.parametrize("topic", ["orders", "", "no such name", "päckchen"])
+async def test_a_topic_that_is_nowhere_is_refused_in_upstreams_words(remoting: Remoting, topic: str) -> None:
+    answer = await remoting.client.call(105, {"topic": topic})
+    assert answer.code == 17
+    assert answer.remark == f"No topic route info in name server for the topic: {topic}{FAQ}"
+    assert remoting.broker.topics.find(topic) is None
+
+
+async def test_a_request_without_a_topic_is_refused(remoting: Remoting) -> None:
+    answer = await remoting.client.call(105)
+    assert (answer.code, answer.remark) == (1, "the custom field <topic> is null")
+
+
+async def test_for_ali_ons_which_never_falls_back_a_topic_is_made(remoting: Remoting) -> None:
+    assert (await remoting.client.call(105, {"topic": "orders"}, version=121, language="CPP")).code == 17
+    await remoting.client.ok(105, {"topic": "orders"}, **ALI_ONS)
+    assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 4
+    assert (await remoting.client.call(105, {"topic": "no such name"}, **ALI_ONS)).code == 1
+
+
+async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        assert (await remoting.client.call(105, {"topic": "orders"}, **ALI_ONS)).code == 17
+
+
+async def test_a_miss_is_logged_once_with_what_helps(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
+    async with running_remoting() as remoting:
+        for topic in ("orders", "orders", "%RETRY%billing", "TBW102", "TBW102"):
+            await remoting.client.call(105, {"topic": topic})
+        (record,) = caplog.records
+        assert record.levelname == "INFO"
+        assert record.getMessage() == (
+            "topic 'orders' is not there yet: the first send makes it, or mocketmq topics create"
+        )
+    caplog.clear()
+    async with running_remoting(auto_create_topics=False) as remoting:
+        for topic in ("orders", "orders", "bills", "TBW102"):
+            await remoting.client.call(105, {"topic": topic})
+        assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
+        assert caplog.messages[1] == (
+            "topic 'bills' is not there, and auto_create_topics is off: mocketmq topics create makes it, or a"
+            " [[topics]] table of the configuration"
+        )
+
+
+async def test_misses_of_any_number_of_names_take_bounded_room(
+    remoting: Remoting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
+    for number in range(MAX_MISSES + 10):
+        await remoting.client.call(105, {"topic": f"t{number}"})
+    assert len(caplog.records) == MAX_MISSES
+
+
+async def test_the_cluster_is_this_broker(remoting: Remoting) -> None:
+    address = f"127.0.0.1:{remoting.server.broker_port}"
+    assert json.loads((await remoting.client.ok(106)).body) == {
+        "brokerAddrTable": {
+            "broker-a": {
+                "brokerAddrs": {"0": address},
+                "brokerName": "broker-a",
+                "cluster": "DefaultCluster",
+                "enableActingMaster": False,
+            }
+        },
+        "clusterAddrTable": {"DefaultCluster": ["broker-a"]},
+    }
+
+
+async def test_all_topics_are_listed(remoting: Remoting) -> None:
+    await remoting.broker.topics.ensure("orders", 4)
+    topics = json.loads((await remoting.client.ok(206)).body)["topicList"]
+    assert {"orders", "SCHEDULE_TOPIC_XXXX", "TBW102"} <= set(topics)
+
+
+@pytest.mark.parametrize(
+    ("advertise", "address"),
+    [("names.test", "names.test:{}"), ("10.0.0.7:1234", "10.0.0.7:1234"), ("[::1]", "[::1]:{}")],
+)
+async def test_a_route_names_what_the_setting_says(advertise: str, address: str) -> None:
+    async with running_remoting(advertise=advertise) as remoting:
+        (broker,) = (await remoting.route("TBW102"))["brokerDatas"]
+        assert broker["brokerAddrs"] == {"0": address.format(remoting.server.broker_port)}
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "127.0.0.2"])
+async def test_a_route_names_the_address_by_which_the_client_came_in(host: str) -> None:
+    async with running_remoting(host="0.0.0.0") as remoting:  # noqa: S104 - all of them are tried
+        for port in (remoting.server.namesrv_port, remoting.server.broker_port):
+            async with remoting.another(port, host) as client:
+                route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
+                (broker,) = route["brokerDatas"]
+                assert broker["brokerAddrs"] == {"0": f"{host}:{remoting.server.broker_port}"}
+
+
+async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
+    channels: list[Channel] = []
+    async with running_remoting(host="::1") as remoting:
+        monkeypatch.setattr(remoting.broker.clients, "gone", channels.append)
+        async with remoting.another() as client:
+            route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
+        port = remoting.server.broker_port
+        assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"[::1]:{port}"}
+        assert remoting.server.namesrv_address == f"[::1]:{remoting.server.namesrv_port}"
+    (channel, _) = channels
+    assert (channel.advertised, channel.store_host) == (f"[::1]:{port}", f"127.0.0.1:{port}")
+    assert channel.remote == client.address
+
+
+async def test_a_retry_topic_is_there_before_its_group_is() -> None:
+    async with running_remoting() as remoting:
+        [queues] = (await remoting.route("%RETRY%GID_billing"))["queueDatas"]
+        assert (queues["readQueueNums"], queues["perm"]) == (1, 6)
+        assert remoting.broker.groups.find("GID_billing")
+
+
+async def test_no_retry_topic_without_a_group_that_may_be_made() -> None:
+    async with running_remoting(auto_create_groups=False) as remoting:
+        for name in ("%RETRY%GID_billing", "%RETRY%", "%RETRY%no/name"):
+            assert (await remoting.client.call(105, {"topic": name})).code == 17

@@ -1,0 +1,486 @@
+"""Producing by 10, 310 and 320: what is stored, what the sender is told, and what is refused."""
+
+import asyncio
+from typing import Any
+
+import pytest
+from mocketmq.broker.registry.topics import PERM_INHERIT, PERM_WRITE
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import (
+    EmulatorError,
+    StoppingError,
+    StoreBusyError,
+    StoreFullError,
+    StoreUnavailableError,
+    TopicNotFoundError,
+)
+from mocketmq.message import FORBIDDEN_TOPICS, StoredMessage
+from mocketmq.settings import TopicDeclaration
+
+from tests.doors.remoting.producing import (
+    BATCH,
+    BORN_MS,
+    UNIQUE,
+    V1,
+    V2,
+    batch,
+    header,
+    parted,
+    refused,
+    sent,
+)
+from tests.support.brokers import GROUP, TOPIC, bodies, running_broker, visible
+from tests.support.remoting import Remoting, running_remoting
+
+ILLEGAL = (
+    "the message is illegal, maybe msg body or properties length not matched."
+    " msg body length limit 4194304B, msg properties length limit 32KB. "
+)
+
+
+async def only(remoting: Remoting, topic: str = TOPIC) -> StoredMessage:
+    """The one message of a topic."""
+    [stored] = await visible(remoting.broker, topic)
+    return stored
+
+
+def id_of(remoting: Remoting, stored: StoredMessage) -> str:
+    """As this client has to see it."""
+    return f"7F000001{remoting.server.broker_port:08X}{stored.commit_offset:016X}"
+
+
+# One message
+
+
+@pytest.mark.parametrize("code", [V1, V2])
+async def test_a_message_is_stored_with_all_that_its_sender_said(code: int) -> None:
+    async with running_remoting(clock="real") as remoting:
+        own = {"KEYS": "a b", "TAGS": "red", "UNIQ_KEY": UNIQUE, "mine": "ä"}
+        given = {"WAIT": "true", **own, "POP_CK": "0 1"}
+        fields = {"queue_id": 2, "flag": -7, "sys_flag": 0x301, "reconsume_times": 3}
+        ext = await sent(remoting.client, b"\x00body", code, given, **fields)
+        stored = await only(remoting)
+        assert ext == {
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+            "msgId": id_of(remoting, stored),
+            "queueId": "2",
+            "queueOffset": "0",
+            "transactionId": UNIQUE,
+        }
+        assert parted(stored.properties) == {**own, "CLUSTER": "DefaultCluster"}
+        assert (stored.body, stored.flag, stored.sys_flag, stored.reconsume_times) == (
+            b"\x00body",
+            -7,
+            0x301,
+            3,
+        )
+        assert (stored.born_us, stored.born_host) == (BORN_MS * US_PER_MS, remoting.client.address)
+        assert stored.unique_key == UNIQUE
+
+
+async def test_a_message_without_a_unique_key_gets_one() -> None:
+    async with running_remoting() as remoting:
+        ext = await sent(remoting.client)
+        stored = await only(remoting)
+        assert ext["transactionId"] == stored.unique_key == parted(stored.properties)["UNIQ_KEY"]
+
+
+@pytest.mark.parametrize(
+    ("text", "properties"),
+    [
+        ("a\x01b\x02", {"a": "b"}),  # as 5.x ends it
+        ("a\x01\x02b\x01c", {"b": "c"}),
+        ("\x01a\x02b\x01c\x02d", {"b": "c"}),
+        ("a\x01b\x02a\x01c", {"a": "c"}),
+        ("", {}),
+    ],
+)
+async def test_properties_are_read_as_upstream_reads_them(text: str, properties: dict[str, str]) -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, properties=text)
+        stored = parted((await only(remoting)).properties)
+        assert {key: stored[key] for key in stored if key not in ("CLUSTER", "UNIQ_KEY")} == properties
+
+
+async def test_flags_that_tell_of_what_is_not_stored_here_are_dropped() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, sys_flag=0x7FFFFFFB)
+        assert (await only(remoting)).sys_flag == 0x70B
+
+
+async def test_born_times_are_read_from_the_wall_clock() -> None:
+    async with running_remoting(clock="real") as remoting:
+        await remoting.broker.advance_clock(3600 * US_PER_S)
+        await sent(remoting.client)
+        born_us = (await only(remoting)).born_us
+        assert born_us == remoting.broker.clock.from_wall(BORN_MS * US_PER_MS)
+        assert abs(born_us - BORN_MS * US_PER_MS - 3600 * US_PER_S) < US_PER_S
+
+
+async def test_queues_are_chosen_by_the_sender_or_at_random() -> None:
+    async with running_remoting() as remoting:
+        assert [(await sent(remoting.client, queue_id=n))["queueId"] for n in (3, 0, 3)] == ["3", "0", "3"]
+        assert (await sent(remoting.client, queue_id=3))["queueOffset"] == "2"
+        ids = {(await sent(remoting.client, queue_id=n))["queueId"] for n in [-1, -(1 << 31)] * 30}
+        assert ids == {"0", "1", "2", "3"}
+
+
+async def test_nobody_waits_for_the_answer_to_a_oneway_send() -> None:
+    async with running_remoting() as remoting:
+        for body in (b"1", b"2", b""):  # the last is refused, and nobody is told of that either
+            remoting.client.oneway(V2, header(), body)
+        await sent(remoting.client, b"3")  # the client fails at an answer to what it did not ask
+        assert bodies(await visible(remoting.broker)) == ["1", "2", "3"]
+
+
+async def test_what_one_client_sends_to_a_queue_is_stored_in_its_order_also_while_the_topic_is_made() -> None:
+    async with running_remoting() as remoting:
+        for number in range(500):
+            remoting.client.oneway(V2, header(), str(number).encode())
+            if number % 7 == 0:
+                await asyncio.sleep(0)
+        await sent(remoting.client, b"500")
+        assert bodies(await visible(remoting.broker)) == [str(number) for number in range(501)]
+
+
+async def test_all_are_refused_that_waited_for_a_topic_which_is_not_made() -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        answers = await asyncio.gather(*(remoting.client.call(V2, header(), b"x") for _ in range(100)))
+        assert {answer.code for answer in answers} == {17}
+    async with running_remoting() as remoting:
+        wanted = [header(default_topic_queue_nums=count) for count in (0, 0, 3, 4)]
+        answers = await asyncio.gather(*(remoting.client.call(V2, ext, b"x") for ext in wanted))
+        assert [answer.code for answer in answers] == [1, 1, 0, 0]
+        assert remoting.broker.topics.get(TOPIC).write_queues == 3
+
+
+async def test_ids_name_the_address_at_which_their_client_reaches_the_broker() -> None:
+    async with running_remoting(advertise="10.1.2.3:1234") as remoting:
+        assert (await sent(remoting.client))["msgId"].startswith("0A010203000004D2")
+
+
+async def test_a_client_that_comes_by_ipv6_is_shown_as_a_local_one() -> None:
+    async with running_remoting(host="::1") as remoting:
+        ext = await sent(remoting.client)
+        stored = await only(remoting)
+        assert stored.born_host == f"127.0.0.1:{remoting.client.address.rpartition(':')[2]}"
+        assert ext["msgId"] == id_of(remoting, stored)
+
+
+# Batches
+
+
+async def test_a_batch_is_stored_side_by_side_in_one_queue() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, queue_id=1)
+        body = batch((b"a", {"UNIQ_KEY": "A1", "TAGS": "x"}), (b"b", {"WAIT": "true"}), (b"c", {}), flag=5)
+        common = {"all": "1", "TAGS": "y", "UNIQ_KEY": "of the batch"}
+        ext = await sent(remoting.client, body, BATCH, common, queue_id=1)
+        stored = (await visible(remoting.broker))[1:]
+        assert [one.queue_offset for one in stored] == [1, 2, 3]
+        assert ext == {
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+            "msgId": ",".join(id_of(remoting, one) for one in stored),
+            "queueId": "1",
+            "queueOffset": "1",
+        }
+        assert [(one.body, one.flag) for one in stored] == [(b"a", 5), (b"b", 5), (b"c", 5)]
+        for one in stored:
+            properties = parted(one.properties)
+            assert properties.pop("UNIQ_KEY") == one.unique_key
+            assert properties == {"TAGS": "y", "all": "1", "CLUSTER": "DefaultCluster"}
+        assert stored[0].unique_key == "A1"
+        assert len({one.unique_key for one in stored}) == 3
+
+
+@pytest.mark.parametrize(("code", "is_batch"), [(V1, True), (V2, True), (BATCH, True), (BATCH, False)])
+async def test_the_header_makes_a_batch_not_the_code(code: int, is_batch: bool) -> None:
+    async with running_remoting() as remoting:
+        body = batch((b"a", {}), (b"b", {}))
+        # 320 always has the header of 310.
+        await sent(remoting.client, body, code, batch=is_batch)
+        assert len(await visible(remoting.broker)) == 1 + is_batch
+
+
+async def test_a_batch_without_a_queue_goes_to_one_all_the_same() -> None:
+    async with running_remoting() as remoting:
+        for _ in range(20):
+            await sent(remoting.client, batch(*[(b"x", {})] * 10), BATCH, queue_id=-1)
+        counts = [queue.next_offset for queue in remoting.broker.topics.get(TOPIC).queues]
+        assert sum(counts) == 200
+        assert not any(count % 10 for count in counts)
+        assert sum(count > 0 for count in counts) > 1
+
+
+@pytest.mark.parametrize(
+    ("body", "fields", "code", "sentence"),
+    [
+        (batch((b"a", {}), (b"b", {"DELAY": "1"})), {}, 13, "a message of a batch cannot be delayed"),
+        (batch((b"a", {})), {"properties": {"DELAY": "1"}}, 13, "a message of a batch cannot be delayed"),
+        (batch((b"a", {"TIMER_DELAY_MS": "1"})), {}, 13, "a message of a batch cannot be delayed"),
+        (batch((b"a", {"TRAN_MSG": "true"})), {}, 13, "a message of a batch cannot be transactional"),
+        (batch((b"a", {})), {"sys_flag": 4}, 13, "a message of a batch cannot be transactional"),
+        (batch((b"a", {})), {"sys_flag": 12}, 13, "a message of a batch cannot be transactional"),
+        (batch((b"a", {})), {"topic": "%RETRY%g"}, 13, "batch request does not support retry group %RETRY%g"),
+        (batch((b"a", {}), (b"", {})), {}, 13, "the body has 0 bytes; allowed: 1 to 4194304"),
+        (batch((b"a", {}))[:-1], {}, 13, "the batch ends in the middle of a message"),
+        (b"", {}, 13, "the batch has no message"),
+        (b"x" * ((4 << 20) + 1), {}, 13, "the batch has 4194305 bytes; allowed: 1 to 4194304"),
+        (batch((b"a", {"DELAY": "x"})), {}, 1, 'java.lang.NumberFormatException: For input string: "x"'),
+        (batch((b"a", {}), (b"b", {})), {"queue_id": 4}, 1, "request queueId[4] is illegal"),
+    ],
+)
+async def test_a_batch_is_stored_whole_or_refused(
+    body: bytes, fields: dict[str, Any], code: int, sentence: str
+) -> None:
+    async with running_remoting() as remoting:
+        refusal = await refused(remoting.client, body, BATCH, **fields)
+        assert refusal[0] == code
+        assert sentence in refusal[1]
+        assert not [t for t in remoting.broker.topics if any(queue.next_offset for queue in t.queues)]
+
+
+async def test_what_asks_for_no_delay_may_be_in_a_batch() -> None:
+    async with running_remoting() as remoting:
+        past = {"DELAY": "0", "TIMER_DELIVER_MS": "1"}
+        await sent(remoting.client, batch((b"a", past), (b"b", {"DELAY": "-1"})), BATCH)
+        assert bodies(await visible(remoting.broker)) == ["a", "b"]
+
+
+async def test_a_batch_may_have_no_more_messages_than_an_answer_has_room_for() -> None:
+    async with running_remoting() as remoting:
+        ext = await sent(remoting.client, batch(*[(b"x", {})] * 16_384), BATCH)
+        assert ext["msgId"].count(",") == 16_383
+        code, sentence = await refused(remoting.client, batch(*[(b"x", {})] * 16_385), BATCH)
+        assert code == 13
+        assert sentence == ILLEGAL + "the batch has more than 16384 messages; allowed: 1 to 16384"
+
+
+# Topics made on first use
+
+
+@pytest.mark.parametrize(("wanted", "made"), [(4, 4), (1, 1), (8, 8), (9, 8), ((1 << 31) - 1, 8)])
+async def test_a_topic_is_made_like_its_template_with_as_many_queues_as_the_client_wants(
+    wanted: int, made: int
+) -> None:
+    async with running_remoting() as remoting:
+        template = remoting.broker.topics.get("TBW102")
+        assert (template.read_queues, template.write_queues, template.perm) == (8, 8, 7)
+        await sent(remoting.client, default_topic_queue_nums=wanted)
+        topic = remoting.broker.topics.get(TOPIC)
+        assert (topic.read_queues, topic.write_queues, topic.perm) == (made, made, 6)
+        await sent(remoting.client, default_topic_queue_nums=2)  # it is there, so that counts no more
+        assert remoting.broker.topics.get(TOPIC) is topic
+
+
+async def test_another_topic_can_be_the_template_if_it_is_to_be_inherited_from() -> None:
+    declared = (TopicDeclaration(name="plain"),)
+    async with running_remoting(topics=declared, auto_create_topics=False) as remoting:
+        await remoting.broker.topics.put("narrow", 9, 2, PERM_WRITE | PERM_INHERIT)
+        await sent(remoting.client, default_topic="narrow")
+        topic = remoting.broker.topics.get(TOPIC)
+        assert (topic.read_queues, topic.write_queues, topic.perm) == (2, 2, 2)
+        for name in ("plain", "none", "TBW102", ""):
+            code, sentence = await refused(remoting.client, topic="other", default_topic=name)
+            assert (code, sentence) == (17, "topic[other] not exist, apply first please!")
+
+
+async def test_a_topic_without_queues_is_not_made() -> None:
+    async with running_remoting() as remoting:
+        for wanted in (0, -1):
+            code, sentence = await refused(remoting.client, default_topic_queue_nums=wanted)
+            assert (code, sentence) == (1, f"read_queues is {wanted}; allowed: 1 to 1024")
+
+
+async def test_the_template_is_there_only_while_topics_are_made_on_first_use(tmp_path: Any) -> None:
+    async with running_broker(tmp_path, auto_create_topics=False) as broker:
+        assert broker.topics.find("TBW102") is None
+    async with running_broker(tmp_path) as broker:
+        assert broker.topics.get("TBW102").perm == 7
+    async with running_remoting(data=str(tmp_path), auto_create_topics=False) as remoting:
+        assert remoting.broker.topics.get("TBW102").perm == 0
+        assert (await refused(remoting.client))[0] == 17
+    async with running_broker(tmp_path) as broker:
+        assert broker.topics.get("TBW102").perm == 7
+
+
+async def test_upstream_lets_clients_send_to_the_template_itself() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, topic="TBW102", queue_id=7)
+
+
+@pytest.mark.parametrize(
+    "topic", ["RMQ_SYS_TRACE_TOPIC", "rmq_sys_TRACE_DATA_DefaultRegion", "rmq_sys_TRACE_DATA_"]
+)
+@pytest.mark.parametrize("auto_create_topics", [True, False])
+async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) -> None:
+    async with running_remoting(auto_create_topics=auto_create_topics) as remoting:
+        await sent(remoting.client, topic=topic)
+        made = remoting.broker.topics.get(topic)
+        assert (made.read_queues, made.write_queues, made.perm, made.is_system) == (1, 1, 6, True)
+
+
+@pytest.mark.parametrize("auto_create_topics", [True, False])
+async def test_asking_for_a_route_makes_trace_topics_and_others_only_if_that_is_wanted(
+    auto_create_topics: bool,
+) -> None:
+    async with running_broker(auto_create_topics=auto_create_topics) as broker:
+        assert (await broker.topics.for_route("RMQ_SYS_TRACE_TOPIC", first_use=False)).write_queues == 1
+        for name, first_use in (
+            ("a", False),
+            ("%RETRY%g", True),
+            ("%DLQ%g", True),
+            ("CHECKPOINT_TOPIC", True),
+        ):
+            with pytest.raises(TopicNotFoundError, match=rf"topic\[{name}\] not exist"):
+                await broker.topics.for_route(name, first_use=first_use)
+        if auto_create_topics:
+            made = await broker.topics.for_route("a", first_use=True)
+            assert (made.read_queues, made.write_queues, made.perm) == (4, 4, 6)
+        else:
+            with pytest.raises(TopicNotFoundError):
+                await broker.topics.for_route("a", first_use=True)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize(
+    ("fields", "code", "sentence"),
+    [
+        ({"topic": " "}, 1, "The specified topic is blank."),
+        (
+            {"topic": "a.b"},
+            1,
+            "The specified topic contains illegal characters, allowing only ^[%|a-zA-Z0-9_-]+$",
+        ),
+        ({"topic": "x" * 128}, 1, "The specified topic is longer than topic max length."),
+        ({"topic": "inbox"}, 16, "the topic[inbox] sending message is forbidden"),
+        ({"topic": "BenchmarkTest"}, 17, "topic[BenchmarkTest] not exist, apply first please!"),
+        ({"queue_id": 4}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
+        (
+            {"queue_id": (1 << 31) - 1},
+            1,
+            "request queueId[2147483647] is illegal, orders has 0 to 3",
+        ),
+        ({"properties": {"k": "a\x01b"}}, 13, ILLEGAL + "a property contains U+0001 or U+0002, which"),
+        (
+            {"properties": {"UNIQ_KEY": "A", "k": "v" * 32_731}},
+            13,
+            ILLEGAL + "the properties take 32768 bytes; allowed: at most 32767",
+        ),
+        ({"reconsume_times": -1}, 1, "reconsumeTimes is -1; allowed: 0 or more"),
+        ({"born_timestamp": -1}, 1, "bornTimestamp is -1; allowed: 0 to 253402300799999"),
+        (
+            {"born_timestamp": 253_402_300_800_000},
+            1,
+            "bornTimestamp is 253402300800000; allowed: 0 to 253402300799999",
+        ),
+    ],
+)
+async def test_what_is_refused_is_not_stored(fields: dict[str, Any], code: int, sentence: str) -> None:
+    async with running_remoting(topics=(TopicDeclaration(name="inbox", perm="r"),)) as remoting:
+        refusal = await refused(remoting.client, **{"properties": {"UNIQ_KEY": "A"}, **fields})
+        assert refusal[0] == code
+        assert refusal[1].startswith(sentence)
+        assert not [t for t in remoting.broker.topics if any(queue.next_offset for queue in t.queues)]
+
+
+@pytest.mark.parametrize("size", [0, (4 << 20) + 1])
+async def test_a_body_is_neither_empty_nor_larger_than_the_setting_allows(size: int) -> None:
+    async with running_remoting() as remoting:
+        code, sentence = await refused(remoting.client, b"x" * size)
+        assert (code, sentence) == (13, f"{ILLEGAL}the body has {size} bytes; allowed: 1 to 4194304")
+
+
+async def test_what_reaches_the_limits_is_taken() -> None:
+    async with running_remoting() as remoting:
+        # What is added counts as well: with its key and two separators, CLUSTER takes 23 bytes.
+        longest = {"UNIQ_KEY": "A", "k": "v" * (32_767 - 23 - 11 - 3)}
+        await sent(remoting.client, b"x" * (4 << 20), properties=longest)
+        stored = await only(remoting)
+        assert (len(stored.body), len(stored.properties)) == (4 << 20, 32_767)
+        code, _ = await refused(remoting.client, properties={**longest, "k": longest["k"] + "v"})
+        assert code == 13
+
+
+@pytest.mark.parametrize("topic", sorted(FORBIDDEN_TOPICS))
+async def test_no_client_sends_to_the_brokers_own_topics(topic: str) -> None:
+    async with running_remoting() as remoting:
+        code, sentence = await refused(remoting.client, topic=topic)
+        assert (code, sentence) == (16, f"Sending message to topic[{topic}] is forbidden.")
+
+
+@pytest.mark.parametrize(
+    ("error", "code"),
+    [(StoreUnavailableError, 14), (StoreFullError, 14), (StoppingError, 14), (StoreBusyError, 2)],
+)
+@pytest.mark.parametrize("form", [V2, BATCH])
+async def test_what_cannot_be_stored_is_told(
+    error: type[EmulatorError], code: int, form: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client)
+
+        async def commit(*_: object) -> None:
+            raise error("the disk is gone")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(remoting.broker.writer, "commit", commit)
+            refusal = await refused(remoting.client, batch((b"x", {})), form)
+        assert refusal == (code, "the disk is gone")
+
+
+# Retries that a client sends itself
+
+
+@pytest.mark.parametrize(
+    ("times", "most", "version", "topic"),
+    [
+        (0, None, 409, f"%RETRY%{GROUP}"),
+        (15, None, 409, f"%RETRY%{GROUP}"),
+        (16, None, 409, f"%DLQ%{GROUP}"),
+        (2, 3, 409, f"%RETRY%{GROUP}"),
+        (3, 3, 409, f"%DLQ%{GROUP}"),
+        (20, 21, 121, f"%RETRY%{GROUP}"),
+        (20, 21, 120, f"%DLQ%{GROUP}"),
+        (0, 0, 409, f"%DLQ%{GROUP}"),
+        (5, -1, 409, f"%DLQ%{GROUP}"),
+    ],
+)
+async def test_a_retry_that_came_once_too_often_is_a_dead_letter(
+    times: int, most: int | None, version: int, topic: str
+) -> None:
+    async with running_remoting() as remoting:
+        is_dead = topic.startswith("%DLQ%")
+        given = {"topic": f"%RETRY%{GROUP}", "reconsume_times": times, "max_reconsume_times": most}
+        fields = header(V2, {"DELAY": "3"}, queue_id=9 if is_dead else 0, **given)
+        await remoting.client.ok(V2, fields, b"again", version=version)
+        await remoting.broker.advance_clock(10 * US_PER_S)
+        stored = await only(remoting, topic)
+        assert (stored.body, stored.reconsume_times) == (b"again", times)
+        assert parted(stored.properties)["DELAY"] == ("0" if is_dead else "3")
+        assert (stored.parked_offset is None) == is_dead
+        assert len(remoting.broker.topics.get(f"%RETRY%{GROUP}").queues) == 4  # as any that a client makes
+        assert len(remoting.broker.topics.get(topic).queues) == (1 if is_dead else 4)
+
+
+async def test_the_groups_own_number_counts_where_the_client_names_none() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.groups.put(GROUP, 2, 1)
+        for times in (1, 2):
+            await sent(remoting.client, str(times).encode(), topic=f"%RETRY%{GROUP}", reconsume_times=times)
+        assert (await only(remoting, f"%RETRY%{GROUP}")).body == b"1"
+        assert (await only(remoting, f"%DLQ%{GROUP}")).body == b"2"
+
+
+async def test_a_retry_is_for_a_group() -> None:
+    async with running_remoting(auto_create_groups=False) as remoting:
+        for topic, sentence in (
+            ("%RETRY%none", "subscription group not exist, none"),
+            ("%RETRY%", "%RETRY% is the retry topic of no group"),
+        ):
+            assert await refused(remoting.client, topic=topic) == (26, sentence)
+            assert remoting.broker.topics.find(topic) is None

@@ -1,0 +1,624 @@
+"""The listeners of remoting clients: ports, pipelining, refusals, idle connections, and the stop."""
+
+import asyncio
+import logging
+import re
+import resource
+import socket
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack
+from typing import Any, cast
+
+import psutil
+import pytest
+from mocketmq.app import running_emulator
+from mocketmq.errors import ListenError, StoreUnavailableError
+from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.listening import connection, server
+from mocketmq.remoting.request import Call, Reply
+from mocketmq.remoting.requests.routes import RouteInfo
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import ROCKETMQ, Command
+from mocketmq.remoting.wire.frame import encode
+from mocketmq.settings import Settings
+
+from tests.support.brokers import FREE_PORTS
+from tests.support.process import broker_process, forked_broker
+from tests.support.remoting import READERS, ClosedError, Remoting, connected, running_remoting
+
+ROUTE = {"topic": "TBW102"}
+CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+@pytest.fixture
+async def remoting() -> AsyncIterator[Remoting]:
+    async with running_remoting() as remoting:
+        yield remoting
+
+
+class Gate:
+    """In the place of a handler: holds up its requests, by topic, until they are let go."""
+
+    def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch, code: RequestCode = CODE) -> None:
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.events: dict[str, asyncio.Event] = {}
+        handlers = remoting.server.dispatcher._handlers
+        monkeypatch.setitem(handlers, int(code), (READERS[CODE].read, self._handle))
+
+    async def _handle(self, call: Call[RouteInfo]) -> Reply:
+        topic = call.header.topic
+        self.started.append(topic)
+        try:
+            await self.events.setdefault(topic, asyncio.Event()).wait()
+        finally:
+            self.ended.append(topic)
+        return Reply(body=topic.encode())
+
+    def let_go(self, topic: str) -> None:
+        self.events.setdefault(topic, asyncio.Event()).set()
+
+
+async def until(condition: Any) -> None:
+    """Let the loop turn until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what it looks at sets no event
+            await asyncio.sleep(0)
+
+
+# Ports
+
+
+async def test_every_listener_serves_every_request() -> None:
+    async with forked_broker() as process:
+        host, port = process.name_server
+        for each in (port, process.broker_port, process.broker_port - 2):
+            async with connected(host, each) as client:
+                await client.ok(105, ROUTE)
+                assert (await client.call(9_999)).code == 3
+
+
+async def test_a_picked_port_has_its_vip_channel_two_below() -> None:
+    async with running_remoting() as one, running_remoting() as two:
+        for each in (one.server, two.server):
+            assert each.vip_port == each.broker_port - 2
+        assert one.server.broker_address == f"127.0.0.1:{one.server.broker_port}"
+
+
+async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "VIP_OFFSET", 0)
+    async with running_remoting() as remoting:
+        assert remoting.server.vip_port is None
+        assert len(remoting.server._servers) == 2  # none of those that were tried in vain
+        await remoting.client.ok(105, ROUTE)
+
+
+async def test_a_fixed_port_whose_vip_channel_is_taken_is_warned_about(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async with running_remoting() as first:
+        taken = first.server.broker_port
+        async with running_remoting(broker_port=taken + 2) as remoting:
+            assert (remoting.server.broker_port, remoting.server.vip_port) == (taken + 2, None)
+    (warning,) = (text for text in caplog.messages if "VIP" in text)
+    assert f"without VIP channel: cannot listen on 127.0.0.1:{taken} for RocketMQ clients: " in warning
+
+
+@pytest.mark.parametrize(
+    ("setting", "option"), [("namesrv_port", "--namesrv-port"), ("broker_port", "--broker-port")]
+)
+async def test_a_port_that_is_taken_is_named_and_leaves_the_others_free(setting: str, option: str) -> None:
+    async with running_remoting() as first:
+        taken = first.server.namesrv_port
+        wanted = f"cannot listen on 127.0.0.1:{taken} for RocketMQ clients: .*by {option}, or .*--no-remoting"
+        for _ in range(2):
+            with pytest.raises(ListenError, match=wanted):
+                async with running_remoting(**{setting: taken}):
+                    pass
+
+
+async def test_it_can_be_switched_off() -> None:
+    async with running_emulator(Settings(data=":memory:", remoting=False, **FREE_PORTS)) as emulator:
+        assert emulator.remoting is None
+    async with forked_broker("--no-remoting", "--token", "s3cret") as process:
+        assert "name server" not in process.start_line
+    assert "not asked for the token" not in process.stderr
+
+
+async def test_a_broker_asks_for_as_many_files_as_it_needs_for_its_connections() -> None:
+    few = ("sh", "-c", 'ulimit -Sn 512 && exec "$@"', "sh")
+    async with broker_process(wrapper=few) as process:
+        soft, hard = psutil.Process(process.pid).rlimit(resource.RLIMIT_NOFILE)
+    assert soft == (65_536 if hard == resource.RLIM_INFINITY else min(65_536, hard))
+
+
+async def test_a_token_that_remoting_clients_are_not_asked_for_is_warned_about() -> None:
+    warning = "are not asked for the token: set --acl or --access-keys, or --no-remoting to keep them out"
+    for more, is_warned in ([], True), (["--access-keys", "ak:s3cret"], False):
+        async with forked_broker("--token", "s3cret", *more) as process:
+            pass
+        assert (warning in process.stderr) is is_warned
+        assert "s3cret" not in process.stderr
+
+
+# Requests
+
+
+async def test_requests_are_begun_in_order_and_answered_in_any(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch)
+    answers = {topic: remoting.client.ask(105, {"topic": topic}) for topic in "abc"}
+    await until(lambda: gate.started == ["a", "b", "c"])
+    for topic in "cab":
+        gate.let_go(topic)
+        assert (await answers[topic]).body == topic.encode()
+
+
+async def test_answers_of_one_turn_are_written_together(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch)
+    answers = [remoting.client.ask(105, {"topic": topic}) for topic in "abc"]
+    await until(lambda: len(gate.started) == 3)
+    (served, *_) = remoting.server._hall.connections
+    written: list[bytes] = []
+    monkeypatch.setattr(served, "_transport", Watched(cast(asyncio.Transport, served._transport), written))
+    for topic in "abc":
+        gate.let_go(topic)
+    await asyncio.gather(*answers)
+    assert len(written) == 1
+
+
+class Watched:
+    """A transport whose writes are noted."""
+
+    def __init__(self, transport: asyncio.Transport, written: list[bytes]) -> None:
+        self._transport = transport
+        self._written = written
+
+    def write(self, data: bytes) -> None:
+        self._written.append(data)
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def test_an_unknown_code_is_refused_and_counted(
+    remoting: Remoting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
+    for _ in range(2):
+        answer = await remoting.client.call(9_999)
+        assert (answer.code, answer.remark, answer.ext) == (3, " request type 9999 not supported", {})
+    assert remoting.server.dispatcher.answered["9999", 3] == 2
+    assert caplog.messages == ["a client asks for request code 9999, which is not supported"]
+
+
+async def test_any_number_of_unknown_codes_takes_bounded_room(remoting: Remoting) -> None:
+    for code in range(20_000, 20_200):
+        assert (await remoting.client.call(code)).code == 3
+    answered = remoting.server.dispatcher.answered
+    assert (answered["20000", 3], answered["20099", 3], answered["20100", 3]) == (1, 1, 0)
+    assert answered["other", 3] == 100
+
+
+@pytest.mark.parametrize("code", [105, 9_999])
+async def test_a_oneway_request_is_not_answered(remoting: Remoting, code: int) -> None:
+    remoting.client.oneway(code, {"topic": "nowhere"})
+    await remoting.client.ok(105, ROUTE)  # a stray answer would fail the client
+    assert remoting.server.dispatcher.answered[str(code), 3 if code == 9_999 else 17] == 1
+
+
+async def test_answers_of_clients_are_dropped(remoting: Remoting) -> None:
+    remoting.client.send(Command(code=0, flag=1, opaque=5), Command(code=105, flag=3, ext=ROUTE))
+    await remoting.client.ok(105, ROUTE)
+    assert sum(remoting.server.dispatcher.answered.values()) == 1
+
+
+async def test_an_answer_has_the_header_form_of_its_request(remoting: Remoting) -> None:
+    answer = await remoting.client.ok(105, ROUTE, serialization=ROCKETMQ)
+    assert answer.serialization == ROCKETMQ
+    assert (await remoting.client.ok(105, ROUTE)).serialization != ROCKETMQ
+
+
+async def test_every_answer_is_javas_4_9_8_and_has_ext_fields(remoting: Remoting) -> None:
+    reader, writer = await asyncio.open_connection("127.0.0.1", remoting.server.namesrv_port)
+    for code in (105, 9_999):
+        writer.write(encode(Command(code=code, opaque=7, ext=ROUTE)))
+        length = int.from_bytes(await reader.readexactly(4), "big")
+        header = await reader.readexactly(length)
+        for piece in (b'"extFields":{}', b'"language":"JAVA"', b'"version":409', b'"opaque":7', b'"flag":1'):
+            assert piece in header
+    writer.close()
+    await writer.wait_closed()
+
+
+async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def fail(error: Exception) -> Reply:
+        raise error
+
+    async def too_large() -> Reply:
+        return Reply(body=bytes(17 << 20))
+
+    handlers = remoting.server.dispatcher._handlers
+    for make, code, remark in (
+        (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
+        (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect of the emulator: ZeroDivisionError('oops')"),
+        (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
+        (lambda _: too_large(), 1, "the answer would be a frame of 178"),
+    ):
+        monkeypatch.setitem(handlers, 105, (READERS[CODE].read, make))
+        answer = await remoting.client.call(105, ROUTE)
+        assert (answer.code, answer.ext) == (code, {})
+        assert (answer.remark or "").startswith(remark)
+    assert [record.levelname for record in caplog.records if record.exc_info] == ["ERROR"]
+
+
+async def test_metrics_count_requests_and_connections(remoting: Remoting) -> None:
+    await remoting.client.ok(105, ROUTE)
+    await remoting.client.call(105, {"topic": "nowhere"})
+    await remoting.client.call(9_999)
+    async with remoting.another():
+        text = await metrics(remoting)
+    assert 'mocketmq_remoting_requests_total{answer="0",code="105"} 1.0' in text
+    assert 'mocketmq_remoting_requests_total{answer="17",code="105"} 1.0' in text
+    assert 'mocketmq_remoting_requests_total{answer="3",code="9999"} 1.0' in text
+    assert re.search(r"^mocketmq_remoting_connections 2\.0$", text, re.MULTILINE)
+    assert re.search(r"^mocketmq_remoting_held_bytes 0\.0$", text, re.MULTILINE)
+    assert re.search(r"^mocketmq_remoting_unread_bytes 0\.0$", text, re.MULTILINE)
+
+
+async def metrics(remoting: Remoting) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(remoting.emulator.url.rpartition(":")[2]))
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    return text
+
+
+async def test_what_came_in_whole_before_a_broken_frame_is_answered(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch)
+    async with remoting.another() as client:
+        slow, quick = client.expect(1_001), client.expect(1_002)
+        slowly = encode(Command(code=CODE, opaque=1_001, ext={"topic": "slow"}))
+        quickly = encode(Command(code=RequestCode.GET_BROKER_CLUSTER_INFO, opaque=1_002))
+        client.write(slowly + quickly + b"\xff" * 64 + slowly)
+        assert (await quick).code == 0
+        client.write(slowly)
+        assert not slow.done()
+        gate.let_go("slow")
+        assert (await slow).body == b"slow"
+        await client.closed()
+    assert gate.ended == ["slow"]
+
+
+# What is in flight
+
+
+async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    gate = Gate(remoting, monkeypatch)
+    gate.let_go("TBW102")
+    async with remoting.another() as other:
+        first = [remoting.client.ask(105, {"topic": f"t{n}"}) for n in range(10)]
+        await until(lambda: len(gate.started) == 10)
+        late = remoting.client.ask(105, ROUTE)
+        for _ in range(20):
+            await other.ok(105, ROUTE)
+        assert not late.done()
+        assert remoting.server.held_bytes == 10 * (1_024 + len("topic") + len("t0"))
+        gate.let_go("t0")
+        await asyncio.gather(first[0], late)
+        for n in range(1, 10):
+            gate.let_go(f"t{n}")
+        await asyncio.gather(*first)
+        await until(lambda: remoting.server.held_bytes == 0)
+
+
+async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING_BYTES", 1 << 20)
+    gate = Gate(remoting, monkeypatch)
+    first = remoting.client.ask(105, {"topic": "large"}, bytes(2 << 20))
+    await until(lambda: gate.started == ["large"])
+    late = remoting.client.ask(105, ROUTE)
+    async with remoting.another() as other:
+        for _ in range(20):
+            assert (await other.call(9_999)).code == 3
+    assert gate.started == ["large"]
+    for topic in ("large", "TBW102"):
+        gate.let_go(topic)
+    await asyncio.gather(first, late)
+
+
+async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    async def large(_: object) -> Reply:
+        started.append(True)
+        return Reply(body=bytes(8 << 20))
+
+    monkeypatch.setitem(remoting.server.dispatcher._handlers, 105, (READERS[CODE].read, large))
+    client = remoting.client
+    client.pause_reading()
+    async with remoting.another() as other:
+        answers = [client.ask(105, ROUTE)]
+        await until(lambda: remoting.server.unread_bytes)
+        answers.append(client.ask(105, ROUTE))
+        for _ in range(20):
+            assert (await other.call(9_999)).code == 3
+        assert len(started) == 1
+    client.resume_reading()
+    assert [len(answer.body) for answer in await asyncio.gather(*answers)] == [8 << 20, 8 << 20]
+    assert len(started) == 2
+    await until(lambda: not remoting.server.unread_bytes)
+
+
+@pytest.mark.parametrize(
+    ("own_mb", "others_mb", "is_cut_off"),
+    [(100, (), False), (129, (), True), (20, (60, 60), False), (50, (60, 60), True), (40, (30, 30), False)],
+)
+async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_off(
+    remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool
+) -> None:
+    await remoting.client.ok(105, ROUTE)
+    hall = remoting.server._hall
+    (served,) = hall.connections
+    others = [connection.Connection(hall) for _ in others_mb]
+    hall.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
+    transport = cast(asyncio.Transport, served._transport)
+    served._transport = Unread(transport, own_mb << 20)  # type: ignore[assignment]
+    served._flush()
+    assert served._transport.is_closing() is is_cut_off
+    hall.unread.clear()
+
+
+class Unread:
+    """A transport with so many bytes that are not read."""
+
+    def __init__(self, transport: asyncio.Transport, size: int) -> None:
+        self._transport = transport
+        self._size = size
+
+    def get_write_buffer_size(self) -> int:
+        return self._size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def test_pulls_that_wait_leave_room_for_heartbeats(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_031 + 10 * 1_032)  # t0 to t9, t10 to t19
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
+    refused = await remoting.client.call(11, {"topic": "one too many"})
+    assert (refused.code, refused.remark) == (
+        2,
+        "[REJECTREQUEST]system busy, start flow control for a while",
+    )
+    assert remoting.server.dispatcher.answered["11", 2] == 1
+    await remoting.client.ok(105, ROUTE)
+    for n in range(20):
+        gate.let_go(f"t{n}")
+    await asyncio.gather(*pulls)
+    gate.let_go("more")
+    await remoting.client.ok(11, {"topic": "more"})
+
+
+async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 1_100)
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    async with remoting.another() as other:
+        other.ask(11, {"topic": "t"})
+        await until(lambda: gate.started)
+        assert (await remoting.client.call(11, {"topic": "t"})).code == 2
+    await until(lambda: gate.ended)
+    gate.let_go("t")
+    await remoting.client.ok(11, {"topic": "t"})
+
+
+async def test_what_comes_with_a_pull_counts_while_it_waits(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    assert (await remoting.client.call(11, {"topic": "t"}, bytes(4 << 20))).code == 2
+    many = {str(n): "1" for n in range(30_000)}
+    assert (await remoting.client.call(11, {"topic": "t", **many})).code == 2
+    pulls = [remoting.client.ask(11, {"topic": "t", "junk": "y" * 1_000_000}) for _ in range(4)]
+    assert (await remoting.client.call(11, {"topic": "t", "junk": "y" * 1_000_000})).code == 2
+    await remoting.client.ok(105, ROUTE)
+    for _ in pulls:
+        gate.let_go("t")
+    await asyncio.gather(*pulls)
+
+
+async def test_after_a_flood_freed_memory_is_given_back_once(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(server, "give_back", lambda: given.append(True))
+    monkeypatch.setattr(connection, "MAX_RUNNING", 1)
+    remoting.server._look_after()
+    assert not given
+    await asyncio.gather(*(remoting.client.ask(105, ROUTE) for _ in range(10)))
+    for _ in range(2):
+        remoting.server._look_after()
+    assert given == [True]
+
+
+async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_needed(
+    remoting: Remoting,
+) -> None:
+    frame = encode(Command(code=105, ext=ROUTE, body=bytes(1 << 20)))
+    async with remoting.another() as other:
+        remoting.client.write(frame[:-1])
+        await until(lambda: remoting.server.held_bytes == len(frame) - 1)
+        slow = next(each for each in remoting.server._hall.connections if each.incomplete)
+        for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
+            remoting.server._hall.budget._limit = 1 << (20 if is_spent else 30)
+            slow._is_paused, slow.quiet = is_paused, quiet
+            remoting.server._look_after()
+            await other.ok(105, ROUTE)
+            assert remoting.server.connections == 2
+        remoting.server._look_after()
+        await remoting.client.closed()
+        await until(lambda: remoting.server.held_bytes == 0)
+        await other.ok(105, ROUTE)
+
+
+async def test_when_the_memory_is_spent_little_is_read_at_once(remoting: Remoting) -> None:
+    hall = remoting.server._hall
+    await remoting.client.ok(105, ROUTE)
+    (served,) = hall.connections
+    sizes = [len(served.get_buffer(-1))]
+    hall.budget._limit = 0
+    sizes.append(len(served.get_buffer(-1)))
+    assert sizes == [256 << 10, 4 << 10]
+    await remoting.client.ok(105, ROUTE, bytes(10_000))  # and it goes on
+
+
+# Coming and going
+
+
+async def test_an_idle_connection_is_closed_after_120_seconds(remoting: Remoting) -> None:
+    assert server.TICK_S * server.IDLE_TICKS == 120
+    async with remoting.another() as busy:
+        for _ in range(server.IDLE_TICKS - 1):
+            remoting.server._look_after()
+            await busy.ok(105, ROUTE)
+        assert remoting.server.connections == 2
+        remoting.server._look_after()
+        await remoting.client.closed()
+        await busy.ok(105, ROUTE)
+        assert remoting.server.connections == 1
+
+
+async def test_connections_are_looked_after_again_and_again(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(server, "TICK_S", 0.0)
+    remoting.server._tick()
+    await remoting.client.closed()
+
+
+async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gone: list[Channel] = []
+    monkeypatch.setattr(remoting.broker.clients, "gone", gone.append)
+    gate = Gate(remoting, monkeypatch)
+    async with remoting.another() as client:
+        client.ask(105, {"topic": "slow"})
+        await until(lambda: gate.started)
+        address = client.address
+    await until(lambda: remoting.server.connections == 1)
+    for _ in range(10):
+        await remoting.client.call(9_999)
+    assert not gone
+    gate.let_go("slow")
+    await until(lambda: gone)
+    assert [channel.remote for channel in gone] == [address]
+    assert gate.ended == ["slow"]
+
+
+async def test_a_pull_ends_with_its_client_and_other_requests_are_done(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    quick = Gate(remoting, monkeypatch)
+    pulls = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    async with remoting.another() as client:
+        client.ask(11, {"topic": "pull"})
+        client.oneway(105, {"topic": "send"})
+        await until(lambda: pulls.started and quick.started)
+    await until(lambda: pulls.ended)
+    assert not quick.ended
+    quick.let_go("send")
+    await until(lambda: quick.ended)
+    assert remoting.server.dispatcher.answered["105", 0] == 1
+
+
+async def test_a_stop_answers_what_was_read_and_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        gate = Gate(remoting, monkeypatch)
+        port = remoting.server.broker_port
+        answer = remoting.client.ask(105, {"topic": "slow"})
+        await until(lambda: gate.started)
+        closing = asyncio.create_task(remoting.server.close())
+        await until(lambda: not remoting.server._servers)
+        late = remoting.client.ask(105, {"topic": "late"})
+        gate.let_go("slow")
+        assert (await answer).body == b"slow"
+        await closing
+        with pytest.raises(ClosedError):
+            await late
+        assert gate.started == ["slow"]
+        with pytest.raises(ConnectionRefusedError):
+            await asyncio.open_connection("127.0.0.1", port)
+        assert remoting.server._ticking
+        assert remoting.server._ticking.cancelled()
+
+
+async def test_a_stop_does_not_wait_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "GRACE_S", 0.0)
+    async with running_remoting() as remoting:
+        gate = Gate(remoting, monkeypatch)
+        remoting.client.ask(105, {"topic": "stuck"})
+        await until(lambda: gate.started)
+        await remoting.server.close()
+        assert gate.ended == ["stuck"]
+        await remoting.client.closed()
+        await remoting.server.close()
+
+
+async def test_a_stop_does_not_wait_for_ever_for_requests_of_clients_that_are_gone(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(server, "GRACE_S", 0.0)
+    async with running_remoting() as remoting:
+        gate = Gate(remoting, monkeypatch)
+        async with remoting.another() as client:
+            client.ask(105, {"topic": "stuck"})
+            await until(lambda: gate.started)
+        await until(lambda: remoting.server.connections == 1)
+        await remoting.server.close()
+        assert gate.ended == ["stuck"]
+
+
+async def test_a_stop_ends_long_polls_with_an_answer() -> None:
+    pull = {
+        **{"consumerGroup": "g", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"},
+        **{"sysFlag": "6", "commitOffset": "0", "suspendTimeoutMillis": "30000", "subVersion": "0"},
+        **{"subscription": "*", "expressionType": "TAG"},
+    }
+    async with AsyncExitStack() as stack:
+        async with running_remoting() as remoting:
+            client = await stack.enter_async_context(remoting.another())
+            await remoting.broker.topics.ensure("orders", 1)
+            answer = client.ask(11, pull)
+            await until(lambda: remoting.broker.polls.count)
+        assert (await answer).code == 19
+
+
+async def test_a_client_that_leaves_at_once_harms_nobody(remoting: Remoting) -> None:
+    for _ in range(50):
+        with socket.create_connection(("127.0.0.1", remoting.server.broker_port)) as gone:
+            gone.sendall(encode(Command(code=105, ext=ROUTE)))
+    await remoting.client.ok(105, ROUTE)
+    await until(lambda: remoting.server.connections == 1)

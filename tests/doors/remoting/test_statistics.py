@@ -1,0 +1,246 @@
+"""What went through the broker, as tools ask for it: 28 and 315."""
+
+import asyncio
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.registry.statistics import MINUTE_US
+
+from tests.doors.remoting.consuming import SEND_BACK, commit, pull
+from tests.doors.remoting.looking import RUNTIME, STATS, look
+from tests.doors.remoting.producing import sent
+from tests.support.brokers import GROUP, TOPIC, S, give_back, receive, send
+from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+
+TOPIC_OF_GROUP = f"{TOPIC}@{GROUP}"
+
+
+async def sums(client: RemotingClient, name: str, key: str) -> tuple[int, int, int]:
+    """Of the last minute, hour and day."""
+    found = await look(client, STATS, statsName=name, statsKey=key)
+    assert all(each["tps"] > 0 for each in found.values())
+    minute, hour, day = (found[f"stats{span}"]["sum"] for span in ("Minute", "Hour", "Day"))
+    return minute, hour, day
+
+
+async def missing(client: RemotingClient, name: str, key: str) -> bool:
+    """Whether there is no such statistic, which is told as upstream does."""
+    answer = await client.call(STATS, {"statsName": name, "statsKey": key})
+    assert answer.code in (0, 1)
+    return (answer.code, answer.remark) == (1, f"The stats <{name}> <{key}> not exist")
+
+
+async def runtime(remoting: Remoting) -> dict[str, str]:
+    """The running statistics, which are all text."""
+    table: dict[str, str] = json.loads((await remoting.client.ok(RUNTIME)).body)["table"]
+    assert all(isinstance(value, str) for value in table.values())
+    return table
+
+
+async def test_what_was_put_and_got() -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        for n in range(5):
+            await sent(client, b"12345678", queue_id=n % 2)
+        await pull(client, 0, maxMsgNums=2)
+        await pull(client, 0, queueId=1, maxMsgNums=1)
+        await pull(client, 3)  # nothing there
+        assert await sums(client, "TOPIC_PUT_NUMS", TOPIC) == (5, 5, 5)
+        assert await sums(client, "TOPIC_PUT_SIZE", TOPIC) == (40, 40, 40)
+        assert await sums(client, "GROUP_GET_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
+        assert await sums(client, "GROUP_GET_SIZE", TOPIC_OF_GROUP) == (24, 24, 24)
+        assert await sums(client, "BROKER_PUT_NUMS", "DefaultCluster") == (5, 5, 5)
+        assert await sums(client, "BROKER_GET_NUMS", "DefaultCluster") == (3, 3, 3)
+        got = await look(client, STATS, statsName="GROUP_GET_NUMS", statsKey=TOPIC_OF_GROUP)
+        assert got["statsDay"]["avgpt"] == 1.5  # two pulls found something
+        assert not await missing(client, "GROUP_GET_LATENCY", TOPIC_OF_GROUP)
+
+
+async def test_what_was_received_counts_as_what_was_pulled() -> None:
+    async with running_remoting() as remoting:
+        for n in range(5):
+            await send(remoting.broker, str(n))
+        taken = await receive(remoting.broker, 3)
+        assert len(taken) == 3
+        assert await receive(remoting.broker, topic="other") == []
+        assert await sums(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
+        table = await runtime(remoting)
+        assert (table["msgPutTotalTodayNow"], table["msgGetTotalTodayNow"]) == ("5", "3")
+
+
+async def test_what_waited_for_a_pull_counts_once() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.topics.ensure(TOPIC, 1)
+        waiting = remoting.client.ask(
+            11,
+            {
+                "consumerGroup": GROUP,
+                "topic": TOPIC,
+                "queueId": "0",
+                "queueOffset": "0",
+                "maxMsgNums": "32",
+                "sysFlag": "6",
+                "commitOffset": "0",
+                "suspendTimeoutMillis": "10000",
+                "subscription": "*",
+                "subVersion": "0",
+            },
+        )
+        async with asyncio.timeout(WAIT_S):
+            while not remoting.broker.polls.count:
+                await look(remoting.client, RUNTIME)
+        await send(remoting.broker, queue=0)
+        assert (await waiting).code == 0
+        assert await sums(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP) == (1, 1, 1)
+
+
+async def test_what_was_given_back() -> None:
+    async with running_remoting() as remoting:
+        for n in range(2):
+            await send(remoting.broker, str(n), queue=0)
+        first, second = await receive(remoting.broker)
+        await give_back(remoting.broker, [first])
+        await remoting.client.ok(
+            SEND_BACK, {"offset": str(second.message.commit_offset), "group": GROUP, "delayLevel": "0"}
+        )
+        assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (2, 2, 2)
+        await remoting.broker.advance_clock(10 * S)
+        retried, _ = await receive(remoting.broker)
+        await give_back(remoting.broker, [retried])
+        assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
+
+
+async def test_a_delayed_message_is_put_where_it_waits_and_where_it_goes() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker, "level", level=2)
+        await send(remoting.broker, "time", TIMER_DELAY_SEC="7")
+        assert await sums(remoting.client, "TOPIC_PUT_NUMS", "SCHEDULE_TOPIC_XXXX") == (1, 1, 1)
+        assert await sums(remoting.client, "TOPIC_PUT_SIZE", "rmq_sys_wheel_timer") == (4, 4, 4)
+        assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
+        table = await runtime(remoting)
+        assert table["scheduleMessageOffset_2"] == "0,1"
+        assert float(table["timerEnqueueTps"]) > 0
+        assert (table["timerCongestNum"], table["timerDequeueTps"]) == ("1", "0.0")
+        await remoting.broker.advance_clock(7 * S)
+        assert await sums(remoting.client, "TOPIC_PUT_SIZE", TOPIC) == (9, 9, 9)
+        table = await runtime(remoting)
+        assert table["scheduleMessageOffset_2"] == "1,1"
+        assert table["scheduleMessageOffset_18"] == "0,0"
+        assert table["timerCongestNum"] == "0"
+        assert float(table["timerDequeueTps"]) > 0
+
+
+async def test_a_batch_and_what_is_refused() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.send_batch([])
+        assert (await runtime(remoting))["putMessageTimesTotal"] == "0"
+        answer = await remoting.client.call(310, {"a": "makers", "b": "bad topic"}, b"x")
+        assert answer.code
+        assert await missing(remoting.client, "TOPIC_PUT_NUMS", "bad topic")
+
+
+@pytest.mark.parametrize(
+    ("name", "key"),
+    [
+        ("TOPIC_PUT_NUMS", "nowhere"),
+        ("GROUP_GET_NUMS", TOPIC),
+        ("GROUP_GET_NUMS", f"{GROUP}@{TOPIC}"),
+        ("SNDBCK_PUT_NUMS", ""),
+        ("BROKER_PUT_NUMS", "broker-a"),
+        ("GROUP_GET_FALL_SIZE", TOPIC_OF_GROUP),
+        ("no such name", TOPIC),
+    ],
+)
+async def test_a_statistic_that_is_missing(name: str, key: str) -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker)
+        await receive(remoting.broker)
+        assert await missing(remoting.client, name, key)
+
+
+async def test_the_running_statistics_are_true(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        started_ms = remoting.broker.clock.now_us() // 1_000
+        await remoting.broker.advance_clock(1 * S)
+        for n in range(4):
+            await send(remoting.broker, str(n) * 10, queue=0)
+        await pull(remoting.client, 0, maxMsgNums=3)
+        await pull(remoting.client, 4)
+        await commit(remoting.client, 3)
+        table = await runtime(remoting)
+        expected = {
+            "brokerVersion": "409",
+            "brokerVersionDesc": "V4_9_8",
+            "brokerActive": "true",
+            "putMessageTimesTotal": "4",
+            "putMessageSizeTotal": "40",
+            "putMessageAverageSize": "10.0",
+            "putMessageFailedTimes": "0",
+            "msgPutTotalTodayMorning": "0",
+            "msgPutTotalTodayNow": "4",
+            "msgGetTotalTodayNow": "3",
+            "commitLogMinOffset": "0",
+            "commitLogMaxOffset": "4",
+            "earliestMessageTimeStamp": str(started_ms + 1_000),
+            "dispatchBehindBytes": "0",
+        }
+        assert expected.items() <= table.items()
+        rates = {name: [float(each) for each in table[name].split(" ")] for name in table if "Tps" in name}
+        assert all(len(each) == 3 for name, each in rates.items() if not name.startswith("timer"))
+        found, missed = rates["getFoundTps"], rates["getMissTps"]
+        assert found == pytest.approx(missed, rel=0.5)  # one pull each
+        assert rates["getTransferredTps"] == rates["getTransferedTps"] > found
+        assert rates["putTps"][0] > rates["getTransferredTps"][0]
+        assert 0 < float(table["commitLogDiskRatio"]) < 1
+        assert table["commitLogDirCapacity"].startswith("Total : ")
+        times = [int(each.rpartition(":")[2]) for each in table["putMessageDistributeTime"].split()]
+        assert (len(times), sum(times)) == (13, 4)
+        assert table["runtime"].startswith("[ 0 days, 0 hours, 0 minutes, ")
+
+
+async def test_an_empty_broker_has_running_statistics() -> None:
+    async with running_remoting() as remoting:
+        table = await runtime(remoting)
+        assert (table["earliestMessageTimeStamp"], table["putMessageAverageSize"]) == ("-1", "0.0")
+        assert table["commitLogMinOffset"] == table["commitLogMaxOffset"] == "0"
+        assert table["putTps"] == "0.0 0.0 0.0"
+
+
+async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
+    async with running_remoting() as remoting:
+        await send(remoting.broker)
+        await remoting.broker.advance_clock(400 * 24 * 3_600 * S)
+        assert await sums(remoting.client, "TOPIC_PUT_NUMS", TOPIC) == (1, 1, 1)
+        assert (await runtime(remoting))["runtime"].startswith("[ 0 days, ")
+
+
+async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mocketmq.broker.registry.statistics.Statistics.interval_s", 0.001)
+    async with running_remoting() as remoting:
+        statistics = remoting.broker.statistics
+        shift_us = 0
+        ticks = statistics.ticks
+        statistics.ticks = lambda: ticks() + shift_us
+        await send(remoting.broker)
+        shift_us = 3 * MINUTE_US  # once noted, it is of the last minute no longer
+        meter: Any = statistics.topics[TOPIC]
+        async with asyncio.timeout(WAIT_S):
+            while statistics.window(meter, MINUTE_US).added.messages:
+                await look(remoting.client, RUNTIME)
+                shift_us += MINUTE_US
+
+
+async def test_what_is_deleted_has_no_statistics() -> None:
+    async with running_remoting() as remoting:
+        for topic in (TOPIC, "kept"):
+            await send(remoting.broker, topic=topic)
+            await receive(remoting.broker, topic=topic)
+        await remoting.broker.reset.delete_topic(TOPIC)
+        assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
+        assert await missing(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP)
+        assert not await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
+        await remoting.broker.groups.delete(GROUP, clean_offsets=True)
+        assert await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
+        assert not await missing(remoting.client, "TOPIC_PUT_NUMS", "kept")

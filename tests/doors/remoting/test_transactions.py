@@ -1,0 +1,607 @@
+"""Transactions by remoting: half messages, 37 from producers, 39 to them, and what comes of them in time."""
+
+import asyncio
+import sqlite3
+from collections.abc import Sequence
+from contextlib import closing
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.registry.groups import Take
+from mocketmq.broker.transactions.half_messages import Half
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message import (
+    CHECKED_HALF_GROUP,
+    CHECKED_HALF_TOPIC,
+    UNDECIDED_TOPIC,
+    Message,
+    offset_message_id,
+)
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record, decode_records
+from mocketmq.store.database import FILE_NAME
+
+from tests.broker.test_transactions import Refusing
+from tests.doors.remoting.consuming import beat
+from tests.doors.remoting.producing import UNIQUE, V1, V2, Ext, parted, pulled, refused, sent
+from tests.support.brokers import TOPIC, S, bodies, rows, visible
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
+
+HEART_BEAT, END, CHECK = 34, 37, 39
+COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
+HALF = {"TRAN_MSG": "true", "PGROUP": "makers", "UNIQ_KEY": UNIQUE, "TAGS": "A", "own": "mine"}
+NOT_FOUND = "Find prepared transaction message failed"
+
+
+async def prepare(
+    client: RemotingClient, body: bytes = b"half", code: int = V2, /, queue_id: int = 2, **properties: str
+) -> Ext:
+    return await sent(client, body, code, {**HALF, **properties}, queue_id=queue_id, sys_flag=4)
+
+
+def ending(half: Ext, decision: int, **fields: object) -> Ext:
+    """The ext fields of 37 as the Java client makes them of the answer to its send."""
+    given = {
+        "producerGroup": "makers",
+        "tranStateTableOffset": half["queueOffset"],
+        "commitLogOffset": int(half["msgId"][16:], 16),
+        "commitOrRollback": decision,
+        "fromTransactionCheck": "false",
+        "msgId": UNIQUE,
+        "transactionId": half["transactionId"],
+        **fields,
+    }
+    return {name: str(value) for name, value in given.items() if value is not None}
+
+
+async def end(client: RemotingClient, half: Ext, decision: int) -> None:
+    answer = await client.ok(END, ending(half, decision))
+    assert (answer.remark, answer.ext, answer.body) == (None, {}, b"")
+
+
+async def refusal(client: RemotingClient, half: Ext, decision: int = COMMIT, **fields: object) -> str:
+    answer = await client.call(END, ending(half, decision, **fields))
+    assert answer.code == 1
+    return str(answer.remark)
+
+
+async def produce(client: RemotingClient, *groups: str) -> None:
+    """Be a producer of these groups."""
+    await client.ok(HEART_BEAT, body=beat(client=f"{client.address}@1", producers=groups or ("makers",)))
+
+
+async def question(client: RemotingClient) -> tuple[Ext, Record]:
+    push = await client.push()
+    assert (push.code, push.is_oneway) == (CHECK, True)
+    [record] = decode_records(push.body)
+    return dict(push.ext), record
+
+
+def answer_with(client: RemotingClient, decision: int) -> "asyncio.Task[list[Command]]":
+    """A producer that answers whatever it is asked; see ``stop``."""
+
+    async def run() -> list[Command]:
+        questions: list[Command] = []
+        try:
+            while True:
+                push = await client.pushes.get()
+                questions.append(push)
+                client.oneway(
+                    END,
+                    {
+                        "producerGroup": "makers",
+                        "tranStateTableOffset": push.ext["tranStateTableOffset"],
+                        "commitLogOffset": push.ext["commitLogOffset"],
+                        "commitOrRollback": str(decision),
+                        "fromTransactionCheck": "true",
+                        "msgId": push.ext["msgId"],
+                    },
+                )
+        except asyncio.CancelledError:
+            return questions
+
+    return asyncio.create_task(run())
+
+
+async def stop(answering: "asyncio.Task[list[Command]]") -> list[Command]:
+    """What it was asked."""
+    answering.cancel()
+    return await answering
+
+
+async def undecided(remoting: Remoting) -> list[dict[str, str]]:
+    """The properties of what was given up."""
+    if remoting.broker.topics.find(UNDECIDED_TOPIC) is None:
+        return []
+    return [parted(one.properties) for one in await visible(remoting.broker, UNDECIDED_TOPIC)]
+
+
+# Decisions
+
+
+@pytest.mark.parametrize("code", [V1, V2])
+async def test_a_half_message_becomes_visible_with_its_commit_and_is_as_upstream_has_it(code: int) -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        await sent(client)  # a commit offset other than 0
+        half = await prepare(client, b"half", code)
+        assert half == {
+            "MSG_REGION": "DefaultRegion",
+            "TRACE_ON": "true",
+            "msgId": offset_message_id(client.address and remoting.server.broker_address, 1),
+            "queueId": "2",
+            "queueOffset": "0",
+            "transactionId": UNIQUE,
+        }
+        assert await pulled(client, queue_id=2) == []
+        await end(client, half, COMMIT)
+        [record] = await pulled(client, queue_id=2)
+        assert (record.body, record.queue_offset, record.commit_offset) == (b"half", 0, 2)
+        assert (record.sys_flag, record.prepared_offset) == (8, 1)
+        assert parted(record.properties) == {
+            **HALF,
+            "CLUSTER": "DefaultCluster",
+            "REAL_TOPIC": TOPIC,
+            "REAL_QID": "2",
+        }
+        transactions = remoting.broker.transactions
+        assert (transactions.prepared, transactions.committed, transactions.rolled_back) == (1, 1, 0)
+
+
+async def test_what_is_rolled_back_is_never_seen_nor_asked_about() -> None:
+    async with running_remoting() as remoting:
+        await produce(remoting.client)
+        half = await prepare(remoting.client)
+        await end(remoting.client, half, ROLLBACK)
+        await remoting.broker.advance_clock(3_600 * S)
+        assert (await visible(remoting.broker), await undecided(remoting)) == ([], [])
+        assert (remoting.client.pushes.empty(), remoting.broker.transactions.rolled_back) == (True, 1)
+
+
+async def test_a_producer_that_does_not_know_changes_nothing() -> None:
+    async with running_remoting() as remoting:
+        half = await prepare(remoting.client)
+        await end(remoting.client, half, UNKNOWN)
+        assert await visible(remoting.broker) == []
+        await end(remoting.client, half, COMMIT)
+        assert bodies(await visible(remoting.broker)) == ["half"]
+
+
+async def test_most_clients_do_not_wait_for_an_answer() -> None:
+    async with running_remoting() as remoting:
+        half = await prepare(remoting.client)
+        remoting.client.oneway(END, ending(half, COMMIT))
+        remoting.client.oneway(END, ending(half, COMMIT, producerGroup="wrong"))
+        while not remoting.broker.transactions.committed:
+            await prepare(remoting.client)
+        assert bodies(await visible(remoting.broker)) == ["half"]
+
+
+@pytest.mark.parametrize("first", [COMMIT, ROLLBACK])
+@pytest.mark.parametrize("second", [COMMIT, ROLLBACK])
+async def test_a_half_message_is_decided_once(first: int, second: int) -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        half = await prepare(client)
+        answers = await asyncio.gather(
+            *(client.call(END, ending(half, decision)) for decision in (first, second, second))
+        )
+        assert sorted(answer.code for answer in answers) == [0, 1, 1]
+        assert {answer.remark for answer in answers} == {None, NOT_FOUND}
+        assert await refusal(client, half, second) == NOT_FOUND
+        assert len(await visible(remoting.broker)) == remoting.broker.transactions.committed
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"producerGroup": "others"}, "The producer group wrong"),
+        ({"tranStateTableOffset": "1"}, "The transaction state table offset wrong"),
+        ({"commitLogOffset": "0"}, NOT_FOUND),
+        ({"commitLogOffset": "-1"}, NOT_FOUND),
+        ({"commitLogOffset": str((1 << 63) - 1)}, NOT_FOUND),
+        ({"commitOrRollback": "4"}, "commitOrRollback field wrong"),
+        ({"commitOrRollback": "-8"}, "commitOrRollback field wrong"),
+        ({"commitOrRollback": "x"}, "commitOrRollback is 'x'; allowed: a whole number of 32 bits"),
+        ({"producerGroup": None}, "the custom field <producerGroup> is null"),
+        ({"msgId": None}, "the custom field <msgId> is null"),
+    ],
+)
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+async def test_a_decision_about_something_else_is_refused(
+    wrong: dict[str, Any], sentence: str, decision: int
+) -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client)
+        half = await prepare(remoting.client)
+        assert await refusal(remoting.client, half, decision, **wrong) == sentence
+        assert bodies(await visible(remoting.broker)) == ["hello"]
+        await end(remoting.client, half, decision)
+
+
+async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_decided_by_offsets() -> None:
+    async with running_remoting() as remoting:
+        half = await prepare(remoting.client)
+        popped = await remoting.broker.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
+        offsets = {
+            "commitLogOffset": popped.stored.commit_offset,
+            "tranStateTableOffset": popped.stored.queue_offset,
+        }
+        assert await refusal(remoting.client, half, **offsets) == NOT_FOUND
+        await produce(remoting.client)
+        await end(remoting.client, half, COMMIT)
+        await remoting.broker.advance_clock(3_600 * S)
+        assert remoting.client.pushes.empty()
+
+
+@pytest.mark.parametrize("fields", [{"sys_flag": 4}, {"sys_flag": 12}, {"properties": {"TRAN_MSG": "True"}}])
+async def test_one_sign_is_enough_for_a_half_message_and_its_group_may_be_the_senders(
+    fields: dict[str, Any],
+) -> None:
+    async with running_remoting() as remoting:
+        half = await sent(remoting.client, **fields)
+        assert await visible(remoting.broker) == []
+        await end(remoting.client, half, COMMIT)
+        [record] = await pulled(remoting.client)
+        assert record.sys_flag == 8
+        assert parted(record.properties)["PGROUP"] == "makers"
+
+
+async def test_a_retry_that_a_consumer_sends_of_a_committed_message_is_none() -> None:
+    async with running_remoting() as remoting:
+        await sent(
+            remoting.client, properties={**HALF, "DELAY": "1"}, topic="%RETRY%billing", reconsume_times=1
+        )
+        await remoting.broker.advance_clock(1 * S)
+        assert bodies(await visible(remoting.broker, "%RETRY%billing")) == ["hello"]
+
+
+@pytest.mark.parametrize("seconds", ["x", "-2", "1.5", "31536001", "9" * 40, "٣"])
+async def test_an_immunity_that_is_none_is_refused(seconds: str) -> None:
+    async with running_remoting() as remoting:
+        properties = {**HALF, "CHECK_IMMUNITY_TIME_IN_SECONDS": seconds}
+        code, sentence = await refused(remoting.client, properties=properties)
+        assert code == 13
+        assert "a whole number of seconds from 0 to 31536000, or -1" in sentence
+        assert remoting.broker.topics.find(CHECKED_HALF_TOPIC) is None
+
+
+async def test_no_client_consumes_half_messages() -> None:
+    async with running_remoting() as remoting:
+        await prepare(remoting.client)
+        for topic, group in ((CHECKED_HALF_TOPIC, "g"), (TOPIC, CHECKED_HALF_GROUP)):
+            ext = {"consumerGroup": group, "topic": topic, "queueId": "0", "queueOffset": "0"}
+            ext |= {"maxMsgNums": "1", "sysFlag": "4", "commitOffset": "0", "suspendTimeoutMillis": "0"}
+            answer = await remoting.client.call(11, ext | {"subscription": "*", "subVersion": "0"})
+            assert (answer.code, answer.body) == (16, b"")
+
+
+# Check-backs
+
+
+async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs() -> None:
+    async with running_remoting() as remoting:
+        client, broker = remoting.client, remoting.broker
+        await produce(client)
+        half = await prepare(client)
+        answering = asyncio.create_task(broker.advance_clock(6 * S))
+        ext, record = await question(client)
+        assert ext == {
+            "topic": TOPIC,
+            "tranStateTableOffset": half["queueOffset"],
+            "commitLogOffset": str(int(half["msgId"][16:], 16)),
+            "msgId": UNIQUE,
+            "transactionId": UNIQUE,
+            "offsetMsgId": half["msgId"],
+        }
+        assert (record.topic, record.queue_id, record.body, record.sys_flag) == (TOPIC, 2, b"half", 0)
+        assert parted(record.properties) == {
+            **HALF,
+            "CLUSTER": "DefaultCluster",
+            "REAL_TOPIC": TOPIC,
+            "REAL_QID": "2",
+            "TRANSACTION_CHECK_TIMES": "1",
+        }
+        await client.ok(END, ending(half, COMMIT, fromTransactionCheck="true"))
+        await answering
+        [record] = await pulled(client, queue_id=2)
+        assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "1"
+        assert broker.check_backs.asked == 1
+
+
+async def test_the_first_check_is_after_the_timeout_and_the_others_after_each_interval() -> None:
+    async with running_remoting() as remoting:
+        client, broker = remoting.client, remoting.broker
+        await produce(client)
+        await prepare(client)
+        answering = answer_with(client, UNKNOWN)
+        started_us = broker.clock.now_us()
+        for number in range(15):
+            due_us = started_us + 6 * S + number * 60 * S
+            await broker.move_clock_to(due_us - 1)
+            assert broker.check_backs.asked == number
+            await broker.move_clock_to(due_us)
+            assert broker.check_backs.asked == number + 1
+        assert await undecided(remoting) == []
+        await broker.advance_clock(60 * S)
+        [given_up] = await undecided(remoting)
+        assert given_up == {
+            **HALF,
+            "CLUSTER": "DefaultCluster",
+            "REAL_TOPIC": TOPIC,
+            "REAL_QID": "2",
+            "TRANSACTION_CHECK_TIMES": "15",
+        }
+        await broker.advance_clock(3_600 * S)
+        assert len(await stop(answering)) == 15
+        assert (await visible(broker), broker.transactions.abandoned) == ([], 1)
+        assert broker.check_backs.next_due_us() is None
+
+
+async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_check() -> None:
+    async with running_remoting() as remoting:
+        client, broker = remoting.client, remoting.broker
+        await produce(client)
+        started_us = broker.clock.now_us()
+        half = await prepare(client)
+        moving = asyncio.create_task(broker.advance_clock(3_600 * S))
+        for _ in range(2):
+            await question(client)
+            await end(client, half, UNKNOWN)
+        await question(client)
+        await end(client, half, COMMIT)
+        await moving
+        [message] = await visible(broker)
+        assert message.store_us == started_us + 126 * S  # the instant of the check
+        assert (client.pushes.empty(), await undecided(remoting)) == (True, [])
+
+
+async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mocketmq.broker.transactions.check_backs.ANSWER_S", 0.5)
+    async with running_remoting() as remoting:
+        await produce(remoting.client)
+        await prepare(remoting.client)
+        loop = asyncio.get_running_loop()
+        before = loop.time()
+        await remoting.broker.advance_clock(3_600 * S)
+        assert 0.5 <= loop.time() - before < 0.5 * 10
+        assert (remoting.client.pushes.qsize(), len(await undecided(remoting))) == (15, 1)
+        half = await prepare(remoting.client)  # the next move gives it another chance
+        moving = asyncio.create_task(remoting.broker.advance_clock(6 * S))
+        for _ in range(16):
+            await question(remoting.client)
+        await end(remoting.client, half, COMMIT)
+        await moving
+        assert bodies(await visible(remoting.broker)) == ["half"]
+
+
+async def test_producers_are_asked_in_turns_and_only_those_of_the_group() -> None:
+    async with running_remoting() as remoting, remoting.another() as two, remoting.another() as other:
+        one = remoting.client
+        await produce(one)
+        await produce(two)
+        await produce(other, "others")
+        await prepare(one)
+        answering = [answer_with(client, UNKNOWN) for client in (one, two, other)]
+        await remoting.broker.advance_clock((6 + 13 * 60) * S)
+        assert [len(await stop(each)) for each in answering] == [7, 7, 0]
+
+
+async def test_checks_that_find_no_producer_count() -> None:
+    async with running_remoting() as remoting:
+        await prepare(remoting.client)
+        await remoting.broker.advance_clock((6 + 14 * 60) * S)
+        assert (remoting.broker.check_backs.asked, await undecided(remoting)) == (0, [])
+        await produce(remoting.client)
+        await remoting.broker.advance_clock(60 * S)
+        assert (remoting.client.pushes.empty(), len(await undecided(remoting))) == (True, 1)
+
+
+async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> None:
+    settings = {"transaction_timeout_us": 2 * S, "transaction_check_interval_us": 5 * S}
+    async with running_remoting(**settings, transaction_check_max=2) as remoting:
+        broker = remoting.broker
+        await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="30")
+        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
+        await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="-1")
+        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 2 * S
+        await broker.advance_clock(11 * S)
+        assert await undecided(remoting) == []
+        await broker.advance_clock(1 * S)
+        assert [one["TRANSACTION_CHECK_TIMES"] for one in await undecided(remoting)] == ["2"]
+
+
+async def test_in_real_time_nothing_waits_for_a_producer() -> None:
+    async with running_remoting(clock="real", transaction_timeout_us=S // 100) as remoting:
+        await produce(remoting.client)
+        half = await prepare(remoting.client)
+        ext, _ = await question(remoting.client)
+        async with asyncio.timeout(2):
+            await remoting.broker.advance_clock(1)
+        assert ext["offsetMsgId"] == half["msgId"]
+
+
+# What goes wrong
+
+
+async def test_a_check_that_cannot_be_stored_is_made_later_and_nobody_is_asked_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_remoting() as remoting:
+        await produce(remoting.client)
+        await prepare(remoting.client)
+        async with Refusing(remoting.broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await remoting.broker.advance_clock(6 * S)
+        assert remoting.client.pushes.empty()
+        answering = answer_with(remoting.client, COMMIT)
+        await remoting.broker.advance_clock(6 * S)
+        assert len(await stop(answering)) == 1
+        assert bodies(await visible(remoting.broker)) == ["half"]
+
+
+@pytest.mark.parametrize("decision", [COMMIT, ROLLBACK])
+async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again(
+    monkeypatch: pytest.MonkeyPatch, decision: int
+) -> None:
+    async with running_remoting() as remoting:
+        half = await prepare(remoting.client)
+        async with Refusing(remoting.broker, monkeypatch):
+            answer = await remoting.client.call(END, ending(half, decision))
+            assert answer.code == 14
+        assert await visible(remoting.broker) == []
+        await produce(remoting.client)
+        answering = answer_with(remoting.client, decision)
+        await remoting.broker.advance_clock(6 * S)
+        assert len(await stop(answering)) == 1
+        assert len(await visible(remoting.broker)) == (decision == COMMIT)
+        assert remoting.broker.transactions.open() == []
+
+
+async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_asked_about(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_remoting() as remoting:
+        broker, client = remoting.broker, remoting.client
+        await produce(client)
+        half = await prepare(client)
+        read = broker.transactions.halves
+
+        async def decide_first(takes: Sequence[Take]) -> list[Half]:
+            monkeypatch.undo()
+            halves = await read(takes)
+            await end(client, half, COMMIT)
+            return halves
+
+        monkeypatch.setattr(broker.transactions, "halves", decide_first)
+        await broker.advance_clock(6 * S)
+        assert (client.pushes.empty(), broker.check_backs.asked) == (True, 0)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mocketmq.broker.transactions.check_backs.BATCH", 3)
+    async with running_remoting() as remoting:
+        await produce(remoting.client)
+        for number in range(10):
+            await prepare(remoting.client, str(number).encode())
+        answering = answer_with(remoting.client, COMMIT)
+        await remoting.broker.advance_clock(6 * S)
+        assert sorted(bodies(await visible(remoting.broker))) == [str(number) for number in range(10)]
+        await stop(answering)
+
+
+async def test_very_many_are_asked_about(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("mocketmq.broker.transactions.check_backs.BATCH", 3)
+    async with running_remoting(clock="real", transaction_timeout_us=S // 2) as remoting:
+        await produce(remoting.client)
+        for number in range(10):
+            await prepare(remoting.client, str(number).encode())
+        asked = [(await question(remoting.client))[1].body for _ in range(10)]
+        assert asked == [str(number).encode() for number in range(10)]
+
+
+# Delays
+
+
+async def test_a_delayed_half_message_is_delayed_after_its_commit() -> None:
+    async with running_remoting() as remoting:
+        broker, client = remoting.broker, remoting.client
+        level = await prepare(client, b"level", DELAY="2")
+        timed = await prepare(client, b"timed", TIMER_DELAY_MS="20000")
+        await broker.advance_clock(4 * S)
+        for half in (level, timed):
+            await end(client, half, COMMIT)
+        assert await visible(broker) == []
+        await broker.advance_clock(5 * S)
+        assert bodies(await visible(broker)) == ["level"]
+        await broker.advance_clock(11 * S)
+        records = await pulled(client, queue_id=2)
+        assert [record.body for record in records] == [b"level", b"timed"]
+        for record, half in zip(records, (level, timed), strict=True):
+            assert (record.sys_flag, record.prepared_offset) == (8, int(half["msgId"][16:], 16))
+
+
+async def test_a_delay_counts_from_the_check_that_committed_it_within_one_move() -> None:
+    async with running_remoting() as remoting:
+        broker, client = remoting.broker, remoting.client
+        await produce(client)
+        started_us = broker.clock.now_us()
+        await prepare(client, DELAY="1")
+        answering = answer_with(client, COMMIT)
+        await broker.advance_clock(7 * S)
+        assert len(await stop(answering)) == 1
+        [message] = await visible(broker)
+        assert message.store_us == started_us + 7 * S
+
+
+# Restarts and resets
+
+
+async def test_half_messages_their_checks_and_what_was_committed_outlive_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await sent(remoting.client)
+        committed, open_one = await prepare(remoting.client), await prepare(remoting.client, b"open")
+        await end(remoting.client, committed, COMMIT)
+        await remoting.broker.advance_clock((6 + 60) * S)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        client, broker = remoting.client, remoting.broker
+        [record] = await pulled(client, queue_id=2)
+        assert (record.sys_flag, record.prepared_offset) == (8, 1)
+        await produce(client)
+        answering = answer_with(client, UNKNOWN)
+        await broker.advance_clock(60 * S)
+        [asked] = await stop(answering)
+        [record] = decode_records(asked.body)
+        assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "3"
+        await end(client, open_one, COMMIT)
+        assert bodies(await visible(broker)) == ["hello", "half", "open"]
+    assert rows(tmp_path, "SELECT outcome, times FROM takes ORDER BY commit_offset") == [
+        {"outcome": "committed", "times": 0},
+        {"outcome": "committed", "times": 3},
+    ]
+
+
+async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_later(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await prepare(remoting.client)
+    with closing(sqlite3.connect(tmp_path / FILE_NAME)) as store, store:
+        store.execute("UPDATE takes SET visible_us = 1")
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await produce(remoting.client)
+        await remoting.broker.advance_clock(60 * S - 1)
+        assert remoting.broker.check_backs.asked == 0
+        answering = answer_with(remoting.client, COMMIT)
+        await remoting.broker.advance_clock(1)
+        assert len(await stop(answering)) == 1
+        assert bodies(await visible(remoting.broker)) == ["half"]
+
+
+@pytest.mark.parametrize("topic", [None, TOPIC])
+async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
+    async with running_remoting() as remoting:
+        client, broker = remoting.client, remoting.broker
+        await produce(client)
+        half = await prepare(client)
+        await broker.advance_clock(1 * S)
+        await sent(client, b"other", properties=HALF, topic="other")
+        if topic is None:
+            await broker.reset.all()
+        else:
+            await broker.reset.topic(topic)
+        assert await refusal(client, half) == NOT_FOUND
+        answering = answer_with(client, COMMIT)
+        await broker.advance_clock(7 * S)
+        assert len(await stop(answering)) == (0 if topic is None else 1)
+        assert bodies(await visible(broker, "other")) == ([] if topic is None else ["other"])
+
+
+async def test_a_reset_of_a_topic_forgets_what_was_given_up_of_it() -> None:
+    async with running_remoting() as remoting:
+        for topic in (TOPIC, "other"):
+            await sent(remoting.client, properties=HALF, topic=topic)
+        await remoting.broker.advance_clock(3_600 * S)
+        assert len(await undecided(remoting)) == 2
+        await remoting.broker.reset.topic(TOPIC)
+        assert [one["REAL_TOPIC"] for one in await undecided(remoting)] == ["other"]

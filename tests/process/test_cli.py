@@ -1,0 +1,407 @@
+"""The command line: a real broker process, and every command with its exit code."""
+
+import asyncio
+import json
+import os
+import re
+import socket
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import pytest
+from click.testing import CliRunner
+from mocketmq.cli import commands
+
+from tests.support.process import StartError, broker_process, clean_environment
+
+NOWHERE = "http://127.0.0.1:9"
+EVERYWHERE = "0.0.0.0"  # noqa: S104 - what the warning is about
+DAMAGED = b"not a database" * 1_000
+INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
+
+
+class Ended(NamedTuple):
+    code: int
+    stdout: str
+    stderr: str
+
+
+async def mocketmq(*args: str, stdin: bytes = b"", code: str = "") -> Ended:
+    """Run the command in a process of its own; ``code`` is Python to run before it."""
+    command = ("-c", f"{code}\nfrom mocketmq.cli import main; main()") if code else ("-m", "mocketmq")
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, *command, *args), env=clean_environment(), stdin=PIPE, stdout=PIPE, stderr=PIPE
+    )
+    stdout, stderr = await process.communicate(stdin)
+    assert process.returncode is not None
+    return Ended(process.returncode, stdout.decode(), stderr.decode())
+
+
+class Shell:
+    """Runs client commands against one broker; in a thread, which is 20 times as fast as a process."""
+
+    def __init__(self, url: str, **env: str) -> None:
+        self.url = url
+        self._runner = CliRunner(env={"MOCKETMQ_URL": url, **env})
+
+    async def __call__(self, *args: str) -> Ended:
+        result = await asyncio.to_thread(self._runner.invoke, commands, args)
+        return Ended(result.exit_code, result.stdout, result.stderr)
+
+    async def json(self, *args: str) -> Any:
+        """The answer of a command that must succeed."""
+        ended = await self(*args, "--json")
+        assert (ended.code, ended.stderr) == (0, ""), ended
+        return json.loads(ended.stdout)
+
+
+@pytest.fixture
+async def shell() -> AsyncIterator[Shell]:
+    async with broker_process("--clock", "manual") as process:
+        yield Shell(process.url)
+
+
+# serve
+
+
+async def test_the_start_line_says_everything(tmp_path: Path) -> None:
+    async with broker_process("--data", str(tmp_path), "--clock", "x60", "--profile", "rocketmq4") as process:
+        assert re.fullmatch(
+            r"mocketmq \S+ is ready after \d\.\d\d s: JSON API at http://127\.0\.0\.1:\d+,"
+            r" name server at 127\.0\.0\.1:\d+, broker port \d+,"
+            rf" data in {tmp_path}, clock x60, profile rocketmq4, levels 1s 5s 10s 30s 1m .* 1h 2h\n",
+            process.start_line,
+        )
+
+
+async def test_a_second_start_on_the_same_data_names_the_owner(tmp_path: Path) -> None:
+    async with broker_process("--data", str(tmp_path)) as first:
+        with pytest.raises(StartError, match=f"pid {first.pid}") as refusal:
+            async with broker_process("--data", str(tmp_path)):
+                pass
+    assert refusal.value.returncode == 5
+    async with broker_process("--data", str(tmp_path)):
+        pass
+
+
+async def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
+    async with broker_process("--data", str(tmp_path)) as process:
+        shell = Shell(process.url)
+        sent = await shell.json("send", "orders", "kept", "--level", "18")
+        process.terminate()
+        assert await process.wait() == 0
+        assert "Traceback" not in process.stderr
+    async with broker_process("--data", str(tmp_path)) as process:
+        assert (await Shell(process.url).json("message", sent["message_id"]))["state"] == "pending"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (("--levels", "1s 5x"), 2, "token 2, '5x'"),
+        (("--clock", "fast"), 2, "setting clock is 'fast'; allowed: real, manual"),
+        (
+            ("--http-port", "99999"),
+            2,
+            "setting http_port is '99999'; allowed: a whole number from 0 to 65535",
+        ),
+        (("--config", "missing.toml"), 2, "setting config is 'missing.toml'"),
+        (("--no-such-option",), 2, "No such option"),
+    ],
+)
+async def test_what_it_is_told_wrong_is_one_sentence(args: tuple[str, ...], code: int, sentence: str) -> None:
+    with pytest.raises(StartError) as refusal:
+        async with broker_process(*args):
+            pass
+    assert refusal.value.returncode == code
+    assert sentence in refusal.value.stderr
+    assert "Traceback" not in refusal.value.stderr
+
+
+def damage(directory: Path) -> Path:
+    (database,) = directory.glob("*.db")
+    database.write_bytes(DAMAGED)
+    return database
+
+
+async def test_an_unreadable_database_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
+    async with broker_process("--data", str(tmp_path)):
+        pass
+    database = damage(tmp_path)
+    with pytest.raises(StartError, match=re.escape(str(database))) as refusal:
+        async with broker_process("--data", str(tmp_path)):
+            pass
+    assert refusal.value.returncode == 5
+    assert "Traceback" not in refusal.value.stderr
+    assert database.read_bytes() == DAMAGED
+
+
+async def test_a_port_that_is_taken_is_named() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        port = taken.getsockname()[1]
+        with pytest.raises(StartError, match=str(port)) as refusal:
+            async with broker_process("--http-port", str(port)):
+                pass
+    assert refusal.value.returncode == 5
+    assert "Traceback" not in refusal.value.stderr
+
+
+async def test_an_open_door_without_a_token_is_warned_about() -> None:
+    async with broker_process("--host", EVERYWHERE) as open_door:
+        open_door.terminate()
+        await open_door.wait()
+        assert "anybody who reaches 0.0.0.0 can use this broker" in open_door.stderr
+    for args in (("--host", EVERYWHERE, "--token", "secret"), ("--host", "127.0.0.1")):
+        async with broker_process(*args) as process:
+            process.terminate()
+            await process.wait()
+            assert "anybody" not in process.stderr
+
+
+async def test_settings_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
+    config = tmp_path / "broker.toml"
+    config.write_text('clock = "manual"\n[[topics]]\nname = "declared"\n')
+    async with broker_process(env={"MOCKETMQ_CONFIG": str(config), "MOCKETMQ_LEVELS": "7s"}) as process:
+        assert process.start_line.endswith("clock manual, profile exact, levels 7s\n")
+        topics = (await Shell(process.url).json("topics"))["topics"]
+        assert "declared" in [topic["name"] for topic in topics]
+
+
+async def test_a_part_that_dies_ends_the_broker() -> None:
+    code = """if True:
+        from mocketmq.schedule.timer import Timer
+        async def die(self): raise RuntimeError("a defect")
+        Timer._run = die
+    """
+    ended = await mocketmq("serve", "--port", "0", "--data", ":memory:", code=code)
+    assert ended.code == 70
+    assert "the timer died" in ended.stderr
+    assert "RuntimeError: a defect" in ended.stderr
+
+
+# Clients
+
+
+def test_help_explains_the_exit_codes() -> None:
+    shown = CliRunner().invoke(commands, ["--help"])
+    assert shown.exit_code == 0
+    assert re.search(r"3 +the broker cannot be reached", shown.stdout)
+    for command in ("serve", "send", "receive", "message", "levels", "delayed", "clock", "topics", "groups"):
+        assert re.search(rf"^  {command} +[A-Z]", shown.stdout, re.MULTILINE)
+        assert CliRunner().invoke(commands, [command, "--help"]).exit_code == 0
+
+
+async def test_the_main_job(shell: Shell) -> None:
+    sent = await shell.json(
+        *("send", "orders", "naïve", "--level", "3", "--tag", "paid", "--key", "o1", "--key", "c2"),
+        *("--property", "region=eu=west", "--queue", "2"),
+    )
+    assert (sent["delay_level"], sent["due_ms"] - sent["store_ms"], sent["queue_id"]) == (3, 10_000, 2)
+    nothing = await shell("receive", "orders", "--group", "g")
+    assert (nothing.code, nothing.stdout) == (4, "nothing to receive from orders for group g\n")
+    assert (await shell.json("clock", "advance", "10s"))["fired"] == 1
+    (message,) = (await shell.json("receive", "orders", "--group", "g", "--wait", "1s"))["messages"]
+    assert (message["body"], message["tag"], message["keys"]) == ("naïve", "paid", ["o1", "c2"])
+    assert message["properties"]["region"] == "eu=west"
+    assert message["store_ms"] == sent["due_ms"]
+
+    life = await shell("message", sent["message_id"])
+    happened = re.findall(rf"^{INSTANT} +(\+\S+) +(.*?) *$", life.stdout, re.MULTILINE)
+    assert [after for after, _ in happened] == ["+0", "+10s", "+10s", "+10s", "+10s"]
+    assert happened[0][1].startswith("parked for 10s in SCHEDULE_TOPIC_XXXX queue 2")
+    assert [what for _, what in happened[1:]] == [
+        "due",
+        "delivered to orders queue 2 at offset 0, on time",
+        "taken by g",
+        "acknowledged by g",
+    ]
+    assert (await shell.json("message", sent["message_id"]))["state"] == "delivered"
+    assert (await shell("message", "00")).code == 4
+
+
+async def test_a_message_can_be_sent_for_later_without_a_level(shell: Shell) -> None:
+    sent = await shell.json("send", "orders", "in a while", "--delay", "1500.5ms")
+    assert (sent["delay_level"], sent["due_ms"] - sent["store_ms"]) == (0, 1_501)
+    shown = await shell("send", "orders", "in a while", "--delay", "90s", "--queue", "1")
+    assert re.fullmatch(rf"\w+ → orders queue 1: due {INSTANT}, in 1m30s\n", shown.stdout)
+    shown = await shell("send", "orders", "soon", "--level", "3", "--queue", "1")
+    assert re.fullmatch(rf"\w+ → orders queue 1, level 3: due {INSTANT}, in 10s\n", shown.stdout)
+    shown = await shell("send", "orders", "now", "--delay", "0", "--queue", "1")
+    assert re.fullmatch(r"\w+ → orders queue 1, offset 0\n", shown.stdout)
+
+
+async def test_a_message_can_be_sent_until_an_instant(shell: Shell) -> None:
+    at = datetime.now(UTC).replace(microsecond=0) + timedelta(hours=1)
+    at_ms = int(at.timestamp()) * 1_000
+    for text in (str(at_ms), at.isoformat(), at.astimezone(timezone(-timedelta(hours=5))).isoformat()):
+        sent = await shell.json("send", "orders", "x", "--at", text)
+        assert 3_000_000 < sent["due_ms"] - sent["store_ms"] <= 3_600_000
+    parked = (await shell.json("delayed", "ls"))["messages"]
+    assert [message["properties"]["__STARTDELIVERTIME"] for message in parked] == [str(at_ms)] * 3
+    passed = await shell.json("send", "orders", "x", "--at", "2020-01-01T00:00:00.0005Z", "--queue", "0")
+    assert passed["due_ms"] is None
+    (message,) = (await shell.json("receive", "orders", "--group", "g"))["messages"]
+    assert message["properties"]["__STARTDELIVERTIME"] == "1577836800001"
+
+
+@pytest.mark.parametrize(
+    ("args", "code", "sentence"),
+    [
+        (("--delay", "soon"), 2, "delay is 'soon'; allowed: a duration such as 200ms"),
+        (("--delay", "4d"), 1, "delay_ms is 345600000; allowed: a whole number from 0 to 259200000"),
+        (("--at", "2030-01-31T08:00:00"), 2, "neither epoch milliseconds nor an instant with Z or an offset"),
+        (("--at", "9" * 20), 2, "neither epoch milliseconds nor an instant with Z or an offset"),
+        (("--at", "253402300799999"), 1, "allowed: at most 40d ahead, now up to "),
+        (("--at", "0", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
+        (("--level", "1", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
+    ],
+)
+async def test_a_delay_that_cannot_be_is_refused(
+    shell: Shell, args: tuple[str, ...], code: int, sentence: str
+) -> None:
+    ended = await shell("send", "orders", "x", *args)
+    assert (ended.code, ended.stdout) == (code, "")
+    assert sentence in ended.stderr.replace("\n", " ")
+
+
+async def test_a_body_is_read_from_the_standard_input(shell: Shell) -> None:
+    assert (await mocketmq("send", "orders", "-", "--url", shell.url, stdin=b"\xff\x00 raw")).code == 0
+    (message,) = (await shell.json("receive", "orders", "--group", "g"))["messages"]
+    assert message["body_base64"] == "/wAgcmF3"
+
+
+async def test_what_is_shown_cannot_drive_the_terminal(shell: Shell) -> None:
+    await shell("send", "orders", "\x1b[2Jred [bold]not markup[/bold]")
+    shown = (await shell("receive", "orders", "--group", "g")).stdout
+    assert "\\x1b[2Jred [bold]not markup[/bold]" in shown
+
+
+async def test_receive_takes_many_filters_and_may_leave_them(shell: Shell) -> None:
+    for tag in ("A", "B", "A"):
+        await shell("send", "orders", f"body {tag}", "--tag", tag)
+    taken = await shell("receive", "orders", "--group", "g", "--max", "9", "--filter", "A || C", "--no-ack")
+    assert (taken.code, taken.stdout.count("body A"), taken.stdout.count("body B")) == (0, 2, 0)
+    assert (await shell("receive", "orders", "--group", "g")).code == 4
+    await shell("clock", "advance", "30s")
+    again = (await shell.json("receive", "orders", "--group", "g", "--max", "9"))["messages"]
+    assert [message["body"] for message in again] == ["body A", "body A"]
+
+
+async def test_receive_filters_by_properties(shell: Shell) -> None:
+    for price in ("9", "11"):
+        await shell("send", "orders", f"price {price}", "--property", f"price={price}")
+    options = ("receive", "orders", "--group", "g", "--max", "9")
+    both = await shell(*options, "--sql", "price > 10", "--filter", "A")
+    assert (both.code, "only one of --filter and --sql" in both.stderr) == (2, True)
+    wrong = await shell(*options, "--sql", "price >")
+    assert "line 1, column 8 of the filter" in wrong.stderr
+    taken = await shell(*options, "--sql", "price > 10")
+    assert (taken.code, taken.stdout.count("price 11"), taken.stdout.count("price 9")) == (0, 1, 0)
+
+
+async def test_delayed_messages_are_listed_cancelled_and_delivered(shell: Shell) -> None:
+    assert (await shell("delayed", "ls")).stdout == "nothing is pending\n"
+    first = await shell.json("send", "orders", "1", "--level", "4")
+    second = await shell.json("send", "bills", "2", "--level", "5")
+    listed = (await shell("delayed", "ls")).stdout
+    assert re.search(rf"^{INSTANT} \(in 30s\) +4 +orders +\d +{first['message_id']}", listed, re.MULTILINE)
+    page = await shell.json("delayed", "ls", "--max", "1")
+    assert [message["message_id"] for message in page["messages"]] == [first["message_id"]]
+    page = await shell.json(
+        "delayed", "ls", "--after", str(page["next_after"]), "--level", "5", "--topic", "bills"
+    )
+    assert [message["message_id"] for message in page["messages"]] == [second["message_id"]]
+
+    levels = (await shell("levels")).stdout
+    assert re.search(rf"^ +4 +30s +1 +0 +1 +{INSTANT} \(in 30s\) +– *$", levels, re.MULTILINE)
+    assert [level["pending"] for level in (await shell.json("levels"))["levels"]].count(1) == 2
+
+    assert (await shell("delayed", "cancel", first["message_id"])).stdout.startswith("cancelled ")
+    assert (await shell("delayed", "cancel", first["message_id"])).code == 1
+    assert (await shell("delayed", "deliver", second["message_id"])).stdout.startswith("delivered ")
+    assert (await shell("delayed", "deliver", "00")).code == 4
+    assert "cancelled: it will not be delivered" in (await shell("message", first["message_id"])).stdout
+    assert "delivered by hand to bills" in (await shell("message", second["message_id"])).stdout
+
+
+async def test_the_clock_is_shown_and_moved(shell: Shell) -> None:
+    assert re.fullmatch(rf"{INSTANT}, clock manual\nnothing is pending\n", (await shell("clock")).stdout)
+    assert (await shell("clock", "next")).code == 1
+    sent = await shell.json("send", "orders", "1", "--level", "5")
+    assert re.search(
+        rf"^1 pending, the next due {INSTANT} \(in 1m\)$", (await shell("clock")).stdout, re.MULTILINE
+    )
+    assert (await shell.json("clock", "next"))["now_ms"] == sent["due_ms"]
+    moved = await shell("clock", "advance", "1h30m")
+    assert ", moved by 1h30m: 0 delivered\n" in moved.stdout
+    assert (await shell.json("clock"))["now_ms"] == sent["due_ms"] + 5_400_000
+    assert (await shell("clock", "to", str(sent["due_ms"]))).code == 1
+    assert (await shell("clock", "to", str(sent["due_ms"] + 5_400_001))).code == 0
+    assert (await shell("clock", "advance", "soon")).code == 2
+    assert (await shell("clock", "sideways")).code == 2
+
+
+async def test_topics_groups_and_reset(shell: Shell) -> None:
+    assert (await shell("groups")).stdout == "no consumer groups\n"
+    await shell("send", "orders", "1", "--queue", "0")
+    await shell("receive", "orders", "--group", "g", "--no-ack")
+    topics = (await shell("topics")).stdout
+    assert re.search(r"^orders +rw +4 +4 +1 *$", topics, re.MULTILINE)
+    assert re.search(r"^SCHEDULE_TOPIC_XXXX .* system *$", topics, re.MULTILINE)
+    assert re.search(r"^g +orders +0 +0 +1 +1 +1 *$", (await shell("groups")).stdout, re.MULTILINE)
+    assert [group["name"] for group in (await shell.json("groups"))["groups"]] == ["g"]
+    assert (await shell("reset", "--topic", "orders")).stdout == "topic orders is empty\n"
+    assert (await shell("reset", "--topic", "nowhere")).code == 4
+    assert await shell.json("reset") == {"reset": "all"}
+    assert (await shell("topics", "create", "made", "--queues", "2")).stdout == "topic made has 2 queues\n"
+    await shell("send", "made", "1", "--level", "3")
+    told = (await shell("topics", "delete", "made")).stdout
+    assert told == "topic made is deleted; 1 pending messages are cancelled\n"
+    assert (await shell("topics", "delete", "made")).code == 4
+    assert (await shell("groups", "delete", "g")).stdout == "group g is deleted\n"
+    assert (await shell("groups", "delete", "g")).code == 4
+
+
+async def test_refusals_are_told_from_wrong_usage(shell: Shell) -> None:
+    refused = await shell("send", "bad topic", "x")
+    assert refused.code == 1
+    assert refused.stderr.startswith("Error: topic is 'bad topic'")
+    assert (await shell("send", "orders")).code == 2
+    assert (await shell("send", "orders", "x", "--property", "novalue")).code == 2
+    assert (await shell("receive", "orders", "--group", "g", "--wait", "soon")).code == 2
+    assert (await shell("levels", "--url", "localhost")).code == 2
+    assert (await shell("no-such-command")).code == 2
+
+
+async def test_a_token_is_asked_for() -> None:
+    async with broker_process("--token", "secret") as process:
+        shell = Shell(process.url)
+        assert (await shell("levels")).code == 1
+        assert (await shell("levels", "--token", "secret")).code == 0
+        assert (await Shell(process.url, **{"MOCKETMQ_TOKEN": "secret"})("levels")).code == 0
+        assert (await shell("healthcheck")).code == 0
+
+
+async def test_the_health_check(shell: Shell) -> None:
+    assert await shell("healthcheck") == Ended(0, "ready\n", "")
+    assert (await mocketmq("healthcheck", "--url", shell.url)).code == 0
+    assert await shell.json("healthcheck") == {"status": "ready"}
+    assert (await mocketmq("healthcheck", "--url", NOWHERE)).code == 3
+    assert (await mocketmq("healthcheck", "--url", "nonsense")).code == 2
+
+
+async def test_nobody_there_has_a_code_of_its_own() -> None:
+    ended = await mocketmq("topics", "--url", NOWHERE)
+    assert ended.code == 3
+    assert ended.stderr == (
+        f"Error: no broker answers at {NOWHERE}; start one with `mocketmq serve`, or give another address\n"
+    )
+
+
+def test_the_environment_of_tests_has_no_settings() -> None:
+    assert not any(name.startswith("MOCKETMQ_") for name in clean_environment())
+    assert len(clean_environment()) <= len(os.environ)

@@ -1,0 +1,119 @@
+"""The demo, small: a whole day through a real broker, and how it judges and ends."""
+
+import asyncio
+import re
+import signal
+import sys
+from asyncio.subprocess import PIPE, Process
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import psutil
+import pytest
+from mocketmq.demo.account import LEVELS, Account
+from mocketmq_report.document import Report
+
+from tests.support.process import clean_environment
+
+ROW = re.compile(
+    r"^ *(\d+|retry|all) +(\S*) +([\d,]+) +([\d,]+) +(\d+) +(\d+) ms +(\d+) +(\d+) *$", re.MULTILINE
+)
+
+
+def names_in(directory: Path) -> list[str]:
+    return [path.name for path in directory.iterdir()]
+
+
+async def start_demo(*args: str, temporary: Path) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-m", "mocketmq", "demo", *args),
+        env=clean_environment() | {"TMPDIR": str(temporary), "MOCKETMQ_CLOCK": "real"},
+        stdout=PIPE,
+        stderr=PIPE,
+    )
+
+
+async def test_a_small_day(tmp_path: Path) -> None:
+    process = await start_demo("--messages", "2000", temporary=tmp_path)
+    stdout, stderr = await process.communicate()
+    assert (process.returncode, stderr) == (0, b"")
+    rows = ROW.findall(stdout.decode())
+    assert [row[0] for row in rows] == [*map(str, range(1, 19)), "retry", "all"]
+    assert [row[1] for row in rows[:18]] == LEVELS.text.split()
+    sent = [int(row[2].replace(",", "")) for row in rows]
+    assert all(sent)
+    assert sum(sent[:18]) == 2000
+    assert all(row[2] == row[3] and row[4:] == ("0", "0", "0", "0") for row in rows)
+    assert "every message came once and none early" in stdout.decode()
+    assert names_in(tmp_path) == []
+
+
+async def test_the_day_ends_with_a_report_of_it(tmp_path: Path) -> None:
+    temporary = tmp_path / "temporary"
+    temporary.mkdir()
+    process = await start_demo("--messages", "200", "--report", str(tmp_path / "report"), temporary=temporary)
+    stdout, stderr = await process.communicate()
+    assert (process.returncode, stderr) == (0, b"")
+    assert "repeats == 0" in stdout.decode()
+    report = msgspec.json.decode((tmp_path / "report" / "report.json").read_bytes(), type=Report)
+    assert report.passed and not report.header.is_performance
+    assert [row.sent for row in report.reconciliation if row.dimension == "total"] >= [200]
+    assert len([row for row in report.lateness if row.dimension == "level"]) == 18
+
+
+async def test_the_store_is_kept_where_asked(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    process = await start_demo("--messages", "1", "--data", str(data), temporary=tmp_path)
+    await process.communicate()
+    assert process.returncode == 0
+    again = await start_demo("--data", str(data), temporary=tmp_path)
+    _, stderr = await again.communicate()
+    assert again.returncode == 2
+    assert f"{data} is not empty" in stderr.decode()
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+async def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
+    process = await start_demo(temporary=tmp_path)
+    assert process.stdout
+    assert b"the broker on http://" in await process.stdout.readline()
+    (broker,) = psutil.Process(process.pid).children()
+    process.send_signal(number)
+    _, stderr = await process.communicate()
+    assert (process.returncode, stderr) == (130, b"")
+    assert not broker.is_running()
+    assert names_in(tmp_path) == []
+
+
+def received(message_id: str, store_ms: int, attempt: int = 1) -> dict[str, Any]:
+    return {"message_id": message_id, "store_ms": store_ms, "attempt": attempt}
+
+
+@pytest.fixture
+def account() -> Account:
+    """Two messages of level 2 were sent, at 1 and 2 s; they are due 5 s later."""
+    account = Account()
+    account.sent(2, "a", 1_000)
+    account.sent(2, "b", 2_000)
+    return account
+
+
+def test_an_account_that_is_clean(account: Account) -> None:
+    account.received(received("a", 6_000))
+    account.given_back(received("a", 6_000), 6_500)
+    account.received(received("b", 7_007))
+    assert account.total.lost == 1
+    account.received(received("a", 16_500, attempt=2))
+    assert account.is_clean
+    assert (account.total.sent, account.total.delivered, account.total.latest_ms) == (3, 3, 7)
+
+
+def test_an_account_of_every_fault(account: Account) -> None:
+    account.received(received("a", 5_999))
+    account.received(received("a", 6_001))
+    account.received(received("c", 6_001))
+    account.received(received("a", 6_001, attempt=2))
+    tally = account.levels[1]
+    assert (tally.early, tally.repeated, tally.lost, account.unknown) == (1, 1, 1, 2)
+    assert not account.is_clean

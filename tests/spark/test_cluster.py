@@ -1,0 +1,184 @@
+"""The job elsewhere: in other processes, by spark-submit, and on the cluster of docker-compose.yml."""
+
+import os
+import socket
+import subprocess
+import sys
+import threading
+import zipfile
+from collections.abc import Iterator, Mapping
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import pyspark
+import pytest
+import yaml
+from mocketmq_report.job import Job, run
+from mocketmq_report.report import output as forms
+from pyspark.sql import SparkSession
+
+from tests.support.ledgers import write_parquet, write_store
+from tests.support.process import clean_environment
+
+ROOT = Path(__file__).parents[2]
+PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_report")
+WAIT_S = 300.0
+"""Real seconds after which a process that does not get ready, or does not end, fails the test."""
+ROWS = 1_500
+
+CLUSTER = """
+import sys
+from pathlib import Path
+from mocketmq_report.ledger import store_ledger
+from mocketmq_report.job import Job, run
+from mocketmq_report.report.output import json
+from mocketmq_report.session import session
+store_ledger.SMALL_ROWS = 0
+with session(master="local-cluster[2,1,1024]") as spark:
+    for data, out in zip(sys.argv[1::2], sys.argv[2::2]):
+        Path(out).write_bytes(json(run(spark, Job([data]), lambda *_: None)))
+    print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
+"""
+
+
+@pytest.fixture(scope="module")
+def parquet(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("parquet")
+    write_parquet(path, ROWS, runs=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("store")
+    write_store(path, ROWS, runs=2)
+    return path
+
+
+@pytest.fixture(scope="module")
+def local(spark: SparkSession, parquet: Path, store: Path) -> dict[Path, Any]:
+    """The reports that a laptop makes."""
+    return {
+        data: figures(forms.json(run(spark, Job([str(data)]), lambda *_: None))) for data in (parquet, store)
+    }
+
+
+@pytest.fixture
+def environment(tmp_path: Path) -> dict[str, str]:
+    """This one's commands first, and a Spark whose workers write elsewhere than into .venv."""
+    home = tmp_path / "spark-home"
+    home.mkdir()
+    for path in Path(pyspark.__file__).parent.iterdir():
+        if path.name != "work":
+            (home / path.name).symlink_to(path)
+    first = Path(sys.executable).parent
+    return clean_environment() | {"SPARK_HOME": str(home), "PATH": f"{first}{os.pathsep}{os.environ['PATH']}"}
+
+
+def figures(report: bytes) -> Any:
+    """A report without when it was made."""
+    found = msgspec.json.decode(report)
+    assert found["lateness"][0]["measured"] > ROWS * 0.9
+    del found["header"]["created_wall_us"], found["header"]["title"]
+    return found
+
+
+def finish(command: list[str], environment: Mapping[str, str], where: Path) -> str:
+    """What a command prints that ends well."""
+    done = subprocess.run(
+        command, env=environment, cwd=where, capture_output=True, text=True, timeout=WAIT_S, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def test_separate_executors_compute_the_same(
+    local: dict[Path, Any], environment: dict[str, str], tmp_path: Path
+) -> None:
+    outs = {data: tmp_path / f"{number}.json" for number, data in enumerate(local)}
+    places = [str(path) for pair in outs.items() for path in pair]
+    assert finish([sys.executable, "-c", CLUSTER, *places], environment, tmp_path) == "3\n"  # and the driver
+    for data, out in outs.items():
+        assert figures(out.read_bytes()) == local[data]
+
+
+def test_spark_submit_runs_the_job(
+    local: dict[Path, Any], parquet: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    with zipfile.ZipFile(tmp_path / "mocketmq.zip", "w") as archive:
+        for package in PACKAGES:
+            for path in (ROOT / package).rglob("*.*"):
+                archive.write(path, path.relative_to((ROOT / package).parent))
+    command = ["spark-submit", "--master", "local[2]", "--py-files", "mocketmq.zip", "--driver-memory", "1g"]
+    finish([*command, str(ROOT / "spark/submit.py"), str(parquet), "--out", "out"], environment, tmp_path)
+    assert figures((tmp_path / "out/report.json").read_bytes()) == local[parquet]
+
+
+def test_the_services_of_docker_compose_compute_the_same(
+    local: dict[Path, Any], store: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    replaced = {
+        "spark-master": "localhost",
+        "7077": str(free_port()),
+        "/data": str(store),
+        "/report": str(tmp_path / "out"),
+    }
+    works = [tmp_path / "work-1", tmp_path / "work-2"]
+    with ExitStack() as stack:
+        master = service("spark-master", replaced)
+        stack.enter_context(serving(master, "I have been elected leader", environment, tmp_path))
+        for work in works:
+            worker = service("spark-worker", {**replaced, "/tmp/work": str(work)})  # noqa: S108 - in a container
+            stack.enter_context(serving(worker, "Successfully registered with master", environment, tmp_path))
+        finish(service("report", replaced), environment, tmp_path)
+    assert figures((tmp_path / "out/report.json").read_bytes()) == local[store]
+    for work in works:
+        assert list(work.glob("app-*/*")), f"no executor of the worker in {work.name} was used"
+
+
+def service(name: str, replaced: Mapping[str, str]) -> list[str]:
+    """The command of a service, on this machine."""
+    found = yaml.safe_load((ROOT / "docker-compose.yml").read_text())["services"][name]
+    command = [*found["entrypoint"], *found["command"]]
+    for number, text in enumerate(command):
+        for there, here in {**replaced, "8080": "0"}.items():  # any port for the page of each
+            text = text.replace(there, here)  # noqa: PLW2901
+        command[number] = text
+    return command
+
+
+def free_port() -> int:
+    with socket.socket() as probe:
+        probe.bind(("localhost", 0))
+        port: int = probe.getsockname()[1]
+        return port
+
+
+@contextmanager
+def serving(command: list[str], ready: str, environment: Mapping[str, str], where: Path) -> Iterator[None]:
+    """A process that has said on stderr that it is ready; stopped at the end."""
+    with subprocess.Popen(
+        command, env=environment, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
+    ) as process:
+        assert process.stderr
+        deadline = threading.Timer(WAIT_S, process.kill)
+        deadline.start()
+        said: list[str] = []
+        rest = threading.Thread(target=said.extend, args=[process.stderr])  # or it would wait for room
+        try:
+            for line in process.stderr:
+                said.append(line)
+                if ready in line:
+                    break
+            else:
+                pytest.fail(f"{command} did not get ready:\n{''.join(said)}")
+            deadline.cancel()
+            rest.start()
+            yield
+        finally:
+            deadline.cancel()
+            process.terminate()
+            if rest.ident is not None:
+                rest.join()

@@ -1,0 +1,106 @@
+"""``mocketmq report`` as a user calls it: what it prints, writes and exits with."""
+
+import json
+import shutil
+import subprocess
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from click.testing import CliRunner
+from mocketmq_report import command
+from pyspark.sql import SparkSession
+
+from tests.support.process import clean_environment
+
+LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
+
+
+def report(*arguments: object, **environment: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-m", "mocketmq", "report", *map(str, arguments)],
+        capture_output=True,
+        text=True,
+        check=False,
+        env=clean_environment() | {"COLUMNS": "120"} | environment,
+    )
+
+
+def test_a_report_and_one_that_is_compared_with_it(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The second one by a Spark that is warm."""
+    first, second, rollup = tmp_path / "first", tmp_path / "second", tmp_path / "rollup"
+    done = report(LEDGER, "--out", first, "--threshold", "level=1 p50 <= 50ms", "--rollup", rollup)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert "level=1 p50 <= 50ms" in done.stdout
+    assert f"written: {first}/report.html" in done.stdout
+    assert sorted(path.name for path in first.iterdir()) == [
+        "junit.xml",
+        "report.html",
+        "report.json",
+        "report.md",
+    ]
+    rules = ("--fail-if", "p99 < 0.9x", "--fail-if", "lost < +1")
+    options = ("--out", second, "--compare", first / "report.json", "--json", "--percentiles", "bins")
+    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
+    again = CliRunner().invoke(command.report, [*map(str, (rollup, *options, *rules))])
+    assert (again.exit_code, again.stderr) == (1, "")
+    made = json.loads(again.stdout)
+    assert made == json.loads((second / "report.json").read_text())
+    assert [each["passed"] for each in made["comparison"]["judgements"]] == [True, False]
+    was = json.loads((first / "report.json").read_text())
+    assert [each["sent"] for each in made["reconciliation"]] == [
+        each["sent"] for each in was["reconciliation"]
+    ]
+    assert made["header"]["method"] == "bins"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "sentence"),
+    [
+        ((), "Missing argument 'DATA...'"),
+        (("x", "--threshold", "p99 <= 50"), "did you mean 50ms?"),
+        (("x", "--threshold", "level=3 p99 <= 50ms", "--fail-if", "p99 > 1.5x"), "give one with --compare"),
+        (("x", "--compare", "y", "--fail-if", "p99 > 50ms"), "is no limit relative to the baseline"),
+        (("x", "--thresholds", "nowhere"), "File 'nowhere' does not exist"),
+        (("x", "--max-dropped", "1"), "a share from 0% to 100%"),
+        (("x", "--on-time", "soon"), "allowed: a duration such as 200ms"),
+        (("x", "y", "--follow"), "give its data directory and nothing else"),
+    ],
+)
+def test_wrong_usage_is_refused_before_spark_starts(arguments: tuple[str, ...], sentence: str) -> None:
+    done = report(*arguments)
+    assert done.returncode == 2, done.stderr
+    assert sentence in done.stderr.replace("\n", " ")
+
+
+def test_what_cannot_be_done_ends_in_a_sentence_and_3(tmp_path: Path) -> None:
+    done = report(tmp_path / "nowhere", "--out", tmp_path / "report")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("Error: there is nothing that can be read: ")
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "report").exists()
+
+
+def test_without_java_it_says_what_to_install(tmp_path: Path) -> None:
+    done = report(LEDGER, JAVA_HOME=str(tmp_path))
+    assert done.returncode == 3
+    assert "install a Java runtime 17 or newer" in done.stderr
+
+
+def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
+    (tmp_path / "pyspark.py").write_text(
+        "raise ModuleNotFoundError('No module named pyspark', name='pyspark')"
+    )
+    done = report(LEDGER, PYTHONPATH=str(tmp_path))
+    assert done.returncode == 3
+    assert "pyspark is not installed: pip install 'mocketmq[report]'" in done.stderr
+
+
+def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(tmp_path: Path) -> None:
+    shutil.copy(LEDGER, tmp_path / "in-the-way")
+    done = report(LEDGER, "--out", tmp_path / "in-the-way")
+    assert done.returncode == 3
+    assert "in-the-way cannot be written: it is a file; give a directory" in done.stderr

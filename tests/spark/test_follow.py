@@ -1,0 +1,195 @@
+"""The rolling table of a real broker: through moves of its clock, a reset, a restart, another store.
+
+The broker is another process: ADBC brings a SQLite of its own, and two of them in one process do not see each
+other's locks.
+"""
+
+import asyncio
+import io
+import shutil
+import tempfile
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+from mocketmq.client import Client
+from mocketmq.errors import StoreUnavailableError
+from mocketmq_report.live import follow as module
+from mocketmq_report.live.follow import follow
+from pyspark.sql import SparkSession
+from rich.console import Console
+
+from tests.support.process import forked_broker
+from tests.support.stores import MadeStore
+
+WAIT_S = 60.0
+"""Real seconds after which what does not appear fails the test."""
+
+
+class Screen:
+    """What is shown, one table after the other."""
+
+    def __init__(self, *, is_terminal: bool = False) -> None:
+        self._file = io.StringIO()
+        self.console = Console(file=self._file, force_terminal=is_terminal, width=180)
+        self._shown: asyncio.Queue[str | None] = asyncio.Queue()
+        self._loop = asyncio.get_running_loop()
+        self._is_over = False
+
+    def until(self) -> bool:
+        """What ``follow`` asks after each table."""
+        self._loop.call_soon_threadsafe(self._shown.put_nowait, self._file.getvalue())
+        self._file.truncate(self._file.seek(0))
+        return self._is_over
+
+    def end(self) -> None:
+        """Let it end after the next table."""
+        self._is_over = True
+
+    def over(self, _following: object) -> None:
+        """There will be no more tables."""
+        self._shown.put_nowait(None)
+
+    async def _next(self) -> str:
+        shown = await self._shown.get()
+        assert shown is not None, "it has ended"
+        return shown
+
+    async def shows(self, words: str) -> str:
+        """The next table with these words."""
+        async with asyncio.timeout(WAIT_S):
+            while words not in (shown := await self._next()):
+                pass
+        return shown
+
+    async def row(self, level: str, delivered: str) -> list[str]:
+        """The cells of a level, as soon as so many were delivered in the window."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                for line in (await self._next()).splitlines():
+                    cells = line.split()
+                    if cells and cells[0] == level and cells[2] == delivered:
+                        return cells
+
+
+@pytest.fixture
+def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Where temporary files go; nothing is left there."""
+    made = tmp_path / "tmp"
+    made.mkdir()
+    monkeypatch.setattr(tempfile, "tempdir", str(made))
+    monkeypatch.setattr(module, "TICK_S", 0.1)
+    return made
+
+
+@asynccontextmanager
+async def started(data: Path) -> AsyncIterator[Client]:
+    """A broker with a manual clock."""
+    async with (
+        forked_broker("--data", str(data), "--clock", "manual") as process,
+        Client(process.url) as client,
+    ):
+        yield client
+
+
+@asynccontextmanager
+async def followed(spark: SparkSession, data: Path, *, is_terminal: bool = False) -> AsyncIterator[Screen]:
+    screen = Screen(is_terminal=is_terminal)
+    following = asyncio.create_task(
+        asyncio.to_thread(follow, spark, data, window_s=60, console=screen.console, until=screen.until)
+    )
+    following.add_done_callback(screen.over)
+    try:
+        yield screen
+    finally:
+        screen.end()
+        await following
+
+
+def assert_empty(directory: Path) -> None:
+    assert not list(directory.iterdir())
+
+
+async def test_a_broker_is_followed_through_its_life(
+    spark: SparkSession, tmp_path: Path, temporary: Path
+) -> None:
+    data = tmp_path / "data"
+    async with started(data) as broker:
+        for level in (1, 1, 2):
+            await broker.send("orders", "hello", delay_level=level)
+        await broker.send("orders", "hello", delay_ms=3_000)
+        await broker.advance("3s")
+        async with followed(spark, data) as screen:
+            late = ["0", "0", "0", "–"]
+            assert await screen.row("1", "2") == ["1", "1s", "2", "0.4/s", *late, "0", "–", "2", "0", "–"]
+            assert (await screen.row("2", "0"))[8] == "1"
+            assert (await screen.row("other", "1"))[:2] == ["other", "any"]
+
+            await broker.advance("2h")
+            await screen.shows("the clock was moved")
+            assert (await screen.row("1", "0"))[-3:] == ["2", "0", "–"]
+            await broker.send("orders", "hello", delay_level=3)
+            await broker.advance("10s")
+            assert (await screen.row("3", "1"))[-3:] == ["1", "0", "–"]
+
+            await broker.send("orders", "hello", delay_level=3)
+            await broker.reset(None)
+            await screen.shows("the broker was reset")
+            await broker.send("orders", "hello", delay_level=3)
+            await broker.advance("10s")
+            assert (await screen.row("3", "2"))[-3] == "2"
+    assert_empty(temporary)
+
+
+async def test_a_broker_that_is_gone_is_said_and_awaited(
+    spark: SparkSession, tmp_path: Path, temporary: Path
+) -> None:
+    data = tmp_path / "data"
+    async with started(data) as broker:
+        await broker.send("orders", "hello", delay_level=1)
+        await broker.advance("1s")
+    async with followed(spark, data) as screen:
+        await screen.shows(f"no broker is seen to run on {data}")
+        await screen.row("1", "1")
+        async with started(data) as broker:
+            assert "no broker" not in await screen.shows("the broker was started again")
+            await broker.send("orders", "hello", delay_level=1)
+            await broker.advance("1s")
+            assert (await screen.row("1", "2"))[-3] == "2"
+        shutil.rmtree(data)
+        await screen.shows(f"{data}/mocketmq.db cannot be read: No such file or directory")
+        async with started(data) as broker:
+            await broker.send("orders", "hello", delay_level=2)
+            await broker.advance("5s")
+            assert "mocketmq.db" not in await screen.shows("another store is there, so it is counted anew")
+            assert (await screen.row("2", "1"))[-3] == "1"
+            assert (await screen.row("1", "0"))[-3] == "0"
+    assert_empty(temporary)
+
+
+@pytest.mark.usefixtures("temporary")
+async def test_a_terminal_shows_one_table(spark: SparkSession, tmp_path: Path) -> None:
+    made = MadeStore(tmp_path / "data")
+    async with followed(spark, made.data, is_terminal=True) as screen:
+        assert "\x1b[?25l" in await screen.shows("level")
+        assert "\x1b[1A" in await screen.shows("level")  # up, where the last one stands
+
+
+def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, temporary: Path) -> None:
+    made = MadeStore(tmp_path / "data")
+
+    def interrupt() -> bool:
+        raise KeyboardInterrupt
+
+    file = io.StringIO()
+    with pytest.raises(KeyboardInterrupt):
+        follow(spark, made.data, window_s=60, console=Console(file=file), until=interrupt)
+    assert max(map(len, file.getvalue().splitlines())) > 80, "it is cut where no terminal limits it"
+    assert_empty(temporary)
+    assert not spark.streams.active
+
+
+def test_there_must_be_something_to_follow(spark: SparkSession, tmp_path: Path) -> None:
+    with pytest.raises(StoreUnavailableError, match=r"nothing/mocketmq\.db cannot be read: No such file"):
+        follow(spark, tmp_path / "nothing", window_s=60, console=Console(file=io.StringIO()))

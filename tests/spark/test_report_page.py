@@ -1,0 +1,204 @@
+"""The page of a report in a real Chromium: in both themes, on a phone, on paper, without a network."""
+
+import json
+from collections.abc import AsyncIterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import pytest_asyncio
+from mocketmq_report import document as d
+from mocketmq_report import figures
+from mocketmq_report.report.html import html
+from msgspec.structs import replace
+
+from tests.support.chromium import NAMES, Page, find_chromium, open_page
+from tests.support.reports import sample_comparison, sample_report
+
+pytestmark = [
+    pytest.mark.skipif(
+        find_chromium() is None, reason=f"no Chromium on the PATH: none of {', '.join(NAMES)}"
+    ),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+CHARTS = 8
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def page() -> AsyncIterator[Page]:
+    async with open_page() as page:
+        yield page
+
+
+@pytest.fixture(scope="module")
+def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    path = tmp_path_factory.mktemp("report") / "report.html"
+    path.write_text(html(sample_report(comparison=sample_comparison())))
+    return path
+
+
+async def colour(page: Page, of: str, which: str = "color") -> Any:
+    return await page.evaluate(f"getComputedStyle(document.querySelector({json.dumps(of)}))[{which!r}]")
+
+
+@pytest.mark.parametrize("dark", [False, True])
+@pytest.mark.parametrize("width", [1_280, 390, 360])
+async def test_all_charts_are_drawn_and_nothing_sticks_out(
+    page: Page, report: Path, width: int, dark: bool
+) -> None:
+    page.said.clear()
+    page.asked.clear()
+    await page.show(report, width, dark=dark)
+    assert page.said == []
+    assert page.asked == [report.as_uri()]
+    drawn = "[...document.querySelectorAll('.chart svg')].map((svg) => svg.getBoundingClientRect().width)"
+    widths = await page.evaluate(drawn)
+    assert len(widths) == CHARTS
+    room = await page.evaluate("document.querySelector('.chart').clientWidth")
+    assert all(room * 0.9 < each <= room + 1 for each in widths), (room, widths)
+    assert await page.evaluate("document.documentElement.scrollWidth") == width
+    marks = "[...document.querySelectorAll('.chart svg')].map((svg) => svg.querySelectorAll('path').length)"
+    assert min(await page.evaluate(marks)) > 5
+    assert await colour(page, "body", "backgroundColor") == (
+        "rgb(20, 23, 26)" if dark else "rgb(255, 255, 255)"
+    )
+
+
+async def test_charts_follow_the_theme_of_the_system_while_they_are_looked_at(
+    page: Page, report: Path
+) -> None:
+    await page.show(report, 1_000)
+    label = ".chart svg .role-axis-label text"
+    light = await colour(page, label, "fill")
+    await page.prefer("dark")
+    dark = await colour(page, label, "fill")
+    assert light != dark
+    assert (light, dark) == ("rgb(92, 101, 109)", "rgb(154, 164, 173)")
+
+
+async def test_a_reader_can_choose_the_theme(page: Page, report: Path) -> None:
+    await page.show(report, 1_000, dark=True)
+    shown = []
+    for _ in range(2):
+        await page.evaluate("document.getElementById('theme').click()")
+        shown.append(await colour(page, "body", "backgroundColor"))
+    assert shown == ["rgb(255, 255, 255)", "rgb(20, 23, 26)"]
+
+
+async def test_paper_is_white_and_has_whole_tables_and_charts(page: Page, report: Path) -> None:
+    await page.show(report, 1_280, dark=True)
+    await page.print_preview(690)
+    assert await colour(page, "body", "backgroundColor") == "rgb(255, 255, 255)"
+    cut = "[...document.querySelectorAll('.scroll')].filter((each) => each.scrollWidth > each.clientWidth)"
+    assert await page.evaluate(f"{cut}.map((each) => each.ariaLabel)") == []
+    charts = "[...document.querySelectorAll('.chart svg')].map((svg) => svg.getBoundingClientRect().width)"
+    assert all(680 < width <= 690 for width in await page.evaluate(charts))
+    assert (await page.pdf()).startswith(b"%PDF-")
+
+
+async def test_a_chart_is_drawn_anew_when_its_place_changes(page: Page, report: Path) -> None:
+    await page.show(report, 1_280)
+    await page.resize(600)
+    width = "document.querySelector('.chart svg').getBoundingClientRect().width"
+    assert await page.evaluate(f"new Promise((done) => requestAnimationFrame(() => done({width})))") <= 600
+
+
+async def test_a_level_can_be_chosen(page: Page, report: Path) -> None:
+    await page.show(report, 1_280)
+    line = "document.querySelector('#chart-spectrum .chart svg').innerHTML"
+    before = await page.evaluate(line)
+    await page.evaluate(
+        """(() => {
+            const select = document.querySelector("#chart-spectrum select");
+            select.value = "level 17 (1h)";
+            select.dispatchEvent(new Event("input"));
+            select.dispatchEvent(new Event("change"));
+        })()"""
+    )
+    after = await page.evaluate(
+        f"new Promise((done) => requestAnimationFrame(() => requestAnimationFrame(() => done({line}))))"
+    )
+    assert after != before
+
+
+async def test_a_tooltip_says_what_is_under_the_pointer(page: Page, report: Path) -> None:
+    await page.show(report, 1_280)
+    shown = await page.evaluate(
+        """(() => {
+            const bar = document.querySelector("#chart-buckets svg .mark-rect path");
+            bar.scrollIntoView({block: "center"});
+            const {left, top, width, height} = bar.getBoundingClientRect();
+            const at = {clientX: left + width / 2, clientY: top + height / 2, bubbles: true};
+            for (const kind of ["pointerover", "mouseover", "pointermove", "mousemove"])
+                bar.dispatchEvent(new PointerEvent(kind, at));
+            const tip = document.getElementById("tip");
+            return tip.hidden ? null : tip.innerText;
+        })()"""
+    )
+    assert shown is not None
+    assert shown.split("\n")[0::2] == ["of", "lateness", "deliveries", "share"]
+
+
+DURATIONS_US = [
+    *(0, 0.4, 1, -3, 12, 99.96, 870, 999, 999.5, 1_000, 1_049, 1_050, 12_345, 99_950, 123_456, 999_499),
+    *(999_500, 1_000_000, -1_234_567, 59_949_999, 59_950_001, 60_000_000, 61_500_001, 3_600_000_000),
+    *(5_999_999_999, 6_000_000_000, 6_030_000_001, 90_061_000_000, -7_200_000_000),
+]
+
+
+async def test_charts_write_durations_as_tables_do(page: Page, report: Path) -> None:
+    await page.show(report, 1_000)
+    written = await page.evaluate(f"{DURATIONS_US}.map(duration)")
+    assert written == [figures.duration(us) for us in DURATIONS_US]
+    assert await page.evaluate("duration(null)") == figures.duration(None)
+
+
+async def test_hostile_names_are_shown_and_do_nothing(page: Page, tmp_path: Path) -> None:
+    hostile = "</script><img src=x onerror=alert(1)>\u202e\x00"
+    report = sample_report()
+    comparison = sample_comparison()
+    sides = [comparison.sides[0], replace(comparison.sides[1], name=hostile)]
+    marker = replace(report.timeline.markers[0], run=hostile)
+    report = replace(
+        report,
+        header=replace(report.header, title=hostile),
+        worst=[replace(report.worst[0], message_id=hostile, topic=hostile)],
+        timeline=replace(report.timeline, markers=[marker]),
+        comparison=replace(comparison, sides=sides),
+    )
+    path = tmp_path / "hostile.html"
+    path.write_text(html(report))
+    page.said.clear()
+    page.asked.clear()
+    await page.show(path, 1_000)
+    assert page.said == []
+    assert page.asked == [path.as_uri()]
+    assert await page.evaluate("document.querySelectorAll('.chart svg').length") == CHARTS
+    assert await page.evaluate("document.querySelectorAll('img').length") == 0
+    assert await page.evaluate("document.querySelector('h1').textContent") == figures.harmless(hostile)
+
+
+async def test_three_hundred_steps_are_drawn_at_once(page: Page, tmp_path: Path) -> None:
+    report = sample_report()
+    start, step = report.timeline.instants[0].at_us, report.timeline.step_us
+    report = replace(
+        report,
+        timeline=replace(
+            report.timeline,
+            instants=[
+                d.Instant(at_us=start + n * step, count=400, p50_us=900, p99_us=90_000, max_us=900_000)
+                for n in range(300)
+            ],
+            cells=[
+                d.Cell(at_us=start + n * step, low_us=2**row, high_us=2 ** (row + 1), count=n * row + 1)
+                for n in range(300)
+                for row in range(40)
+            ],
+        ),
+    )
+    path = tmp_path / "long.html"
+    path.write_text(html(report))
+    await page.show(path, 1_280)
+    assert await page.evaluate("document.querySelectorAll('#chart-heat svg path').length") > 300 * 40
+    assert await page.evaluate("performance.now()") < 15_000  # 1 s on an idle machine

@@ -1,0 +1,77 @@
+"""An emulator inside the test's own process, spoken to over real sockets."""
+
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from io import BytesIO
+from typing import Any, NamedTuple
+
+from aiohttp import ClientSession
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.settings import Settings
+from yarl import URL
+
+from tests.support.brokers import FREE_PORTS
+
+Json = Any
+LARGE = 1 << 20
+
+
+class Answer(NamedTuple):
+    """What came back; ``body`` is decoded when it is JSON."""
+
+    status: int
+    headers: Mapping[str, str]
+    body: Json
+
+
+class Api:
+    """A client that hides nothing: paths are sent as they are, errors are answers."""
+
+    def __init__(self, emulator: Emulator, session: ClientSession) -> None:
+        self.emulator = emulator
+        self._session = session
+
+    async def call(self, method: str, path: str, body: Json = None, **more: Any) -> Answer:
+        """Send a request, with ``body`` as JSON unless it is bytes."""
+        content = json.dumps(body).encode() if body is not None and not isinstance(body, bytes) else body
+        # aiohttp warns of much that is given at once.
+        data = BytesIO(content) if content and len(content) > LARGE else content
+        url = URL(self.emulator.url + path, encoded=True)
+        async with self._session.request(method, url, data=data, **more) as response:
+            content = await response.read()
+            is_json = "json" in response.headers.get("Content-Type", "")
+            return Answer(
+                response.status, response.headers, json.loads(content) if is_json and content else content
+            )
+
+    async def ok(self, method: str, path: str, body: Json = None) -> Json:
+        """The body of an answer that must be a success."""
+        answer = await self.call(method, path, body)
+        assert answer.status in (200, 201), answer
+        return answer.body
+
+    async def refused(self, status: int, method: str, path: str, body: Json = None) -> Json:
+        """The problem of an answer that must have this status."""
+        answer = await self.call(method, path, body)
+        assert (answer.status, answer.headers["Content-Type"]) == (status, "application/problem+json"), answer
+        assert answer.body["status"] == status
+        return answer.body
+
+    async def send(self, topic: str = "orders", body: str = "hello", **fields: Json) -> Json:
+        """Send one message."""
+        return await self.ok("POST", f"/v1/topics/{topic}/messages", {"body": body, **fields})
+
+    async def receive(self, topic: str = "orders", group: str = "billing", **fields: Json) -> list[Json]:
+        """Take messages, as many as there are."""
+        given = {"topic": topic, "max": 256, **fields}
+        messages: list[Json] = (await self.ok("POST", f"/v1/groups/{group}/receive", given))["messages"]
+        return messages
+
+
+@asynccontextmanager
+async def running_api(**changed: Any) -> AsyncIterator[Api]:
+    """An emulator with a manual clock, in memory unless told otherwise, and a client of it."""
+    settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
+    async with running_emulator(settings) as emulator, ClientSession() as session:
+        yield Api(emulator, session)

@@ -1,0 +1,103 @@
+"""A broker inside the test's own process, and the few steps that nearly every test of it takes."""
+
+import sqlite3
+from collections.abc import AsyncIterator, Iterable
+from contextlib import asynccontextmanager, closing
+from pathlib import Path
+from typing import Any
+
+from mocketmq.app import running_emulator
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.filters.filter import TagFilter
+from mocketmq.clock import US_PER_S
+from mocketmq.message import DELAY, TAGS, Message, StoredMessage
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.settings import Settings
+from mocketmq.store.database import FILE_NAME, MEMORY
+
+S = US_PER_S
+DELAYS_US = LevelTable.parse(Settings().levels).delays_us
+TOPIC = "orders"
+GROUP = "billing"
+FREE_PORTS: dict[str, Any] = {"http_port": 0, "namesrv_port": 0, "broker_port": 0}
+
+
+@asynccontextmanager
+async def running_broker(data: Path | str = MEMORY, **changed: Any) -> AsyncIterator[Broker]:
+    """A broker with a manual clock, in memory and without remoting unless told otherwise by ``changed``."""
+    settings = Settings(data=str(data), **{**FREE_PORTS, "remoting": False, "clock": "manual", **changed})
+    async with running_emulator(settings) as emulator:
+        yield emulator.broker
+
+
+async def send(
+    broker: Broker,
+    body: str = "hello",
+    *,
+    topic: str = TOPIC,
+    queue: int | None = None,
+    level: int | str | None = None,
+    tag: str | None = None,
+    **properties: str,
+) -> Sent:
+    """Send one message; every keyword that is not named here is a property of it."""
+    given = {DELAY: None if level is None else str(level), TAGS: tag, **properties}
+    message = Message(topic, body.encode(), {k: v for k, v in given.items() if v is not None}, queue)
+    return await broker.send(message)
+
+
+async def receive(
+    broker: Broker,
+    limit: int = 100,
+    *,
+    group: str = GROUP,
+    topic: str = TOPIC,
+    invisible_us: int = 30 * S,
+    wait_s: float = 0.0,
+    tags: str = "*",
+    ordered: bool = False,
+) -> list[Taken]:
+    """Take up to ``limit`` messages."""
+    return await broker.receipts.receive(
+        group,
+        topic,
+        max_messages=limit,
+        invisible_us=invisible_us,
+        wait_s=wait_s,
+        tag_filter=TagFilter.parse(tags),
+        ordered=ordered,
+    )
+
+
+async def acknowledge(broker: Broker, taken: Iterable[Taken], group: str = GROUP) -> Settled:
+    """Acknowledge them all."""
+    return await broker.receipts.acknowledge(group, [one.handle for one in taken])
+
+
+async def give_back(
+    broker: Broker, taken: Iterable[Taken], delay_level: int = 0, group: str = GROUP
+) -> Settled:
+    """Give them all back."""
+    return await broker.receipts.give_back(group, [one.handle for one in taken], delay_level)
+
+
+async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
+    """What a topic holds, oldest first, without consuming it."""
+    found = []
+    for queue in broker.topics.get(topic).queues:
+        pulled = await broker.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
+        found += pulled.messages
+    return sorted(found)
+
+
+def bodies(messages: Iterable[StoredMessage | Taken]) -> list[str]:
+    """The bodies as text."""
+    return [(m.message if isinstance(m, Taken) else m).body.decode() for m in messages]
+
+
+def rows(data: Path, sql: str) -> list[dict[str, Any]]:
+    """What another program sees in the database file of a broker."""
+    with closing(sqlite3.connect(data / FILE_NAME)) as connection:
+        connection.row_factory = sqlite3.Row
+        return [dict(row) for row in connection.execute(sql)]

@@ -1,0 +1,195 @@
+"""A remoting client that hides nothing, and an emulator in the test's own process for it."""
+
+import asyncio
+import itertools
+import json
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.remoting.listening.advertised_address import with_port
+from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.remoting.wire.header import HeaderReader
+from mocketmq.remoting.wire.identity import VERSION
+from mocketmq.settings import Settings
+
+from tests.support.brokers import FREE_PORTS
+
+READERS = {code: HeaderReader(request.header, request.names) for code, request in REQUESTS.items()}
+
+WAIT_S = 10.0
+"""Real seconds after which an answer that does not come fails the test."""
+
+
+class ClosedError(Exception):
+    """The broker has closed the connection."""
+
+
+class RemotingClient:
+    """One connection. Made by :func:`connected`.
+
+    Answers find their requests by ``opaque``, in any order; what the broker asks is in ``pushes``.
+    ``version`` is what it says it is.
+    """
+
+    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        self.pushes: asyncio.Queue[Command] = asyncio.Queue()
+        self.address = with_port(*writer.get_extra_info("sockname")[:2])
+        self.version = VERSION
+        self._reader = reader
+        self._frames = FrameReader()
+        self._is_closed = False
+        self._writer = writer
+        self._opaques = itertools.count(1)
+        self._calls: dict[int, asyncio.Future[Command]] = {}
+        self._reading = asyncio.create_task(self._read())
+
+    async def call(
+        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
+    ) -> Command:
+        """Send a request, and wait for its answer; ``more`` are other fields of the command."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.ask(code, ext, body, **more)
+
+    def ask(
+        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
+    ) -> asyncio.Future[Command]:
+        """Send a request, and go on: the answer comes later, or ClosedError."""
+        opaque = next(self._opaques)
+        answer = self.expect(opaque)
+        more.setdefault("version", self.version)
+        self.send(Command(code=code, opaque=opaque, ext=ext or {}, body=body, **more))
+        return answer
+
+    def expect(self, opaque: int) -> asyncio.Future[Command]:
+        """The answer to a request that is sent by :meth:`send` or :meth:`write`."""
+        answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
+        if self._is_closed:
+            answer.set_exception(ClosedError())
+        else:
+            self._calls[opaque] = answer
+        return answer
+
+    async def ok(
+        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
+    ) -> Command:
+        """The answer to a request, which must be a success."""
+        answer = await self.call(code, ext, body, **more)
+        assert answer.code == 0, answer
+        return answer
+
+    def oneway(self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"") -> None:
+        """Send a request that is not answered."""
+        self.send(Command.oneway(code, next(self._opaques), ext or {}, body))
+
+    def send(self, *commands: Command) -> None:
+        """Send commands as they are, in one piece."""
+        self.write(b"".join(map(encode, commands)))
+
+    def write(self, data: bytes) -> None:
+        """Send bytes as they are."""
+        self._writer.write(data)
+
+    async def drain(self) -> None:
+        """Wait until most of it is on its way."""
+        await self._writer.drain()
+
+    def pause_reading(self) -> None:
+        """Leave answers where they are, until they fill every buffer on the way."""
+        self._reading.cancel()
+
+    def resume_reading(self) -> None:
+        """Take them."""
+        self._reading = asyncio.create_task(self._read())
+
+    async def push(self) -> Command:
+        """The next request of the broker."""
+        async with asyncio.timeout(WAIT_S):
+            return await self.pushes.get()
+
+    async def closed(self) -> None:
+        """Wait until the broker closes the connection."""
+        async with asyncio.timeout(WAIT_S):
+            await asyncio.wait([self._reading])
+
+    async def close(self) -> None:
+        """Go away. May be called twice."""
+        self._reading.cancel()
+        await asyncio.wait([self._reading])
+        self._writer.transport.abort()
+        self._end()
+        if not self._reading.cancelled():
+            self._reading.result()
+
+    async def _read(self) -> None:
+        try:
+            while data := await self._reader.read(1 << 18):
+                for command in self._frames.feed(data):
+                    self._received(command)
+        except ConnectionError:
+            pass
+        self._end()
+
+    def _received(self, command: Command) -> None:
+        if not command.is_response:
+            self.pushes.put_nowait(command)
+            return
+        answer = self._calls.pop(command.opaque)  # KeyError: nobody asked, or it was answered before
+        if not answer.done():
+            answer.set_result(command)
+
+    def _end(self) -> None:
+        self._is_closed = True
+        for answer in self._calls.values():
+            if not answer.done():
+                answer.set_exception(ClosedError())
+                answer.exception()  # nobody has to ask for it
+        self._calls.clear()
+
+
+@asynccontextmanager
+async def connected(host: str, port: int) -> AsyncIterator[RemotingClient]:
+    """A client of the listener there."""
+    async with asyncio.timeout(WAIT_S):
+        client = RemotingClient(*await asyncio.open_connection(host, port))
+    try:
+        yield client
+    finally:
+        await client.close()
+
+
+class Remoting:
+    """An emulator, and clients of it; ``client`` is one of its broker's."""
+
+    def __init__(self, emulator: Emulator, client: RemotingClient) -> None:
+        assert emulator.remoting
+        self.emulator = emulator
+        self.broker = emulator.broker
+        self.server = emulator.remoting
+        self.client = client
+
+    @asynccontextmanager
+    async def another(
+        self, port: int | None = None, host: str | None = None
+    ) -> AsyncIterator[RemotingClient]:
+        """One more client, of the broker's port unless told otherwise."""
+        host = host or self.emulator.settings.host
+        async with connected(host, self.server.broker_port if port is None else port) as client:
+            yield client
+
+    async def route(self, topic: str) -> Any:
+        """What the name server says about a topic."""
+        return json.loads((await self.client.ok(105, {"topic": topic})).body)
+
+
+@asynccontextmanager
+async def running_remoting(**changed: Any) -> AsyncIterator[Remoting]:
+    """An emulator with a manual clock, in memory unless told otherwise, and a client of its broker."""
+    settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
+    async with running_emulator(settings) as emulator:
+        assert emulator.remoting
+        async with connected(settings.host, emulator.remoting.broker_port) as client:
+            yield Remoting(emulator, client)

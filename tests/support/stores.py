@@ -1,0 +1,165 @@
+"""Stores to be reported: one that a real broker left, and any that are put together row by row."""
+
+import sqlite3
+from contextlib import closing
+from pathlib import Path
+from typing import Any, Final
+
+from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.tables import make_schema
+from sqlalchemy import create_engine
+
+from tests.support.brokers import S, acknowledge, give_back, receive, running_broker, send
+from tests.support.timed import send_in
+
+START_US: Final = 1_793_491_200 * S
+"""2026-11-01 00:00 UTC, where the made stores begin."""
+STORE: Final = "20261101T000000.000000Z"
+"""The name of their first run, and so their own."""
+TIMED: Final = 19
+ORDERS: Final = 20
+"""Keys of the queue of timed messages and of queue 3 of ``orders``; that of a level is its number."""
+
+_RUN: Final = {
+    "started_wall_us": START_US,
+    "started_us": START_US,
+    "version": "0.1.0",
+    "host": "there",
+    "profile": "exact",
+    "clock": "manual",
+    "levels": "1s 5s",
+    "durability": "full",
+}
+_MESSAGE: Final = {
+    "queue_key": ORDERS,
+    "queue_offset": 0,
+    "store_us": START_US + S,
+    "born_us": START_US,
+    "born_host": "127.0.0.1:1",
+    "store_host": "127.0.0.1:10911",
+    "flag": 0,
+    "sys_flag": 0,
+    "body": b"hello",
+    "properties": "",
+    "tag_hash": 0,
+    "reconsume_times": 0,
+}
+_DELIVERY: Final = {
+    "run": 1,
+    "topic": "orders",
+    "queue_id": 3,
+    "queue_offset": 7,
+    "scheme": "levels",
+    "level": 1,
+    "attempt": 1,
+    "size": 5,
+    "forced": 0,
+    "born_us": START_US,
+    "stored_us": START_US + S,
+    "due_us": START_US + 2 * S,
+    "picked_us": START_US + 2 * S + 10,
+    "delivered_us": START_US + 2 * S + 30,
+}
+
+
+class MadeStore:
+    """A store in ``data`` that is put together row by row. Unless a test says otherwise, it has one run."""
+
+    def __init__(self, data: Path, *, runs: int = 1) -> None:
+        self.data = data
+        self.database = data / FILE_NAME
+        data.mkdir(parents=True, exist_ok=True)
+        self.run("PRAGMA journal_mode=WAL")
+        engine = create_engine(f"sqlite:///{self.database}")
+        with engine.connect() as connection:
+            make_schema(connection)
+        engine.dispose()
+        for key in range(1, 19):
+            self.put("queues", key=key, topic=SCHEDULE_TOPIC, queue_id=key - 1, min_offset=0, next_offset=0)
+        self.put("queues", key=TIMED, topic=TIMER_TOPIC, queue_id=0, min_offset=0, next_offset=0)
+        self.put("queues", key=ORDERS, topic="orders", queue_id=3, min_offset=0, next_offset=0)
+        for number in range(runs):
+            starts = dict.fromkeys(("started_wall_us", "started_us"), START_US + number * 3600 * S)
+            self.put("runs", **{**_RUN, "run": number + 1, **starts})
+
+    def run(self, sql: str, *parameters: object) -> None:
+        """Change it by a statement."""
+        with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
+            connection.execute("PRAGMA synchronous=OFF")
+            connection.execute(sql, parameters)
+
+    def put(self, table: str, **row: Any) -> None:
+        """Add a row."""
+        self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES (?{', ?' * (len(row) - 1)})", *row.values())
+
+    def park(self, commit_offset: int, *, level: int = 1, queue_offset: int = 0, **changed: Any) -> None:
+        """Add a message that was parked in a level, for queue 3 of ``orders``."""
+        row = {
+            "commit_offset": commit_offset,
+            "queue_key": level,
+            "queue_offset": queue_offset,
+            "unique_key": f"K{commit_offset}",
+            "due_us": START_US + 2 * S,
+            "real_queue_key": ORDERS,
+        }
+        self.put("messages", **{**_MESSAGE, **row, **changed})
+
+    def deliver(self, delivered_offset: int, parked_offset: int = 0, **changed: Any) -> None:
+        """Add a delivery of a parked message."""
+        row = {
+            "delivered_offset": delivered_offset,
+            "parked_offset": parked_offset,
+            "unique_key": f"K{parked_offset}",
+        }
+        self.put("deliveries", **{**_DELIVERY, **row, **changed})
+
+    def intervene(self, parked_offset: int, kind: str = "cancelled", at_us: int = START_US) -> None:
+        """Note that a parked message was cancelled or forced."""
+        self.put("interventions", parked_offset=parked_offset, kind=kind, at_us=at_us)
+
+    def pass_to(self, level: int, next_offset: int) -> None:
+        """Set the delay offset of a level."""
+        self.put("delay_offsets", level=level, next_offset=next_offset)
+
+    def settle(self, number: int, key_hash: int, outcome: str, commit_offset: int = -1) -> None:
+        """Note that a timed message is done with."""
+        row = {"number": number, "key_hash": key_hash, "outcome": outcome, "commit_offset": commit_offset}
+        self.put("timed_messages", due_ms=(START_US + 5 * S) // 1000, **row)
+
+
+async def leave_store(data: Path) -> dict[str, str]:
+    """Let a real broker do in two runs what brokers do; the state that each body ended in.
+
+    Two are delivered by level, one of them twice because it was given back, one by its due time, one by hand;
+    of each scheme one is cancelled and one waits, and the delivery again of what was given back waits, too.
+    """
+    async with running_broker(data) as broker:
+        await send(broker, "level", level=1)
+        await send(broker, "again", level=1, topic="others")
+        cancelled = [await send(broker, "cancelled level", level=5)]
+        cancelled += [await send_in(broker, 60_000, "cancelled timed")]
+        forced = await send(broker, "forced", level=6)
+        await send(broker, "not delayed")
+        await send_in(broker, 1_500, "timed")
+        await broker.advance_clock(2 * S)
+        for each in cancelled:
+            await broker.pending.cancel(each.stored.unique_key)
+        await broker.pending.deliver_now(forced.stored.unique_key)
+        await acknowledge(broker, await receive(broker))
+        await give_back(broker, await receive(broker, topic="others"), delay_level=3)
+    async with running_broker(data) as broker:
+        await broker.advance_clock(20 * S)
+        await send(broker, "waiting level", level=18, topic="others")
+        await send_in(broker, 3_600_000, "waiting timed")
+        await give_back(broker, await receive(broker, topic="%RETRY%billing"), delay_level=4)
+    return {
+        "level": "delivered",
+        "again": "delivered",
+        "forced": "delivered",
+        "timed": "delivered",
+        "cancelled level": "cancelled",
+        "cancelled timed": "cancelled",
+        "waiting level": "pending",
+        "waiting timed": "pending",
+    }

@@ -1,0 +1,58 @@
+"""What tests of second directories do again and again."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.broker import Broker, Sent
+from mocketmq.clock import US_PER_MS
+from mocketmq.message import TIMER_DELAY_MS
+from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.delay_files import DelayFiles
+from mocketmq_compat.delay.second_directories import SecondDirectories
+
+from tests.support.brokers import send
+
+MS = US_PER_MS
+
+
+async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any) -> Sent:
+    """Send a message that is due so many milliseconds from the emulated now."""
+    return await send(broker, body, **{**how, TIMER_DELAY_MS: str(delay_ms)})
+
+
+def scheme_of(broker: Broker) -> SecondDirectories:
+    """The scheme behind the broker's interface."""
+    assert isinstance(broker.timed, SecondDirectories)
+    return broker.timed
+
+
+def files_of(broker: Broker) -> DelayFiles:
+    """The files that the scheme keeps."""
+    return scheme_of(broker).files
+
+
+def names_below(data: Path) -> list[str]:
+    """Everything in a broker's delay directory, directories as well."""
+    root = data / FOLDER
+    return sorted(str(path.relative_to(root)) for path in root.rglob("*"))
+
+
+def message_files(data: Path) -> list[Path]:
+    """The files of messages that wait, in order of their names; not those in the quarantine."""
+    return sorted(path for path in (data / FOLDER).rglob("*.msg") if path.parent.name != QUARANTINE)
+
+
+async def no_removal_left(broker: Broker) -> None:
+    """Wait until the files of all that is done with are removed, where the disk lets them be."""
+    await files_of(broker).removed()
+
+
+def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let brokers look for foreign files, and try removals again, only when a test calls ``turn``."""
+
+    def start(files: DelayFiles) -> asyncio.Task[object]:
+        return asyncio.create_task(files._closing.wait())
+
+    monkeypatch.setattr(DelayFiles, "start", start)

@@ -1,0 +1,414 @@
+"""The charts of a report, as what Vega is told to draw: which data, where, in which colours."""
+
+import csv
+import json
+import re
+from collections import Counter
+from functools import cache
+from itertools import pairwise
+from typing import Any
+
+import pytest
+from mocketmq_report import document as d
+from mocketmq_report.report.chart import Chart, Late
+from mocketmq_report.report.charts import STAGES, bucket_names, buckets, charts
+from mocketmq_report.report.spectrum_charts import comparison_chart
+from mocketmq_report.report.time_charts import time_charts
+from msgspec.structs import replace
+
+from tests.support.reports import sample_comparison, sample_report
+
+NAMES = ["spectrum", "time", "rate", "heat", "buckets", "stages", "herds"]
+MINUTE_US = 60_000_000
+T_US = 1_795_212_000_000_000
+
+
+@cache
+def drawn() -> dict[str, Chart]:
+    return {chart.name: chart for chart in charts(sample_report())}
+
+
+def rows(chart: Chart, *fields: str) -> list[dict[str, Any]]:
+    """The rows of the chart that have these fields."""
+    found: list[dict[str, Any]] = []
+    for each in chart.spec["data"]:
+        values = each.get("values", [])
+        if isinstance(values, str):
+            values = list(csv.DictReader(values.splitlines()))
+        found += [row for row in values if set(fields) <= set(row)]
+    return found
+
+
+def strings(value: Any, key: str = "") -> list[tuple[str, str]]:
+    """All strings below a value, each with its key."""
+    if isinstance(value, dict):
+        return [found for name, each in value.items() for found in strings(each, name)]
+    if isinstance(value, list):
+        return [found for each in value for found in strings(each, key)]
+    return [(key, value)] if isinstance(value, str) else []
+
+
+def timeline(*instants: d.Instant, **changes: Any) -> d.Timeline:
+    made = d.Timeline(step_us=MINUTE_US, instants=list(instants), cells=[], markers=[], markers_left_out=0)
+    return replace(made, **changes)
+
+
+def at(minute: int, count: int = 3, late_us: int | None = 5_000) -> d.Instant:
+    return d.Instant(
+        at_us=T_US + minute * MINUTE_US, count=count, p50_us=late_us, p99_us=late_us, max_us=late_us
+    )
+
+
+def test_a_report_has_all_charts_in_the_order_of_the_page() -> None:
+    assert list(drawn()) == NAMES
+
+
+def test_a_chart_without_data_is_left_out() -> None:
+    report = sample_report()
+    empty = [
+        replace(row, measured=0, early=0, within=[0] * len(row.within), max_us=None)
+        for row in report.lateness
+    ]
+    report = replace(
+        report, lateness=empty, stages=[], timeline=timeline(at(0, 0, None)), herds=[], spectra=[]
+    )
+    assert list(charts(report)) == []
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_a_chart_fits_its_place_and_fetches_nothing(name: str) -> None:
+    spec = drawn()[name].spec
+    width = next(signal for signal in spec["signals"] if signal["name"] == "width")
+    assert "containerSize()[0]" in width["init"]
+    assert spec["autosize"]["type"] == "fit-x"
+    assert not [found for found in strings(spec) if found[0] in ("url", "href") or "://" in found[1]]
+
+
+def test_every_colour_is_a_variable_so_that_themes_need_no_new_drawing() -> None:
+    for chart in [*drawn().values(), comparison_chart(sample_comparison())]:
+        assert chart is not None
+        text = json.dumps(chart.spec)
+        assert not re.findall(r'"#[0-9a-fA-F]{3,8}"', text), chart.name
+        assert {key.color for key in chart.keys} <= set(re.findall(r"var\(--[a-z0-9-]+\)", text))
+
+
+@pytest.mark.parametrize(
+    ("values", "ends"),
+    [
+        ([12, 80], (10, 100)),
+        ([10, 100], (10, 100)),
+        ([100], (100, 1_000)),
+        ([], (1, 10)),
+        ([None, 0, -5], (1, 10)),
+        ([0, 0.5], (1, 10)),
+        ([900, 59_000_000], (100, 60_000_000)),
+        ([61_000_000, 3_600_000_000], (60_000_000, 3_600_000_000)),
+        ([4e9, 9e10], (3_600_000_000, 864_000_000_000)),
+        ([1e15], (864_000_000_000_000, 8_640_000_000_000_000)),
+    ],
+)
+def test_an_axis_of_lateness_goes_from_tick_to_tick(
+    values: list[float | None], ends: tuple[float, float]
+) -> None:
+    y: Any = Late(values).y("y").to_dict()
+    assert tuple(y["scale"]["domain"]) == ends
+    assert (y["axis"]["values"][0], y["axis"]["values"][-1]) == ends
+    assert y["scale"]["type"] == "log"
+
+
+def test_what_is_not_later_than_the_axis_stands_on_it() -> None:
+    late = Late([500, 70_000])
+    assert [late.at(value) for value in (-3, 0, 99, 100, 2_000, None)] == [100, 100, 100, 100, 2_000, None]
+
+
+def test_a_chart_can_begin_below_its_axis_of_lateness() -> None:
+    y: Any = Late([500, 70_000]).y("y", 30).to_dict()
+    assert y["scale"]["domain"][0] == 30
+    assert y["axis"]["values"][0] == 100
+
+
+def spectrum(name: str, *points: tuple[float, int, int]) -> d.Spectrum:
+    return d.Spectrum(
+        dimension="total" if name == "total" else "level",
+        name=name,
+        points=[
+            d.SpectrumPoint(percentile=percentile, value_us=value, count=count)
+            for percentile, value, count in points
+        ],
+    )
+
+
+def spectrum_of(spectra: list[d.Spectrum], *texts: str, **limits: Any) -> Chart:
+    judgements = [d.Judgement(text=text, passed=False, actual="", reason="") for text in texts]
+    chart = next(charts(sample_report(spectra=spectra, judgements=judgements, **limits)))
+    assert chart.name == "spectrum"
+    return chart
+
+
+def test_a_point_of_the_spectrum_stands_where_one_of_so_many_is_later() -> None:
+    chart = spectrum_of([spectrum("total", (0, -3, 1), (50, 800, 50), (99, 9_000, 99), (100, 70_000, 120))])
+    points = rows(chart, "share")
+    assert [point["x"] for point in points] == [1, 2, 100, 120]
+    assert [point["y"] for point in points] == [100, 800, 9_000, 70_000]
+    assert [point["late"] for point in points] == [-3, 800, 9_000, 70_000]
+    assert [point["share"] for point in points] == [0, 0.5, 0.99, 1]
+    assert [point["count"] for point in points] == [1, 50, 99, 120]
+
+
+def test_the_latest_never_stands_before_a_lower_percentile() -> None:
+    chart = spectrum_of([spectrum("total", (99.9, 900, 10), (100, 900, 10))])
+    assert [point["x"] for point in rows(chart, "share")] == [1_000, 1_000]
+
+
+def test_the_spectrum_shows_first_the_level_with_the_worst_p99() -> None:
+    spectra = [
+        spectrum("total", (50, 10, 9)),
+        spectrum("1", (50, 9_999, 1), (99, 10, 9)),
+        spectrum("2", (50, 10, 1), (99, 2_000, 9)),
+        spectrum("3", (50, 90_000, 9)),
+    ]
+    chosen = next(each for each in spectrum_of(spectra).spec["signals"] if each["name"] == "chosen")
+    assert chosen["value"] == "level 2 (5s)"
+    assert chosen["bind"]["options"] == ["level 1 (1s)", "level 2 (5s)", "level 3 (10s)"]
+
+
+def test_or_one_that_failed_its_threshold() -> None:
+    spectra = [spectrum("1", (99, 10, 9)), spectrum("2", (99, 2_000, 9))]
+    chart = spectrum_of(spectra, "level=1 p50 <= 1us", "level=2 p50 <= 1h")
+    chosen = next(each for each in chart.spec["signals"] if each["name"] == "chosen")
+    assert chosen["value"] == "level 1 (1s)"
+
+
+def test_without_levels_there_is_nothing_to_choose() -> None:
+    chart = spectrum_of([spectrum("total", (50, 10, 9))])
+    assert not [signal for signal in chart.spec["signals"] if signal["name"] == "chosen"]
+    assert [key.label for key in chart.keys] == ["total"]
+
+
+def test_thresholds_of_percentiles_and_max_are_lines_of_their_groups() -> None:
+    texts = (
+        "level=3 p99 <= 50ms",
+        "p50 <= 1h",
+        "level=* max <= 10m",
+        "level=* p99.9 <= 1s",  # nowhere enough deliveries
+        "topic=orders p99 <= 1s",
+        "level=3 mean <= 1s",
+        "early == 0",
+        "from a later version <= 3",
+    )
+    spectra = [spectrum(name, (50, 800, 5), (100, 9_000, 40)) for name in ("total", "3", "4")]
+    report = sample_report()
+    level = next(row for row in report.lateness if (row.dimension, row.name) == ("level", "3"))
+    chart = spectrum_of(spectra, *texts)
+    limits = rows(chart, "verdict")
+    assert [(limit["group"], limit["threshold"], limit["verdict"]) for limit in limits] == [
+        ("total", "p50 <= 1h", "threshold, passed"),
+        ("level 3 (10s)", "level=3 p99 <= 50ms", "threshold, failed"),
+        ("level 3 (10s)", "level=* max <= 10m", "threshold, passed"),
+        ("level 4 (30s)", "level=* max <= 10m", "threshold, passed"),
+    ]
+    assert [limit["x"] for limit in limits] == [2, 40, 40, 40]  # p99 is beyond the end of the chart
+    assert [limit["y"] for limit in limits] == [3_600_000_000, 50_000, 600_000_000, 600_000_000]
+    assert limits[1]["actual"] == level.percentiles["p99"]
+    y = next(scale for scale in chart.spec["scales"] if scale["name"] == "y")
+    assert "3600000000" in json.dumps(y["domain"])  # has room for the lines, too
+    assert {key.label for key in chart.keys if key.label.startswith("threshold")} == {
+        "threshold, passed",
+        "threshold, failed",
+    }
+
+
+def test_a_kind_of_threshold_that_there_is_none_of_is_not_explained() -> None:
+    chart = spectrum_of([spectrum("total", (50, 800, 5))], "p50 <= 1h")
+    assert [key.label for key in chart.keys] == ["total", "threshold, passed"]
+
+
+def test_each_step_is_a_line_of_its_own_length_and_a_gap_is_none() -> None:
+    chart = next(time_charts(timeline(at(0), at(1), at(4))))
+    line = [row for row in rows(chart, "of", "y") if row["of"] == "p99"]
+    minutes = [(row["t"] - T_US / 1_000) / 60_000 for row in line]
+    assert list(zip(minutes, (row["y"] for row in line), strict=True)) == [
+        *((0, 5_000), (1, 5_000), (2, 5_000), (2, None)),
+        *((4, 5_000), (5, 5_000), (5, None)),
+    ]
+
+
+def test_a_step_without_deliveries_is_a_gap_too_but_part_of_the_axis() -> None:
+    chart = next(time_charts(timeline(at(0, 0, None), at(1), at(2, 0, None))))
+    assert {row["t"] for row in rows(chart, "of", "y")} == {T_US / 1_000 + 60_000, T_US / 1_000 + 120_000}
+    x = next(scale for scale in chart.spec["scales"] if scale["name"] == "x")
+    assert x["type"] == "utc"
+    for ends in (T_US / 1_000, T_US / 1_000 + 3 * 60_000):
+        assert f"{ends}" in json.dumps(x["domain"])
+
+
+def test_deliveries_are_counted_per_minute_whatever_the_step_is() -> None:
+    steps = timeline(at(0, 3), at(1, 6), step_us=MINUTE_US // 4)
+    rate = list(time_charts(steps))[1]
+    assert [row["rate"] for row in rows(rate, "rate")] == [12, 24]
+    assert [row["end"] - row["t"] for row in rows(rate, "rate")] == [15_000, 15_000]
+
+
+def test_starts_and_moves_are_marked_on_every_chart_over_time() -> None:
+    for name in ("time", "rate", "heat"):
+        marks = rows(drawn()[name], "what")
+        assert Counter(mark["what"] for mark in marks) == {"a broker started": 3, "its clock was moved": 1}, (
+            name
+        )
+        assert [key.shape for key in drawn()[name].keys[-2:]] == ["up", "diamond"]
+        move = next(mark for mark in marks if mark["what"] == "its clock was moved")
+        assert move["to"] - move["t"] == 600_000
+
+
+def test_a_marker_beside_the_axis_is_not_drawn() -> None:
+    early, late = (
+        d.Marker(kind="start", run="r", at_us=us, to_us=us) for us in (T_US - 1_000, T_US + 61_000_000)
+    )
+    inside = replace(early, at_us=T_US, to_us=T_US)
+    chart = next(time_charts(timeline(at(0), markers=[early, late])))
+    assert not rows(chart, "what")
+    assert [key.label for key in chart.keys] == ["p50", "p99", "max"]
+    chart = next(time_charts(timeline(at(0), markers=[early, inside])))
+    assert {mark["t"] for mark in rows(chart, "what")} == {T_US / 1_000}
+
+
+def cell(low_us: int, high_us: int, count: int) -> d.Cell:
+    return d.Cell(at_us=T_US, low_us=low_us, high_us=high_us, count=count)
+
+
+def heat(*cells: d.Cell) -> Chart:
+    return list(time_charts(timeline(at(0), cells=list(cells))))[2]
+
+
+def test_the_heat_map_has_every_cell_and_the_early_ones_apart() -> None:
+    chart = heat(cell(-500, -200, 3), cell(-200, 0, 1), cell(0, 100, 2), cell(100, 200, 900))
+    labels = [row["heat"] for row in rows(chart, "heat")]
+    assert labels[:2] == ["early", "early"]
+    assert "early" not in labels[2:]
+    assert [(int(row["low"]), int(row["high"]), int(row["count"])) for row in rows(chart, "heat")] == [
+        *((-500, -200, 3), (-200, 0, 1), (0, 100, 2), (100, 200, 900)),
+    ]
+    assert chart.keys[-1].label == "early"
+
+
+def test_the_heat_map_has_no_early_row_without_early_cells() -> None:
+    chart = heat(cell(0, 100, 2))
+    assert "early" not in [key.label for key in chart.keys]
+    y = next(scale for scale in chart.spec["scales"] if scale["name"] == "y")
+    assert y["domain"] == [10, 100]
+
+
+@pytest.mark.parametrize("most", [1, 2, 3, 5, 7, 27, 64, 1_000, 123_456])
+def test_each_number_of_a_cell_has_exactly_one_colour(most: int) -> None:
+    counts = sorted({1, *(round(most ** (n / 20)) for n in range(21))})
+    chart = heat(*(cell(100, 200, count) for count in counts))
+    ranges = [tuple(int(n) for n in key.label.split("–")) for key in chart.keys]
+    assert ranges[0][0] == 1
+    assert ranges[-1][-1] == most
+    assert all(before[-1] + 1 == after[0] for before, after in pairwise(ranges))
+    assert len({key.color for key in chart.keys}) == len(chart.keys) <= 6
+    assert chart.keys[-1].color == "var(--heat-5)"
+    for row in rows(chart, "heat"):
+        low, high = (int(row["heat"].split("–")[n]) for n in (0, -1))
+        assert low <= int(row["count"]) <= high
+
+
+def test_buckets_hold_everything_once() -> None:
+    report = sample_report()
+    for row in report.lateness:
+        assert sum(buckets(row)) == row.measured
+        assert len(buckets(row)) == len(bucket_names(report.header)) == 8
+        assert buckets(row)[0] == row.early
+    assert bucket_names(report.header)[:3] == ["early", "≤ 10ms", "≤ 100ms"]
+    assert bucket_names(report.header)[-2:] == ["≤ 1m", "> 1m"]
+
+
+def test_a_bar_of_buckets_is_whole_and_there_is_one_for_each_level_with_deliveries() -> None:
+    report = sample_report()
+    bars: Counter[str] = Counter()
+    for part in rows(drawn()["buckets"], "bucket"):
+        bars[part["group"]] += part["share"]
+    measured = [row for row in report.lateness if row.dimension in ("total", "level") and row.measured]
+    assert list(bars) == ["total", *(f"{row.name} · {row.delay}" for row in measured[1:])]
+    assert list(bars.values()) == pytest.approx([1] * len(bars))
+
+
+def test_the_colours_of_buckets_reach_from_good_to_bad_however_many_there_are() -> None:
+    header = replace(sample_report().header, cutoffs_us=[50_000])
+    lateness = [replace(row, within=row.within[:1]) for row in sample_report().lateness]
+    chart = next(c for c in charts(sample_report(header=header, lateness=lateness)) if c.name == "buckets")
+    assert [(key.label, key.color) for key in chart.keys] == [
+        ("early", "var(--early)"),
+        ("≤ 50ms", "var(--late-0)"),
+        ("> 50ms", "var(--late-6)"),
+    ]
+
+
+def test_the_stages_of_a_bar_add_up_to_the_time_of_its_messages() -> None:
+    report = sample_report()
+    sums: Counter[str] = Counter()
+    for part in rows(drawn()["stages"], "mean"):
+        sums[part["group"]] += part["mean"]
+    totals = {
+        stage.name: stage.mean_us
+        for stage in report.stages
+        if stage.stage == "total" and stage.dimension in ("total", "level") and stage.complete
+    }
+    assert {group.split(" · ")[0]: mean for group, mean in sums.items()} == {
+        name: pytest.approx(mean) for name, mean in totals.items()
+    }
+
+
+def test_stages_stand_in_the_order_of_a_messages_way() -> None:
+    parts = [part for part in rows(drawn()["stages"], "mean") if part["group"] == "total"]
+    assert [part["stage"] for part in parts] == list(STAGES.values())
+    assert [part["order"] for part in parts] == [0, 1, 2, 3, 4]
+
+
+def test_the_herd_has_three_marks_for_each_number_of_messages_due() -> None:
+    report = sample_report()
+    marks = rows(drawn()["herds"], "of", "y")
+    assert len(marks) == 3 * len(report.herds)
+    assert [key.shape for key in drawn()["herds"].keys] == ["circle", "diamond", "up"]
+    last = report.herds[-1]
+    assert [mark["y"] for mark in marks[-3:]] == [
+        pytest.approx(value) for value in (last.mean_us, max(last.p50_max_us, 1_000), last.max_us)
+    ]
+    assert marks[-1]["due"] == f"{last.due_low}–{last.due_high}"
+    assert marks[0]["due"] == "1"
+
+
+def test_sides_of_a_comparison_differ_in_colour_and_dash() -> None:
+    comparison = sample_comparison()
+    side = comparison.sides[0]
+    comparison = replace(comparison, sides=[replace(side, name=f"run {number}") for number in range(4)])
+    chart = comparison_chart(comparison)
+    assert chart is not None
+    assert [key.label for key in chart.keys] == ["run 0", "run 1", "run 2", "run 3"]
+    assert len({key.color for key in chart.keys}) == 4
+    assert [key.shape for key in chart.keys] == ["line", "dash", "dot", "line"]
+
+
+def test_a_comparison_can_be_looked_at_by_level_and_begins_with_the_total() -> None:
+    chart = comparison_chart(sample_comparison())
+    assert chart is not None
+    chosen = next(each for each in chart.spec["signals"] if each["name"] == "chosen")
+    assert chosen["value"] == chosen["bind"]["options"][0] == "total"
+    assert "level 3 (10s)" in chosen["bind"]["options"]
+    assert {row["side"] for row in rows(chart, "side")} == {"exact", "rocketmq4"}
+
+
+def test_a_comparison_without_distributions_has_no_chart() -> None:
+    comparison = sample_comparison()
+    sides = [replace(side, spectra=[]) for side in comparison.sides]
+    assert comparison_chart(replace(comparison, sides=sides)) is None
+
+
+def test_names_from_data_are_never_part_of_an_expression() -> None:
+    name = "'+alert(1)+'"
+    comparison = sample_comparison()
+    comparison = replace(comparison, sides=[replace(side, name=name) for side in comparison.sides])
+    run = d.Marker(kind="start", run=name, at_us=T_US, to_us=T_US)
+    found = [comparison_chart(comparison), *time_charts(timeline(at(0), markers=[run]))]
+    held = [key for chart in found if chart for key, text in strings(chart.spec) if name in text]
+    assert set(held) == {"side", "run", "domain"}

@@ -1,0 +1,312 @@
+"""CSV, JSON lines and Parquet from elsewhere: what is understood, what is not, and how that is said."""
+
+import gzip
+import json
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from mocketmq_report.ledger import files
+from mocketmq_report.ledger.columns import DELIVERIES, BrokenLedgerError
+from mocketmq_report.ledger.places import Places
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
+
+DUE_US = 1_795_219_201_000_123
+DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *files.ABOUT]) | {
+    "state": "delivered",
+    "topic": "",
+    "scheme": "absolute",
+    "attempt": 1,
+    "forced": False,
+    "due_us": 1,
+    "delivered_us": 2,
+}
+LEAST = "message_id,due_us,delivered_us\n"
+ALL: dict[str, Any] = {
+    **DEFAULTS,
+    "message_id": "A",
+    "run": "r1",
+    "state": "expired",
+    "parked_offset": 5,
+    "delivered_offset": 6,
+    "topic": "orders",
+    "queue_id": 3,
+    "queue_offset": 7,
+    "scheme": "levels",
+    "level": 4,
+    "attempt": 2,
+    "size": 100,
+    "forced": True,
+    "born_us": DUE_US - 5,
+    "stored_us": DUE_US - 4,
+    "due_us": DUE_US,
+    "picked_us": DUE_US + 1,
+    "delivered_us": DUE_US + 2,
+    "pulled_us": DUE_US + 3,
+    "pulled_by": "shop",
+    "acked_us": DUE_US + 4,
+    "version": "5.3.2",
+    "host": "lab",
+    "profile": "real",
+    "clock": "real",
+}
+GIVEN = {name: value for name, value in ALL.items() if name != "unreadable"}
+
+
+def write(folder: Path, texts: dict[str, str]) -> list[Path]:
+    folder.mkdir(exist_ok=True)
+    for name, text in texts.items():
+        content = text.encode()
+        (folder / name).write_bytes(gzip.compress(content) if name.endswith(".gz") else content)
+    return [folder / name for name in texts]
+
+
+def look(spark: SparkSession, *paths: Path) -> list[files.File]:
+    places = Places(spark)
+    return [files.inspect(places, places.find(str(path))) for path in paths]
+
+
+def read(spark: SparkSession, *paths: Path) -> dict[str | None, dict[str, Any]]:
+    """The rows by message id, without what is said of the file."""
+    rows = [row.asDict() for row in files.rows(spark, look(spark, *paths)).collect()]
+    found = {row["message_id"]: row for row in rows}
+    assert len(found) == len(rows)
+    return found
+
+
+def row(message_id: str | None, path: Path, **changes: Any) -> dict[str, Any]:
+    run = path.name.partition(".")[0]
+    return DEFAULTS | {"message_id": message_id, "run": run, "source": str(path)} | changes
+
+
+def wrong(spark: SparkSession, path: Path) -> str:
+    with pytest.raises(BrokenLedgerError) as broken:
+        look(spark, path)
+    return str(broken.value)
+
+
+def test_all_columns_are_the_same_from_every_kind_of_file(spark: SparkSession, tmp_path: Path) -> None:
+    texts = {name: str(value).lower() if value is True else str(value) for name, value in GIVEN.items()}
+    paths = write(
+        tmp_path / "odd [name], {100%} *",
+        {
+            "a b.csv": f"{','.join(texts)}\n{','.join(texts.values())}\n",
+            "c.csv.gz": "\ufeff" + f"{' , '.join(texts)}\n{' , '.join(texts.values())}\n",
+            "d.jsonl": json.dumps(GIVEN) + "\n\n",
+            "e.ndjson": json.dumps(texts),
+        },
+    )
+    pq.write_table(pa.Table.from_pylist([GIVEN]), tmp_path / "f.parquet")
+    floats = {name: float(v) if type(v) is int else v for name, v in GIVEN.items()} | {"forced": 1}
+    pq.write_table(pa.Table.from_pylist([floats]), tmp_path / "g.parquet")
+    pq.write_table(pa.Table.from_pylist([texts]), tmp_path / "h.parquet")
+    paths += [tmp_path / f"{name}.parquet" for name in "fgh"]
+    rows = files.rows(spark, look(spark, *paths))
+    assert [(field.name, field.dataType) for field in rows.schema] == [
+        *((field.name, field.dataType) for field in DELIVERIES),
+        *((name, StringType()) for name in ("unreadable", *files.ABOUT, "source")),
+    ]
+    found = [each.asDict() for each in rows.collect()]
+    assert sorted(found, key=lambda each: str(each["source"])) == [
+        ALL | {"source": str(path)} for path in sorted(paths)
+    ]
+
+
+def test_milliseconds_are_multiplied_and_defaults_filled_in(spark: SparkSession, tmp_path: Path) -> None:
+    path, other = write(
+        tmp_path,
+        {
+            "ms.csv": "message_id,due_ms,delivered_ms,acked_us,level,state,scheme,x,topic\n"
+            "A,1795219201000,1795219201003,1795219201004001,,,,,\n"
+            'B,1,,,18,,,"1,""2","a ""b"", c"\n'
+            'C,1,,,,lost,timer,3,"a,b\\"\n',
+            "by state.csv": "message_id,due_us,state\nD,9,expired\n",
+        },
+    )
+    assert read(spark, path, other) == {
+        "A": row(
+            "A",
+            path,
+            due_us=1_795_219_201_000_000,
+            delivered_us=1_795_219_201_003_000,
+            acked_us=1_795_219_201_004_001,
+        ),
+        "B": row(
+            "B",
+            path,
+            due_us=1_000,
+            delivered_us=None,
+            level=18,
+            scheme="levels",
+            state="pending",
+            topic='a "b", c',
+        ),
+        "C": row("C", path, due_us=1_000, delivered_us=None, scheme="timer", state="lost", topic="a,b\\"),
+        "D": row("D", other, due_us=9, delivered_us=None, state="expired"),
+    }
+    assert [file.ignored for file in look(spark, path, other)] == [["x"], []]
+
+
+def test_what_is_no_number_is_kept_aside_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+    header = "message_id,due_us,delivered_ms,attempt,forced,ignored\n"
+    lines = {
+        "A": ("1.5,2,1,true,x", "due_us is not a whole number of 64 bits"),
+        "B": ("1,soon,1,1,x", "delivered_ms is not a whole number of 64 bits"),
+        "C": ("1,9223372036854775,1,0,x", None),
+        "D": ("1,9223372036854776,1,0,x", "delivered_ms is not a whole number of 64 bits"),
+        "E": ("1,2,2147483648,no,x", "attempt is not a whole number of 32 bits"),
+        "F": ("1,2,1,perhaps,x", "forced is not true or false"),
+        "G": ("1,2,1,1", "more or fewer values than columns"),
+        "H": ("1,2,1,1,1,1", "more or fewer values than columns"),
+        "I": (" +1 , , ,,x", None),
+        "J": ("99999999999999999999,2,1,0,x", "due_us is not a whole number of 64 bits"),
+        "K": ("1e3,2,1,0,x", "due_us is not a whole number of 64 bits"),
+    }
+    (path,) = write(
+        tmp_path, {"x.csv": header + "".join(f"{name},{line}\n" for name, (line, _) in lines.items())}
+    )
+    found = files.rows(spark, look(spark, path))
+    assert {each[0]: each[1] for each in found.select("message_id", "unreadable").collect()} == {
+        name: reason for name, (_, reason) in lines.items()
+    }
+    assert found.select("unreadable", "due_us").filter("unreadable is not null").count() == 9
+
+
+def test_a_line_that_is_no_object_is_one_bad_row(spark: SparkSession, tmp_path: Path) -> None:
+    lines = {
+        '{"message_id": ': (None, "no JSON object"),
+        "[1]": (None, "no JSON object"),
+        '{"message_id":"A","due_us":1,"delivered_us":2}': ("A", None),
+        '{"message_id":7,"due_us":"1","late":1}': ("7", None),
+        '{"message_id":"B","due_us":1.5,"delivered_us":2}': ("B", "due_us is not a whole number of 64 bits"),
+        '{"message_id":"C","due_us":1,"due_ms":1,"delivered_us":2}': ("C", "both due_us and due_ms"),
+        '{"message_id":"D","due_ms":3,"delivered_us":null,"forced":false}': ("D", None),
+        '{"message_id":"E","due_us":{"at":1}}': ("E", "due_us is not a whole number of 64 bits"),
+    }
+    (path,) = write(tmp_path, {"x.jsonl": "\n".join(lines)})
+    rows = files.rows(spark, look(spark, path)).select("message_id", "unreadable", "due_us").collect()
+    assert [(each[0], each[1]) for each in rows] == list(lines.values())
+    assert {each[0]: each[2] for each in rows if not each[1]} == {"A": 1, "7": 1, "D": 3_000}
+    assert look(spark, path)[0].ignored == ["late"]
+
+
+def test_doubles_of_parquet_must_be_whole(spark: SparkSession, tmp_path: Path) -> None:
+    nan = float("nan")
+    table = {
+        "message_id": pa.array(["A", "B", "C", "D", "E"]),
+        "due_us": pa.array([float(DUE_US), 1.5, 2.0**53, 2.0**53 + 2, nan]),
+        "delivered_us": pa.array([None, 1.0, 1.0, 1.0, nan]),
+        "level": pa.array([1, 2, 3, 4, 5], pa.int8()),
+        "topic": pa.array(["a", "a", "b", "b", None]).dictionary_encode(),
+        "run": pa.array([1, 2, 3, 4, 5], pa.uint32()),
+        "forced": [1, 0, None, 0, 2],
+        "host": pa.nulls(5),
+        "x": pa.array([[1]] * 5),
+    }
+    pq.write_table(pa.table(table), tmp_path / "x.parquet")
+    found = read(spark, tmp_path / "x.parquet")
+    assert {name: each["unreadable"] for name, each in found.items()} == {
+        "A": None,
+        "B": "due_us is not a whole number of 64 bits",
+        "C": None,
+        "D": "due_us is not a whole number of 64 bits",
+        "E": "forced is not true or false",
+    }
+    assert [found[name]["forced"] for name in "ABC"] == [True, False, False]
+    assert (found["A"]["due_us"], found["A"]["state"], found["A"]["run"]) == (DUE_US, "pending", "1")
+    assert (found["E"]["due_us"], found["E"]["state"], found["E"]["topic"]) == (None, "pending", "")
+
+
+def test_files_with_the_same_columns_are_one_read(spark: SparkSession, tmp_path: Path) -> None:
+    paths = write(tmp_path, {f"n{n}.csv": f"{LEAST}{n},1,2\n" for n in range(5)})
+    paths += write(tmp_path, {"other.csv": "due_us,message_id,delivered_us\n1,5,2\n"})
+    paths += write(
+        tmp_path, {f"{n}.jsonl": f'{{"message_id":{n},"due_us":1,"delivered_us":2,"x{n}":1}}' for n in (6, 7)}
+    )
+    assert read(spark, *paths) == {str(n): row(str(n), path) for n, path in enumerate(paths)}
+    plan = files.rows(spark, look(spark, *paths))._jdf.queryExecution().executedPlan().toString()
+    assert plan.count("FileScan") == 3
+
+
+def test_a_folder_with_the_name_of_a_file_is_one(spark: SparkSession, tmp_path: Path) -> None:
+    folder = tmp_path / "all.csv"
+    write(folder, {"part-0.csv": f"{LEAST}A,1,2\n", "part-1.csv": f"{LEAST}B,1,2\n", "_SUCCESS": ""})
+    assert read(spark, folder) == {name: row(name, folder) for name in "AB"}
+    write(folder, {"part-2.csv": "message_id,due_us,state\n"})
+    assert wrong(spark, folder) == "its files have different columns"
+    (tmp_path / "none.csv").mkdir()
+    assert wrong(spark, tmp_path / "none.csv") == "there is nothing in it"
+
+
+NEEDED = (
+    "; needed: message_id, due_us or due_ms, and delivered_us, delivered_ms or state (docs/ledger-format.md)"
+)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "reason"),
+    [
+        ("a.csv", "", "it is empty: the first line of a CSV file names its columns"),
+        ("a.csv", "due_us,late\n", "it has no column message_id; found: due_us, late" + NEEDED),
+        ("a.csv", "message_id\n", "it has no column due_us or due_ms; found: message_id" + NEEDED),
+        (
+            "a.csv",
+            "message_id,due_us\n",
+            "it has no column delivered_us or delivered_ms or state; found: message_id, due_us" + NEEDED,
+        ),
+        ("a.csv", "\n", "it has no column message_id; found: none" + NEEDED),
+        ("a.csv", "due_us,message_id,due_us,state\n", "two of its columns are called due_us"),
+        (
+            "a.csv",
+            "message_id,due_us,delivered_us,delivered_ms\n",
+            "it has both delivered_us and delivered_ms; allowed is one of them",
+        ),
+        ("a.jsonl", "1\nx\n", "none of its first 2 lines is a JSON object"),
+        (
+            "a.jsonl",
+            '{"due_us":1}\n{"state":1}',
+            "it has no column message_id; found: due_us, state" + NEEDED,
+        ),
+        ("a.xlsx", "", f"its name has none of the endings of a ledger: {files.FORMATS}"),
+    ],
+)
+def test_what_a_file_lacks_is_said(
+    spark: SparkSession, tmp_path: Path, name: str, text: str, reason: str
+) -> None:
+    (path,) = write(tmp_path, {name: text})
+    assert wrong(spark, path) == reason
+
+
+@pytest.mark.parametrize(
+    ("column", "reason"),
+    [
+        (
+            pa.array([1], pa.timestamp("us")),
+            "int64 (TIMESTAMP(MICROS,false)); allowed: a whole number of 64 bits",
+        ),
+        (pa.array([True]), "boolean; allowed: a whole number of 64 bits"),
+        (pa.array([1], pa.uint64()), "int64 (INTEGER(64,false)); allowed: a whole number of 64 bits"),
+        (pa.array([[1]]), "group (LIST); allowed: a whole number of 64 bits"),
+    ],
+)
+def test_a_parquet_column_of_another_kind_is_said(
+    spark: SparkSession, tmp_path: Path, column: pa.Array, reason: str
+) -> None:
+    path = tmp_path / "x.parquet"
+    pq.write_table(pa.table({"message_id": ["A"], "due_us": column, "state": ["lost"]}), path)
+    assert wrong(spark, path) == f"its column due_us is {reason}"
+
+
+def test_an_empty_file_of_lines_and_a_header_alone_are_empty_ledgers(
+    spark: SparkSession, tmp_path: Path
+) -> None:
+    assert read(spark, *write(tmp_path, {"a.csv": LEAST, "b.jsonl": "", "c.csv": LEAST.strip()})) == {}
+
+
+def test_columns_that_mean_nothing_may_be_called_anything(spark: SparkSession, tmp_path: Path) -> None:
+    (path,) = write(tmp_path, {"a.csv": f"x,x,,DUE_US,a b.c`,{LEAST.strip()}\n1,2,3,4,5,A,1,2\n"})
+    assert read(spark, path) == {"A": row("A", path)}
+    assert look(spark, path)[0].ignored == ["x", "x#1", "", "DUE_US", "a b.c`"]

@@ -1,0 +1,555 @@
+"""The page of a report, read as a browser's parser reads it."""
+
+import json
+import re
+from collections import Counter
+from functools import cache
+from html.parser import HTMLParser
+from importlib import resources
+from typing import Any
+
+import pytest
+from mocketmq_report import document as d
+from mocketmq_report import figures
+from mocketmq_report.report.html import MOST_ROWS, html
+from msgspec.structs import replace
+
+from tests.support.reports import sample_comparison, sample_report
+
+VOID = {"meta", "link", "br", "img", "input"}
+HOSTILE = "</script><img src=x onerror=alert(1)>\x00\x1b[31m\u202e&amp;\ud800"
+SHOWN = "</script><img src=x onerror=alert(1)>\\x00\\x1b[31m\\u202e&amp;\\ud800"
+
+
+class Page(HTMLParser):
+    """The elements, tables and texts of a page."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.elements: list[tuple[str, dict[str, str | None]]] = []
+        self.rows: dict[str, list[list[str]]] = {}  # of the tables in a section, folded ones, too
+        self.texts: Counter[str] = Counter()
+        self.words: dict[str, str] = {"": ""}  # of a section
+        self.scripts: list[str] = []
+        self._open: list[str] = []
+        self._section = ""
+        self.feed(text)
+        self.close()
+        assert self._open == []
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        values = dict(attrs)
+        self.elements.append((tag, values))
+        if tag not in VOID:
+            self._open.append(tag)
+        if tag == "section":
+            self._section = values["id"] or ""
+            self.words[self._section] = ""
+            self.rows[self._section] = []
+        elif tag == "tr":
+            self.rows[self._section].append([])
+        elif tag in ("td", "th"):
+            self.rows[self._section][-1].append("")
+        elif tag == "script":
+            self.scripts.append("")
+
+    def handle_startendtag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.elements.append((tag, dict(attrs)))
+
+    def handle_endtag(self, tag: str) -> None:
+        assert self._open.pop() == tag
+        if tag == "section":
+            self._section = ""
+
+    def handle_data(self, data: str) -> None:
+        if "script" in self._open:
+            self.scripts[-1] += data
+            return
+        if "style" in self._open:
+            return
+        self.words[self._section] += data
+        if self._open[-1:] and {"td", "th"} & set(self._open):
+            self.rows[self._section][-1][-1] += data
+
+    def row(self, section: str, first: str) -> list[str]:
+        """The first row of a section that begins so."""
+        return next(row for row in self.rows[section] if row[0] == first)
+
+
+@cache
+def full() -> str:
+    return html(sample_report(comparison=sample_comparison()))
+
+
+@cache
+def read() -> Page:
+    return Page(full())
+
+
+def page(**changes: Any) -> Page:
+    """The page of a report without charts, which is quicker to make."""
+    report = sample_report()
+    quiet = d.Timeline(
+        step_us=1_000_000, instants=[], cells=[], markers=[], markers_left_out=changes.pop("left_out", 0)
+    )
+    bare: dict[str, Any] = {"timeline": quiet, "herds": [], "stages": [], "spectra": []}
+    return Page(html(replace(report, **bare | changes)))
+
+
+def test_a_page_refers_to_nothing_outside_of_itself() -> None:
+    for tag, attributes in read().elements:
+        for name in ("src", "href", "action", "data", "srcset", "poster"):
+            value = attributes.get(name)
+            assert value is None or value.startswith("#") or value == "data:,", (tag, name, value)
+    style = resources.files("mocketmq_report.report").joinpath("report.css").read_text()
+    assert style in full()
+    assert "url(" not in style
+    assert "@import" not in style
+
+
+def test_and_a_policy_forbids_it_to_ask_for_anything() -> None:
+    policy = next(
+        a["content"] for _, a in read().elements if a.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy is not None
+    rules = dict(rule.strip().split(" ", 1) for rule in policy.split(";"))
+    assert rules["default-src"] == "'none'"
+    assert not {"connect-src", "font-src", "frame-src"} & set(rules)
+    assert {source for rule in rules.values() for source in rule.split()} == {
+        *("'none'", "'unsafe-inline'", "'unsafe-eval'", "data:"),
+    }
+
+
+def test_every_anchor_leads_somewhere_and_no_name_is_taken_twice() -> None:
+    names = Counter(attributes["id"] for _, attributes in read().elements if "id" in attributes)
+    assert set(names.values()) == {1}
+    for found in (read(), page(judgements=[])):
+        names = Counter(attributes["id"] for _, attributes in found.elements if "id" in attributes)
+        for _, attributes in found.elements:
+            if (href := attributes.get("href") or "").startswith("#"):
+                assert names[href[1:]] == 1, href
+
+
+def test_a_page_is_small_enough_to_be_sent_around() -> None:
+    assert len(full().encode()) < 1_500_000
+
+
+def test_a_page_of_three_hundred_steps_is_not_much_larger() -> None:
+    report = sample_report()
+    start, step = report.timeline.instants[0].at_us, 60_000_000
+    timeline = replace(
+        report.timeline,
+        instants=[
+            d.Instant(at_us=start + n * step, count=400, p50_us=900, p99_us=90_000, max_us=9_000_000)
+            for n in range(300)
+        ],
+        cells=[
+            d.Cell(at_us=start + n * step, low_us=10 * row, high_us=10 * row + 10, count=10)
+            for n in range(300)
+            for row in range(40)
+        ],
+    )
+    assert len(html(replace(report, timeline=timeline)).encode()) < 2_000_000
+
+
+def test_every_colour_of_a_chart_is_in_the_style() -> None:
+    style = resources.files("mocketmq_report.report").joinpath("report.css").read_text()
+    used = set(re.findall(r"var\((--[a-z0-9-]+)\)", full()))
+    assert used <= set(re.findall(r"^ +(--[a-z0-9-]+):", style, re.MULTILINE))
+
+
+def test_each_chart_has_a_place_a_description_and_its_data() -> None:
+    specs = json.loads(read().scripts[0])
+    places = [a for _, a in read().elements if a.get("class") == "chart"]
+    figures_ = [(a["id"] or "").removeprefix("chart-") for tag, a in read().elements if tag == "figure"]
+    assert list(specs) == [*figures_[1:], figures_[0]]  # that of the comparison stands first on the page
+    assert len(figures_) == len(places) == 8
+    assert all(a["role"] == "img" and "Chart: " in (a["aria-label"] or "") for a in places)
+    assert "JavaScript, which is switched off" in read().words[""]
+
+
+@pytest.mark.parametrize("where", ["topic", "title", "message_id", "run", "reason", "side", "threshold"])
+def test_what_comes_from_data_is_text_whatever_it_looks_like(where: str) -> None:
+    report = sample_report()
+    lateness = [replace(row, name=HOSTILE) if row.dimension == "topic" else row for row in report.lateness]
+    run = replace(report.header.runs[0], run=HOSTILE, host=HOSTILE, source=HOSTILE)
+    worst = [replace(row, message_id=HOSTILE, topic=HOSTILE) for row in report.worst]
+    side = sample_comparison().sides[0]
+    changes: dict[str, dict[str, Any]] = {
+        "topic": {"lateness": lateness},
+        "title": {"header": replace(report.header, title=HOSTILE, warnings=[HOSTILE])},
+        "message_id": {"worst": worst},
+        "run": {"header": replace(report.header, runs=[run])},
+        "reason": {
+            "quality": replace(report.quality, broken=[d.BrokenSource(source=HOSTILE, reason=HOSTILE)])
+        },
+        "side": {"comparison": replace(sample_comparison(), sides=[side, replace(side, name=HOSTILE)])},
+        "threshold": {
+            "judgements": [d.Judgement(text=HOSTILE, passed=False, actual=HOSTILE, reason=HOSTILE)]
+        },
+    }
+    found = page(**changes[where])
+    tags = Counter(tag for tag, _ in found.elements)
+    assert tags["script"] == 2
+    assert tags["img"] == 0
+    words = " ".join(found.words.values())
+    assert SHOWN in words
+    assert not re.search("[\x00-\x08\x0b-\x1f\x7f\u202e\ud800]", words)
+    assert not [name for _, attributes in found.elements for name in attributes if name.startswith("on")]
+
+
+def test_data_of_charts_is_the_same_after_it_was_embedded() -> None:
+    report = sample_report()
+    markers = [
+        d.Marker(kind="start", run=HOSTILE, at_us=at, to_us=at) for at in [report.timeline.markers[0].at_us]
+    ]
+    text = html(replace(report, timeline=replace(report.timeline, markers=markers)))
+    text.encode()
+    found = Page(text)
+    assert "<" not in found.scripts[0]
+    runs = {
+        row["run"]
+        for each in json.loads(found.scripts[0])["time"]["data"]
+        for row in each.get("values", [])
+        if "run" in row
+    }
+    assert runs == {SHOWN}
+
+
+def test_all_levels_are_there_with_what_was_measured() -> None:
+    report = sample_report()
+    header, total, *levels = read().rows["levels"]
+    assert [row[0] for row in levels] == [str(level) for level in range(1, 19)]
+    assert header[:6] == ["level", "delay", "measured", "on time", "early", "overdue"]
+    assert header[6:] == ["min", "mean", "p50", "p90", "p99", "p99.9", "max"]
+    row = next(row for row in report.lateness if row.dimension == "level" and row.name == "3")
+    assert levels[2] == [
+        *("3", "10s", figures.count(row.measured), figures.share(row.on_time_share), "0", "0"),
+        *(figures.duration(value) for value in (row.min_us, row.mean_us)),
+        *(figures.duration(row.percentiles[name]) for name in ("p50", "p90", "p99", "p99.9")),
+        figures.duration(row.max_us),
+    ]
+    assert total[2] == figures.count(report.lateness[0].measured)
+    assert levels[17] == ["18", "2h", "0", "–", "0", "0", *["–"] * 7]
+    assert "–” stands for what was not measured, or by too few" in read().words["levels"]
+
+
+def test_a_percentile_that_only_some_groups_have_has_a_column() -> None:
+    lateness = list(sample_report().lateness)
+    lateness[3] = replace(lateness[3], percentiles=lateness[3].percentiles | {"p99.99": 7_000, "p9.5": 3})
+    found = page(lateness=lateness)
+    assert found.rows["levels"][0][8:] == ["p9.5", "p50", "p90", "p99", "p99.9", "p99.99", "max"]
+    assert found.rows["levels"][4][13] == "7ms"
+    assert found.rows["levels"][5][13] == "–"
+
+
+def test_other_groups_have_tables_of_their_own() -> None:
+    firsts = [row[0] for row in read().rows["groups"]]
+    assert firsts == [
+        *("scheme", "levels", "second-directories"),
+        *("profile", "exact"),
+        *("topic", "orders", "payments"),
+        *("run", *(run.run for run in sample_report().header.runs)),
+    ]
+
+
+def test_what_grows_with_the_data_is_folded() -> None:
+    topic = next(row for row in sample_report().lateness if row.dimension == "topic")
+    lateness = [
+        sample_report().lateness[0],
+        *(replace(topic, name=f"t{n}") for n in range(MOST_ROWS + 1_000)),
+    ]
+    found = page(lateness=lateness)
+    assert [row[0] for row in found.rows["groups"] if row[0] != "topic"] == [row.name for row in lateness[1:]]
+    assert "1,000 more" in found.words["groups"]
+    assert "more" not in page(lateness=lateness[: MOST_ROWS + 1]).words["groups"]
+
+
+@pytest.mark.parametrize(
+    ("changes", "sentence", "kind"),
+    [
+        ({}, "✕ Failed 5 of 9 thresholds", "bad"),
+        ({"judgements": [], "passed": True}, "Not judged, for there are no thresholds", ""),
+        (
+            {
+                "judgements": [d.Judgement(text="early == 0", passed=True, actual="0", reason="")],
+                "passed": True,
+            },
+            "✓ Passed 1 threshold",
+            "good",
+        ),
+    ],
+)
+def test_the_verdict_stands_on_top(changes: dict[str, Any], sentence: str, kind: str) -> None:
+    found = page(**changes)
+    assert sentence in found.words[""]
+    verdict = next(a for _, a in found.elements if (a.get("class") or "").startswith("verdict"))
+    assert (verdict["class"] or "").split() == ["verdict", *filter(None, [kind])]
+
+
+def test_thresholds_are_listed_with_what_is_and_why() -> None:
+    found = read().rows["thresholds"]
+    assert found[0] == ["verdict", "threshold", "is", "why"]
+    for row, judgement in zip(found[1:], sample_report().judgements, strict=True):
+        shown = "✓ passed" if judgement.passed else "✕ failed"
+        assert row == [shown, judgement.text, judgement.actual, judgement.reason]
+    assert "thresholds" not in page(judgements=[]).rows
+
+
+def test_a_moved_clock_is_never_shown_as_performance() -> None:
+    report = sample_report()
+    assert "Moved clock: not a performance measurement." in page().words[""]
+    header = replace(report.header, is_performance=True, warnings=[])
+    assert "Moved clock" not in page(header=header).words[""]
+    comparison = replace(sample_comparison(), is_performance=False)
+    assert "Not a comparison of performance." in page(comparison=comparison).words["comparison"]
+    assert "Not a comparison of performance." not in read().words["comparison"]
+
+
+def test_the_header_says_what_was_measured_where_and_how() -> None:
+    words = " ".join(read().words[""].split())
+    for said in (
+        "measured2,550 delayed deliveries in 3 runs",
+        "time2026-11-20T22:00:00.000Z to 2026-11-21T00:00:00.000Z",
+        "sourcenightly/exact",
+        "clockreal",
+        "profileexact",
+        "broker0.4.0",
+        "hostrunner-7",
+        "durabilityfull",
+        "levels1s 5s 10s",
+        "clock moved1 time",
+        "on timenot early, and at most 100ms late",
+        "percentilesexact",
+        sample_report().header.warnings[0],
+    ):
+        assert said in words
+    assert "Percentiles are exact" in read().words["levels"]
+
+
+def test_percentiles_from_bins_say_how_far_they_may_be_off() -> None:
+    found = page(header=replace(sample_report().header, method="bins", error=0.001))
+    assert "from bins, ±0.1%" in found.words[""]
+    assert "from bins, and at most 0.1% from the exact value" in found.words["levels"]
+
+
+def test_runs_differ_in_the_columns_that_they_have() -> None:
+    header = sample_report().header
+    assert page().rows["runs"][0][:2] == ["run", "clock moves"]
+    runs = [replace(header.runs[0], host="a"), replace(header.runs[1], host="b", moves=2), header.runs[2]]
+    found = page(header=replace(header, runs=runs))
+    assert found.rows["runs"][0][:3] == ["run", "host", "clock moves"]
+    assert [row[1] for row in found.rows["runs"][1:]] == ["a", "b", "runner-7"]
+    assert "a, b and runner-7" in found.words[""]
+    assert "clock moved3 times" in found.words[""]
+
+
+def test_a_run_that_nothing_is_known_of_is_shown() -> None:
+    header = sample_report().header
+    run = replace(header.runs[0], started_wall_us=None, as_of_us=None, per_second=None, moves=0)
+    found = page(header=replace(header, runs=[run]))
+    assert found.rows["runs"][1] == [run.run, "0", "–", "–", figures.count(run.deliveries), "–"]
+    assert "in 1 run" in found.words[""]
+    assert "clock moved" not in found.words[""]
+
+
+def test_the_summary_says_the_most_important_figures() -> None:
+    total = sample_report().lateness[0]
+    words = " ".join(read().words["summary"].split())
+    assert words == (
+        f"Summary on time{figures.share(total.on_time_share)}of {figures.count(total.measured)}"
+        f" p50{figures.duration(total.percentiles['p50'])} p99{figures.duration(total.percentiles['p99'])}"
+        f" p99.9{figures.duration(total.percentiles['p99.9'])} max{figures.duration(total.max_us)}"
+        " early3 lost1 overdue11"
+    )
+    bad = re.findall(r'<div class="bad"><dt>([a-z]+)</dt>', full())
+    assert bad == ["early", "lost", "overdue"]
+    clean = [replace(row, early=0, overdue=0) for row in sample_report().lateness]
+    kept = [replace(row, lost=0) for row in sample_report().reconciliation]
+    found = page(lateness=clean, reconciliation=kept)
+    assert ("div", {"class": "bad"}) not in found.elements
+
+
+def test_messages_are_reconciled_in_sight() -> None:
+    words = " ".join(read().words["messages"].split())
+    assert "2,750 sent = 2,545 delivered + 191 pending + 9 cancelled + 4 expired + 1 lost" in words
+    assert "level 16 (30m) has gone silent" in words
+    row = next(row for row in sample_report().reconciliation if row.name == "4")
+    assert read().row("messages", "level 4 (30s)") == ["level 4 (30s)"] + [
+        figures.count(number)
+        for number in (
+            *(row.sent, row.delivered, row.pending, row.cancelled, row.expired, row.lost),
+            *(row.repeats, row.forced, row.overdue),
+        )
+    ]
+    assert "do not add up" not in words
+
+
+def test_messages_that_do_not_add_up_are_told_of() -> None:
+    rows = list(sample_report().reconciliation)
+    rows[0] = replace(rows[0], sent=rows[0].sent + 1)
+    words = " ".join(page(reconciliation=rows).words["messages"].split())
+    assert "2,751 sent ≠ 2,545 delivered" in words
+    assert "total: the parts do not add up to what was sent." in words
+
+
+def test_order_that_was_not_kept_is_listed() -> None:
+    wrong = [each for each in sample_report().disorder if each.violations]
+    assert [row[1] for row in read().rows["order"][1:]] == [str(each.level) for each in wrong]
+    kept = [each for each in sample_report().disorder if not each.violations]
+    assert "Every level was delivered in the order" in page(disorder=kept).words["order"]
+    assert "Nothing was delivered from a level." in page(disorder=[]).words["order"]
+
+
+def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
+    worst = d.Worst(
+        run="r1",
+        state="delivered",
+        message_id="7F0A",
+        topic="orders",
+        queue_id=2,
+        queue_offset=17,
+        scheme="levels",
+        level=3,
+        attempt=2,
+        lateness_us=1_500,
+        born_us=1_000_000,
+        stored_us=1_002_000,
+        due_us=11_002_000,
+        picked_us=11_003_000,
+        delivered_us=11_003_500,
+        pulled_us=11_103_500,
+        acked_us=None,
+    )
+    found = page(worst=[worst])
+    assert found.rows["worst"][1] == [
+        *("1.5ms", "delivered", "3", "1970-01-01T00:00:11.002Z", "2ms", "1ms", "500us", "100ms", "–"),
+    ]
+    assert found.rows["worst"][2] == ["7F0A orders · levels · queue 2 · offset 17 · attempt 2 · run r1"]
+    assert found.words["worst"].startswith("The latest 1\n")
+    bare = replace(worst, queue_id=None, queue_offset=None, attempt=1, level=None, born_us=None)
+    found = page(worst=[bare])
+    assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
+    assert found.rows["worst"][2] == ["7F0A orders · levels · run r1"]
+    assert "Nothing was measured." in page(worst=[]).words["worst"]
+
+
+def test_the_data_quality_box_counts_everything() -> None:
+    words = " ".join(read().words["data"].split())
+    assert "rows read2,754 used2,751 dropped32: due_us is missing1: level is negative" in words
+    assert "stages in an impossible order11: pulled before delivered skewed clocks4" in words
+    assert read().rows["data"][1] == ["nightly/broken", "mocketmq.db is cut off: its pages end at 4,096"]
+    quality = d.Quality(read=5, kept=5, dropped=[], skewed=0, disorder=[], broken=[])
+    found = page(quality=quality)
+    assert "dropped0" in found.words["data"]
+    assert "could not be read" not in found.words["data"]
+
+
+def test_the_figures_of_a_chart_are_in_a_table() -> None:
+    report = sample_report()
+    rows = read().rows["charts"]
+    step = report.timeline.instants[0]
+    shown = [figures.duration(value) for value in (step.p50_us, step.p99_us, step.max_us)]
+    assert [figures.instant(step.at_us), figures.count(step.count), *shown] in rows
+    assert [figures.instant(step.at_us), figures.count(step.count), figures.count(step.count)] in rows
+    stage = next(each for each in report.stages if each.stage == "total")
+    assert ["total", "all of it", figures.count(stage.count), figures.duration(stage.mean_us)] in [
+        row[:4] for row in rows
+    ]
+    assert [row[0] for row in rows if len(row) == 9][1] == "total"  # buckets
+    herd = report.herds[0]
+    assert ["1", figures.count(herd.seconds), figures.count(herd.deliveries)] in [row[:3] for row in rows]
+    assert "7 more starts and moves are not marked." in page(left_out=7).words["charts"]
+
+
+def test_a_comparison_shows_every_side_beside_the_baseline() -> None:
+    comparison = sample_comparison()
+    words = " ".join(read().words["comparison"].split())
+    assert "rocketmq4 beside exact, the baseline." in words
+    assert comparison.differences[0] in words
+    assert "rocketmq4 against exact" in words
+    for row, judgement in zip(read().rows["comparison"][1:], comparison.judgements, strict=False):
+        assert row[1:] == [judgement.text, judgement.actual, judgement.reason]
+    heads = next(row for row in read().rows["comparison"] if row[0] == "of")
+    assert heads[1:3] == ["measured", "on time"]
+    p50 = next(c for c in comparison.changes if (c.dimension, c.name, c.metric) == ("level", "3", "p50"))
+    cell = read().row("comparison", "level 3 (10s)")[heads.index("p50")]
+    assert cell == (
+        f"{figures.duration(p50.values[1])}was {figures.duration(p50.values[0])}"
+        f"{figures.change('p50', p50.deltas[1])} · {figures.ratio(p50.ratios[1])}"
+    )
+
+
+def change(metric: str, *values: float | None) -> d.Change:
+    deltas = [None if value is None or values[0] is None else value - values[0] for value in values]
+    ratios = [None if delta is None or not values[0] else 2.0 for delta in deltas]
+    return d.Change(
+        dimension="level",
+        name="1",
+        delay="1s",
+        metric=metric,
+        values=list(values),
+        deltas=deltas,
+        ratios=ratios,
+    )
+
+
+def test_a_comparison_has_a_table_for_each_side_and_says_what_is_the_same_or_missing() -> None:
+    side = sample_comparison().sides[0]
+    sides = [replace(side, name=name) for name in ("a", "b", "c")]
+    changes = [
+        change("p50", 1_000, 1_000, 2_000),
+        change("lost", 0, 3, 0),
+        change("p99", None, None, None),
+        change("max", None, 7_000, None),
+        replace(change("p50", 4, 4, 4), dimension="topic", name="orders", delay=None),
+        replace(change("measured", 0, 0, 0), name="2"),
+        replace(change("p50", 5_000, None, None), name="3"),
+    ]
+    comparison = replace(sample_comparison(), sides=sides, changes=changes, judgements=[], differences=[])
+    found = page(comparison=comparison)
+    assert "b and c beside a, the baseline." in found.words["comparison"]
+    assert found.rows["comparison"] == [
+        ["of", "p50", "lost", "p99", "max", "measured"],
+        ["level 1 (1s)", "1msthe same", "3was 0+3", "–", "7mswas –", "–"],
+        ["level 3 (1s)", "–was 5ms", "–", "–", "–", "–"],
+        ["of", "p50", "lost", "p99", "max", "measured"],
+        ["topic orders", "4usthe same", "–", "–", "–", "–"],
+        ["of", "p50", "lost", "p99", "max", "measured"],
+        ["level 1 (1s)", "2mswas 1ms+1ms · 2.00x", "0the same", "–", "–", "–"],
+        ["level 3 (1s)", "–was 5ms", "–", "–", "–", "–"],
+        ["of", "p50", "lost", "p99", "max", "measured"],
+        ["topic orders", "4usthe same", "–", "–", "–", "–"],
+    ]
+
+
+def test_a_report_of_nothing_is_a_page() -> None:
+    report = sample_report()
+    nothing = d.Lateness(
+        dimension="total",
+        name="total",
+        delay=None,
+        measured=0,
+        overdue=0,
+        early=0,
+        on_time=0,
+        on_time_share=None,
+        min_us=None,
+        mean_us=None,
+        max_us=None,
+        percentiles={},
+        within=[0] * len(report.header.cutoffs_us),
+    )
+    none: dict[str, Any] = dict.fromkeys(d.Reconciliation.__struct_fields__[3:], 0)
+    found = page(
+        header=replace(report.header, runs=[]),
+        lateness=[nothing],
+        reconciliation=[d.Reconciliation(dimension="total", name="total", delay=None, **none)],
+        disorder=[],
+        worst=[],
+    )
+    assert "measured0 delayed deliveries in 0 runs" in found.words[""]
+    assert "host–" in found.words[""]
+    assert "time2026" not in found.words[""]
+    assert "p99.9–" in found.words["summary"]
+    assert json.loads(found.scripts[0]) == {}

@@ -1,0 +1,105 @@
+"""The session of a report: the Java it needs, and that it is quiet."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
+from pyspark.sql import SparkSession
+
+from tests.support.process import clean_environment
+
+ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"
+START = (
+    "from mocketmq_report.session import session\nwith session(master='local[1]', chatter={}) as spark: pass"
+)
+
+
+def java(home: Path, says: str, code: int = 0) -> Path:
+    """A Java in this home that answers so; the path of its directory."""
+    made = home / "bin" / "java"
+    made.parent.mkdir(parents=True)
+    made.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")
+    made.chmod(0o755)
+    return made.parent
+
+
+@pytest.fixture(autouse=True)
+def no_java_home(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delenv("JAVA_HOME", raising=False)
+
+
+def test_it_counts(spark: SparkSession) -> None:
+    assert spark.range(10).count() == 10
+
+
+@pytest.mark.parametrize(
+    "says", ['openjdk version "17"', 'openjdk version "21.0.2" 2024-01-16', 'java version "25-ea" 2025-09-16']
+)
+def test_a_new_enough_java_will_do(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str) -> None:
+    monkeypatch.setenv("PATH", str(java(tmp_path, says)))
+    check_java()
+
+
+@pytest.mark.parametrize(
+    ("says", "number"), [('openjdk version "16.0.2"', 16), ('java version "1.8.0_292"', 8)]
+)
+def test_an_old_java_is_refused(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, number: int
+) -> None:
+    monkeypatch.setenv("PATH", str(java(tmp_path, says)))
+    with pytest.raises(JavaError, match=rf"needs Java {JAVA}, and {tmp_path}/bin/java is {number}{ADVICE}"):
+        check_java()
+
+
+def test_no_java_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(JavaError, match=f"needs Java, and there is no java on the PATH{ADVICE}"):
+        check_java()
+
+
+def test_java_home_decides(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(java(tmp_path / "old", 'openjdk version "11.0.2"')))
+    java(tmp_path / "new", 'openjdk version "17.0.15"')
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "new"))
+    check_java()
+    monkeypatch.setenv("JAVA_HOME", str(tmp_path / "none"))
+    with pytest.raises(JavaError, match=f"JAVA_HOME is {tmp_path}/none, where there is no bin/java{ADVICE}"):
+        check_java()
+
+
+@pytest.mark.parametrize(("says", "code"), [("a library is missing", 1), ("hello", 0)])
+def test_a_java_that_does_not_run_is_said(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, says: str, code: int
+) -> None:
+    monkeypatch.setenv("PATH", str(java(tmp_path, says, code)))
+    with pytest.raises(JavaError, match=rf"bin/java does not run \(java -version: '{says}'\){ADVICE}"):
+        check_java()
+
+
+@pytest.mark.parametrize("chatter", [False, True])
+def test_nothing_is_on_the_screen_unless_it_is_asked_for(chatter: bool) -> None:
+    environment = clean_environment()
+    environment.pop("PYSPARK_GATEWAY_PORT", None)
+    done = subprocess.run(
+        [sys.executable, "-c", START.format(chatter)],
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout == ""
+    assert ("WARN" in done.stderr) is chatter
+    assert bool(done.stderr) is chatter
+
+
+def test_what_was_said_before_a_failure_is_shown(capfd: pytest.CaptureFixture[str]) -> None:
+    with _hushed():
+        os.write(2, b"nobody reads this")
+    with pytest.raises(ZeroDivisionError), _hushed():
+        os.write(2, b"the reason")
+        raise ZeroDivisionError
+    os.write(2, b", and on")
+    assert capfd.readouterr().err == "the reason, and on"

@@ -1,0 +1,392 @@
+"""A broker's store as a ledger: what is read of it, what is not, and what is wrong with it."""
+
+import os
+import sqlite3
+from collections.abc import Callable
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.store.database import FILE_NAME
+from mocketmq.store.lock import DirectoryLock
+from mocketmq.store.tables import HEAD_REVISION
+from mocketmq_report.ledger import arrow_columns, columns, store, store_ledger
+from mocketmq_report.ledger.columns import BrokenLedgerError
+from mocketmq_report.ledger.store import look_at, read
+from mocketmq_report.ledger.store_ledger import StoreDeliveries, open_store
+from mocketmq_report.ledger.store_reader import StoreReader
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
+from tests.support.brokers import S, rows
+from tests.support.stores import START_US, STORE, MadeStore, leave_store
+
+
+def quiet(*_: object) -> None:
+    """Progress that nobody watches."""
+
+
+def look(path: Path, as_of_us: int | None = None) -> store.Store:
+    return look_at(path, quiet, as_of_us)
+
+
+def delivered(path: Path) -> list[dict[str, Any]]:
+    """What is read of a store without Spark."""
+    found = look(path)
+    batches = (batch for span in found.ranges for batch in read(found.database, found.names, span))
+    return [row for batch in batches for row in batch.to_pylist()]
+
+
+def name_of(started_wall_us: int) -> str:
+    """Plainly: the name of a run."""
+    whole, rest = divmod(started_wall_us, S)
+    return f"{datetime.fromtimestamp(whole, UTC):%Y%m%dT%H%M%S}.{rest:06}Z"
+
+
+def expected(data: Path) -> list[dict[str, Any]]:
+    """Plainly: the rows that a store's deliveries are to become."""
+    names = {row["run"]: name_of(row["started_wall_us"]) for row in rows(data, "SELECT * FROM runs")}
+    found = []
+    for row in rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset"):
+        row |= {"run": names[row["run"]], "state": "delivered", "forced": bool(row["forced"])}
+        row["message_id"] = row.pop("unique_key")
+        found.append({name: row[name] for name in columns.DELIVERIES.fieldNames()})
+    return found
+
+
+@pytest.mark.parametrize("name", ["DELIVERIES", "RUNS", "MOVES"])
+def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
+    assert getattr(arrow_columns, name) == to_arrow_schema(getattr(columns, name))
+
+
+@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
+async def test_what_a_real_broker_left_is_read(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+    await leave_store(tmp_path)
+    ledger = open_store(spark, tmp_path)
+    assert ledger.deliveries.schema == columns.DELIVERIES
+    found = [row.asDict() for row in ledger.deliveries.collect()]
+    assert [row for row in found if row["state"] == "delivered"] == expected(tmp_path)
+    undelivered = look(tmp_path).undelivered.to_pylist()
+    assert len(undelivered) == 5
+    assert [row for row in found if row["state"] != "delivered"] == undelivered
+    first, second = rows(tmp_path, "SELECT * FROM runs")
+    names = [name_of(each["started_wall_us"]) for each in (first, second)]
+    last_us = max(row["to_us"] for row in rows(tmp_path, "SELECT * FROM clock_moves"))
+    same = {"store": names[0], "source": str(tmp_path), "as_of_us": last_us}
+    assert [row.asDict() for row in ledger.runs.collect()] == [
+        {**each, **same, "run": name} for each, name in zip((first, second), names, strict=True)
+    ]
+    assert [row.asDict() for row in ledger.moves.collect()] == [
+        {name: names[row["run"] - 1] if name == "run" else row[name] for name in columns.MOVES.fieldNames()}
+        for row in rows(tmp_path, "SELECT * FROM clock_moves")
+    ]
+
+
+def test_ranges_hold_each_row_once_however_they_fall(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeStore(tmp_path)
+    with closing(sqlite3.connect(made.database)) as connection, connection:
+        made.deliver(1)
+        connection.execute("CREATE TEMP TABLE one AS SELECT * FROM deliveries")
+        for offset in range(3, 90, 3):
+            connection.execute("UPDATE one SET delivered_offset = ?", (offset,))
+            connection.execute("INSERT INTO deliveries SELECT * FROM one")
+    offsets = [1, *range(3, 90, 3)]
+    monkeypatch.setattr("mocketmq_report.ledger.store_reader.BATCH_ROWS", 4)
+    for size, count in ((1, 30), (4, 8), (7, 5), (10, 3), (29, 2), (30, 1), (31, 1)):
+        monkeypatch.setattr(store, "RANGE_ROWS", size)
+        assert len(look(tmp_path).ranges) == count
+        assert [row["delivered_offset"] for row in delivered(tmp_path)] == offsets
+    monkeypatch.setattr(store, "RANGE_ROWS", 7)
+    for small_rows, partitions in ((30, 2), (29, 5)):
+        monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+        deliveries = open_store(spark, tmp_path).deliveries
+        assert sorted(row["delivered_offset"] for row in deliveries.collect()) == offsets
+        assert deliveries.rdd.getNumPartitions() == partitions
+
+
+def test_a_column_that_begins_with_nothing_goes_on_with_text(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mocketmq_report.ledger.store_reader.BATCH_ROWS", 2)
+    made = MadeStore(tmp_path)
+    groups = [None, None, None, "billing", None]
+    for number, group in enumerate(groups):
+        made.deliver(number, pulled_by=group, pulled_us=group and START_US, forced=number % 2)
+    found = delivered(tmp_path)
+    assert [(row["pulled_by"], row["pulled_us"]) for row in found] == [(g, g and START_US) for g in groups]
+    assert [row["forced"] for row in found] == [False, True, False, True, False]
+
+
+@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
+def test_rows_that_come_later_are_not_in_it(
+    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
+) -> None:
+    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+    made = MadeStore(tmp_path)
+    made.park(0)
+    made.deliver(1, 5)
+    ledger = open_store(spark, tmp_path)
+    made.deliver(2, 0)
+    made.pass_to(1, 1)
+    found = ledger.deliveries.select("state", "parked_offset").collect()
+    assert sorted(map(tuple, found)) == [("delivered", 5), ("pending", 0)]
+
+
+def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path, spark: SparkSession) -> None:
+    MadeStore(tmp_path)
+    ledger = open_store(spark, tmp_path)
+    assert (ledger.deliveries.schema, ledger.deliveries.count()) == (columns.DELIVERIES, 0)
+    assert (ledger.runs.count(), ledger.moves.count()) == (1, 0)
+
+
+def test_a_file_by_another_name_is_read_without_what_lies_beside_it(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path)
+    (tmp_path / "delay").write_text("no directory")
+    copy = tmp_path / "what is this? 100%#.db"
+    copy.write_bytes(made.database.read_bytes())
+    found = look(copy)
+    assert (found.database, found.name) == (copy, STORE)
+    assert found.runs["source"].to_pylist() == [str(copy)]
+    assert look(made.database).runs["source"].to_pylist() == [str(made.database)]
+
+
+def test_tasks_import_the_source_by_its_name() -> None:
+    pickled: bytes = cloudpickle.dumps(StoreDeliveries)  # type: ignore[no-untyped-call]
+    assert b"mocketmq_report.ledger.store_ledger" in pickled
+    assert len(pickled) < 200
+
+
+# Nothing is changed
+
+
+def listing(data: Path) -> dict[str, bytes]:
+    return {path.name: path.read_bytes() for path in data.iterdir()}
+
+
+def test_reading_a_stopped_store_leaves_nothing_behind(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path)
+    made.deliver(1)
+    before = listing(tmp_path)
+    assert list(before) == [FILE_NAME]
+    assert len(delivered(tmp_path)) == 1
+    assert listing(tmp_path) == before
+
+
+def test_what_is_only_in_the_log_is_read_and_stays_there(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path)
+    with closing(sqlite3.connect(made.database)) as holder:
+        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        made.deliver(1)
+        copy = tmp_path / "copy"
+        copy.mkdir()
+        for name in (FILE_NAME, f"{FILE_NAME}-wal"):
+            (copy / name).write_bytes((tmp_path / name).read_bytes())
+    before = listing(copy)
+    assert len(delivered(copy)) == 1
+    assert {name: listing(copy)[name] for name in before} == before
+
+
+def test_all_answers_are_of_one_state(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path)
+    with closing(sqlite3.connect(made.database)) as holder:
+        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        made.deliver(1)
+        with StoreReader(made.database) as reader:
+            assert reader.table("SELECT * FROM deliveries").num_rows == 1
+            made.deliver(2)
+            made.run("PRAGMA wal_checkpoint(PASSIVE)")
+            assert reader.table("SELECT * FROM deliveries").num_rows == 1
+        assert len(delivered(tmp_path)) == 2
+
+
+def test_a_store_that_a_broker_takes_up_while_it_is_read_is_refused(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path)
+    with StoreReader(made.database) as reader:
+        answer = reader.batches("SELECT * FROM runs")
+        next(answer)
+        os.utime(made.database, ns=(0, 0))
+        with pytest.raises(
+            StoreUnavailableError,
+            match="was changed while it was read: a broker was started on it; try again",
+        ):
+            list(answer)
+
+
+# When it is
+
+
+def as_of_us(data: Path) -> int:
+    """The instant as of which a store is."""
+    first, *others = set(look(data).runs["as_of_us"].to_pylist())
+    assert others == []
+    return int(first)
+
+
+def test_it_is_as_of_the_latest_instant_that_is_stored(tmp_path: Path) -> None:
+    made = MadeStore(tmp_path, runs=2)
+    start_us = START_US + 3600 * S
+    assert as_of_us(tmp_path) == start_us
+    made.put("clock_moves", run=2, wall_us=1, from_us=2, to_us=start_us + 1)
+    assert as_of_us(tmp_path) == start_us + 1
+    made.park(5, store_us=start_us + 2, due_us=start_us + 1000)
+    assert as_of_us(tmp_path) == start_us + 2
+    made.park(6, store_us=start_us, queue_offset=1)
+    made.deliver(9, delivered_us=start_us + 3)
+    assert as_of_us(tmp_path) == start_us + 3
+    made.intervene(5, at_us=start_us + 4)
+    assert as_of_us(tmp_path) == start_us + 4
+    assert look(tmp_path, as_of_us=7).runs["as_of_us"].to_pylist() == [7, 7]
+
+
+def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = MadeStore(tmp_path, runs=2)
+    start_us = START_US + 3600 * S
+    monkeypatch.setattr(store, "wall_us", lambda: start_us + 60 * S)
+
+    def set_clock(mode: str) -> None:
+        made.run("UPDATE runs SET clock = iif(run = 2, ?, 'x99')", mode)
+
+    with closing(sqlite3.connect(made.database)) as holder:
+        holder.execute("SELECT * FROM runs").fetchall()  # so that the log stays
+        set_clock("real")
+        assert as_of_us(tmp_path) == start_us  # no lock
+        DirectoryLock(tmp_path).close()
+        assert as_of_us(tmp_path) == start_us  # a broker that was killed
+        with closing(DirectoryLock(tmp_path)):
+            assert as_of_us(tmp_path) == start_us + 60 * S
+            set_clock("x10")
+            assert as_of_us(tmp_path) == start_us + 600 * S
+            set_clock("manual")
+            assert as_of_us(tmp_path) == start_us
+            for second in (40, 50):
+                made.put(
+                    "clock_moves",
+                    run=2,
+                    wall_us=start_us + second * S,
+                    from_us=start_us,
+                    to_us=start_us + second * 100 * S,
+                )
+            assert as_of_us(tmp_path) == start_us + 5000 * S
+            set_clock("x10")
+            assert as_of_us(tmp_path) == start_us + 5100 * S
+            made.intervene(1, at_us=start_us + 5101 * S)
+            assert as_of_us(tmp_path) == start_us + 5101 * S  # never before what is stored
+
+
+def test_a_broker_without_a_log_is_not_asked_for_its_lock(tmp_path: Path) -> None:
+    MadeStore(tmp_path).run("UPDATE runs SET clock = 'real'")
+    with closing(DirectoryLock(tmp_path)):
+        assert look(tmp_path).runs["as_of_us"].to_pylist() == [START_US]
+
+
+# What is broken
+
+
+def cut(data: Path, size: int) -> None:
+    with (data / FILE_NAME).open("r+b") as file:
+        file.truncate(size if size > 0 else (data / FILE_NAME).stat().st_size + size)
+
+
+def spoil(data: Path, table: str) -> None:
+    """Write zeros over the pages of a table, behind the header of the file."""
+    with closing(sqlite3.connect(data / FILE_NAME)) as connection:
+        [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
+        [(size,)] = connection.execute("PRAGMA page_size")
+    with (data / FILE_NAME).open("r+b") as file:
+        file.seek((root - 1) * size)
+        file.write(bytes(size))
+
+
+def log_of_nonsense(data: Path) -> None:
+    (data / f"{FILE_NAME}-wal").write_bytes(b"x" * 100)
+
+
+def sql(statement: str) -> Callable[[Path], None]:
+    def change(data: Path) -> None:
+        with closing(sqlite3.connect(data / FILE_NAME)) as connection, connection:
+            connection.execute(statement)
+
+    return change
+
+
+def content(data: bytes) -> Callable[[Path], object]:
+    return lambda directory: (directory / FILE_NAME).write_bytes(data)
+
+
+NO_STORE = "a store is the file mocketmq.db in the data directory of a broker"
+SCHEMA = "UPDATE alembic_version SET version_num = '{}'"
+READS = f"this version of mocketmq reads {HEAD_REVISION}"
+OLDER = "start a broker of this version on it once, which brings it up to date"
+NEWER = "read it with the newer version of mocketmq that wrote it"
+SPOILT = " is damaged: SQLite finds it malformed; restore it from a copy"
+STRANGE = " is damaged: it has rows of a run that is not among its runs; restore it from a copy"
+
+
+@pytest.mark.parametrize(
+    ("breaks", "sentence"),
+    [
+        (content(b""), f" is empty: {NO_STORE}"),
+        (content(b"hello" * 1000), f" is not a database: {NO_STORE}"),
+        (
+            sql("DROP TABLE alembic_version"),
+            " is a database of another program, it has a table 'clock_moves': ",
+        ),
+        (sql("DROP TABLE runs"), " is damaged: the table runs is not there"),
+        (sql("DROP TABLE timed_messages"), " is damaged: the table timed_messages is not there"),
+        (sql("DELETE FROM runs"), " has no run of a broker: none was ever started on it"),
+        (sql(SCHEMA.format("0001")), f" has the schema 0001, {READS}: {OLDER}"),
+        (sql(SCHEMA.format("9999")), f" has the schema 9999, {READS}: {NEWER}"),
+        (sql("DELETE FROM alembic_version"), " has the schema of no version, this version of mocketmq reads"),
+        (sql("UPDATE deliveries SET run = 7"), STRANGE),
+        (sql("INSERT INTO clock_moves VALUES (1, 8, 0, 0, 0)"), STRANGE),
+        (lambda data: cut(data, 5000), " is truncated: of [0-9,]+ bytes, 5,000 are there; restore it from a"),
+        (lambda data: cut(data, -1), " is truncated: of [0-9,]+ bytes, [0-9,]+ are there; restore it from a"),
+        (lambda data: spoil(data, "deliveries"), SPOILT),
+        (lambda data: spoil(data, "messages_by_queue"), SPOILT),
+        (log_of_nonsense, "-wal has a broken header, so what was stored last cannot be read"),
+        (
+            lambda data: (data / FILE_NAME).unlink(),
+            f"THERE is not a data directory: there is no {FILE_NAME} in",
+        ),
+    ],
+)
+def test_what_is_broken_is_said(tmp_path: Path, breaks: Callable[[Path], object], sentence: str) -> None:
+    made = MadeStore(tmp_path)
+    made.deliver(1)
+    breaks(tmp_path)
+    where = str(tmp_path) if sentence.startswith("THERE") else str(made.database)
+    with pytest.raises(StoreUnreadableError, match=where + sentence.removeprefix("THERE")):
+        delivered(tmp_path)
+
+
+def test_what_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(StoreUnavailableError, match="nowhere cannot be read: No such file or directory"):
+        look(tmp_path / "nowhere")
+    (tmp_path / FILE_NAME).mkdir()
+    with pytest.raises(StoreUnavailableError, match=f"{FILE_NAME} cannot be read: Is a directory"):
+        look(tmp_path)
+    made = MadeStore(tmp_path / "data")
+    monkeypatch.setattr(
+        "mocketmq_report.ledger.store_reader.quote", lambda _: "/nowhere/at/all"
+    )  # SQLite's own words
+    with pytest.raises(
+        StoreUnavailableError, match=f"{made.database} cannot be read: .*; if its directory can"
+    ):
+        look(tmp_path / "data")
+
+
+def test_spark_is_given_the_sentence(tmp_path: Path, spark: SparkSession) -> None:
+    with pytest.raises(BrokenLedgerError, match=f"{tmp_path} is not a data directory") as raised:
+        open_store(spark, tmp_path)
+    assert isinstance(raised.value.__cause__, StoreError)

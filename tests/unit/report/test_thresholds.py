@@ -1,0 +1,523 @@
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from mocketmq_report.document import Header, Judgement, Lateness, Quality, Reconciliation, Report
+from mocketmq_report.judge.compare import parse_rule
+from mocketmq_report.judge.condition import OPERATORS, InvalidThresholdError
+from mocketmq_report.judge.metric import METRICS, Metric, Scope
+from mocketmq_report.judge.thresholds import Threshold, Wanted, judge, parse, parse_file, wanted
+from msgspec.structs import replace
+
+from tests.support.reports import sample_report, simulated
+
+SAMPLE = sample_report()
+UNMOVED = simulated("exact", "exact", False, 4)
+
+
+def judged(text: str, report: Report = UNMOVED) -> Judgement:
+    return judge(parse(text), report)
+
+
+def changed(dimension: str, name: str, **changes: Any) -> Report:
+    """The report in which something else was measured of one group."""
+    lateness = [
+        replace(row, **{key: value for key, value in changes.items() if hasattr(row, key)})
+        if (row.dimension, row.name) == (dimension, name)
+        else row
+        for row in UNMOVED.lateness
+    ]
+    reconciliation = [
+        replace(row, **{key: value for key, value in changes.items() if hasattr(row, key)})
+        if (row.dimension, row.name) == (dimension, name)
+        else row
+        for row in UNMOVED.reconciliation
+    ]
+    return replace(UNMOVED, lateness=lateness, reconciliation=reconciliation)
+
+
+def lateness(dimension: str, name: str) -> Lateness:
+    return next(row for row in UNMOVED.lateness if (row.dimension, row.name) == (dimension, name))
+
+
+def reconciliation(dimension: str, name: str) -> Reconciliation:
+    return next(row for row in UNMOVED.reconciliation if (row.dimension, row.name) == (dimension, name))
+
+
+# The text.
+
+
+@pytest.mark.parametrize(
+    ("text", "scope", "metric", "operator", "limit", "plainest"),
+    [
+        ("level=3 p99 <= 50ms", ("level", "3"), ("p99",), "<=", 50_000, "level=3 p99 <= 50ms"),
+        ("early==0", ("total", "total"), ("early",), "==", 0, "early == 0"),
+        ("  total   max<1h30m ", ("total", "total"), ("max",), "<", 5_400_000_000, "max < 1h30m"),
+        ("on_time>=99.90%", ("total", "total"), ("on_time",), ">=", Fraction(999, 1000), "on_time >= 99.9%"),
+        (
+            "total on_time( 0.1s ) > 99.9%",
+            ("total", "total"),
+            ("on_time", 100_000),
+            ">",
+            Fraction(999, 1000),
+            "on_time(100ms) > 99.9%",
+        ),
+        ("level=* p99.90 != 0", ("level", "*"), ("p99.9",), "!=", 0, "level=* p99.9 != 0"),
+        ("p50.0 < 1us", ("total", "total"), ("p50",), "<", 1, "p50 < 1us"),
+        ("p0.5 < 1us", ("total", "total"), ("p0.5",), "<", 1, "p0.5 < 1us"),
+        ("min >= -5ms", ("total", "total"), ("min",), ">=", -5_000, "min >= -5ms"),
+        ("topic=%RETRY%g|1 count > 7", ("topic", "%RETRY%g|1"), ("measured",), ">", 7, None),
+        (r'topic="a \"b\" \\" mean < 1s', ("topic", 'a "b" \\'), ("mean",), "<", 1_000_000, None),
+        (
+            "run=20261120T220000.000000Z lost == 0",
+            ("run", "20261120T220000.000000Z"),
+            ("lost",),
+            "==",
+            0,
+            None,
+        ),
+        ("on_time == 100%", ("total", "total"), ("on_time",), "==", 1, "on_time == 100%"),
+        ("level=1000 early == 0", ("level", "1000"), ("early",), "==", 0, "level=1000 early == 0"),
+        ("on_time > 0.000000001%", ("total", "total"), ("on_time",), ">", Fraction(1, 10**11), None),
+    ],
+)
+def test_a_threshold_is_read(
+    text: str,
+    scope: tuple[Any, str],
+    metric: tuple[Any, ...],
+    operator: str,
+    limit: int | Fraction,
+    plainest: str | None,
+) -> None:
+    threshold = parse(text)
+    assert threshold == Threshold(Scope(*scope), Metric(*metric), operator, Fraction(limit))
+    if plainest:
+        assert str(threshold) == plainest
+    assert parse(str(threshold)) == threshold
+
+
+_LIMITS = {
+    "duration": st.integers(-(10**12), 10**12).map(Fraction),
+    "share": st.integers(0, 10**11).map(lambda parts: Fraction(parts, 10**11)),
+    "count": st.integers(0, 10**15 - 1).map(Fraction),
+}
+_NAMES = st.text(min_size=1).filter(lambda name: name != "*")
+_PERCENTILES = (
+    st.tuples(st.integers(0, 99), st.integers(0, 999_999))
+    .filter(any)
+    .map(
+        lambda parts: (
+            Metric(f"p{parts[0]}.{parts[1]:06}".rstrip("0").rstrip("."))
+            if parts[1]
+            else Metric(f"p{parts[0]}")
+        )
+    )
+)
+
+
+@st.composite
+def _thresholds(draw: st.DrawFn) -> Threshold:
+    metric = draw(
+        _PERCENTILES
+        | st.sampled_from(sorted(METRICS)).map(Metric)
+        | st.integers(0, 10**12).map(lambda cutoff_us: Metric("on_time", cutoff_us))
+    )
+    dimension = draw(st.sampled_from(metric.dimensions))
+    name = "total"
+    if dimension == "level":
+        name = draw(st.just("*") | st.integers(1, 1_000).map(str))
+    elif dimension != "total":
+        name = draw(_NAMES)
+    operator = draw(st.sampled_from(sorted(OPERATORS)))
+    return Threshold(Scope(dimension, name), metric, operator, draw(_LIMITS[metric.kind]))
+
+
+@given(_thresholds())
+def test_every_threshold_is_read_as_it_is_written(threshold: Threshold) -> None:
+    assert parse(str(threshold)) == threshold
+
+
+@given(st.text() | st.text(alphabet='level=topic"*\\ p9.<>!(%)0', max_size=40))
+def test_whatever_is_written_is_read_or_refused(text: str) -> None:
+    for read in (parse, parse_rule):
+        try:
+            read(text)
+        except InvalidThresholdError as error:
+            assert "column" in str(error)
+
+
+_METRICS = (
+    "allowed: percentiles such as p99.9, min, mean, max, on_time, measured, early, overdue, sent, delivered,"
+    " pending, cancelled, expired, lost, repeats, forced, silent, disorder, read, kept, dropped, skewed,"
+    " impossible, broken, count, on_time(100ms)"
+)
+_TIME = "which takes a duration such as 50ms, 1.5s or 1h30m"
+_COUNT = "which takes a whole number such as 0, without a unit"
+_SHARE = "which takes a share from 0% to 100%, such as 99.9%"
+_OPERATORS = "allowed: <= < >= > == !="
+_PERCENTILE = (
+    "is no percentile; allowed: above 0 and below 100, such as p50 or p99.95, and min and max; no more than"
+    " six decimals"
+)
+_SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
+
+
+@pytest.mark.parametrize(
+    ("text", "column", "problem"),
+    [
+        ("", 1, f"the metric is missing; {_METRICS}"),
+        ("level=3 ", 9, f"the metric is missing; {_METRICS}"),
+        ("level=3 <= 5ms", 9, f"the metric is missing; {_METRICS}"),
+        ("p99", 4, f"an operator is missing behind p99; {_OPERATORS}"),
+        ("p99 50ms", 5, f"an operator is missing behind p99; {_OPERATORS}"),
+        ("on_time( <= 5%", 8, f"an operator is missing behind on_time; {_OPERATORS}"),
+        ("p99 <= ", 8, "the limit is missing behind <="),
+        ("p99 =< 5ms", 5, f"=< is no operator (did you mean <=?); {_OPERATORS}"),
+        ("p99 = 5ms", 5, f"= is no operator (did you mean ==?); {_OPERATORS}"),
+        ("p99 ≥ 5ms", 5, f"≥ is no operator (did you mean >=?); {_OPERATORS}"),
+        ("p99 ~ 5ms", 5, f"~ is no operator; {_OPERATORS}"),
+        ("p99=5ms", 1, "= is no operator; did you mean p99 == 5ms?"),
+        ("early=5", 1, "= is no operator; did you mean early == 5?"),
+        ("p99 <= 50", 8, f"'50' is no limit of p99, {_TIME} (did you mean 50ms?)"),
+        ("p99 <= 50%", 8, f"'50%' is no limit of p99, {_TIME}"),
+        ("p99 <= 5 ms", 8, f"'5 ms' is no limit of p99, {_TIME}"),
+        ("max <= --5ms", 8, f"'--5ms' is no limit of max, {_TIME}"),
+        ("max <= 5ms or so", 8, f"'5ms or so' is no limit of max, {_TIME}"),
+        ("on_time >= 99.9", 12, f"'99.9' is no limit of on_time, {_SHARE} (did you mean 99.9%?)"),
+        ("on_time >= 100.1%", 12, f"'100.1%' is no limit of on_time, {_SHARE}"),
+        ("on_time(1s) >= 5ms", 16, f"'5ms' is no limit of on_time(1s), {_SHARE}"),
+        ("lost == 0ms", 9, f"'0ms' is no limit of lost, {_COUNT}"),
+        ("lost == -1", 9, f"'-1' is no limit of lost, {_COUNT}"),
+        ("lost == 1.5", 9, f"'1.5' is no limit of lost, {_COUNT}"),
+        ("lost == ٣", 9, f"'٣' is no limit of lost, {_COUNT}"),
+        ("p100 <= 1s", 1, f"p100 {_PERCENTILE}"),
+        ("p0 <= 1s", 1, f"p0 {_PERCENTILE}"),
+        ("p0.0 <= 1s", 1, f"p0.0 {_PERCENTILE}"),
+        ("p050 <= 1s", 1, f"p050 {_PERCENTILE}"),
+        ("p99.1234567 <= 1s", 1, f"p99.1234567 {_PERCENTILE}"),
+        ("P99 <= 1s", 1, f"there is no metric 'P99' (did you mean p99?); {_METRICS}"),
+        ("on-time >= 9%", 1, f"there is no metric 'on-time' (did you mean on_time?); {_METRICS}"),
+        ("level=3 lots == 0", 9, f"there is no metric 'lots' (did you mean lost?); {_METRICS}"),
+        ("quux == 0", 1, f"there is no metric 'quux'; {_METRICS}"),
+        ("max(5ms) < 1s", 1, "max takes nothing in parentheses, only on_time(100ms) does"),
+        (
+            "on_time(5) > 9%",
+            1,
+            "on_time's duration is '5'; allowed: a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, from 0 to"
+            " 36500d in whole microseconds",
+        ),
+        ("level=0 p99 < 1s", 1, "level=0 is no level; allowed: 1 to 1000, or *"),
+        ("level=1001 p99 < 1s", 1, "level=1001 is no level; allowed: 1 to 1000, or *"),
+        ("level=03 p99 < 1s", 1, "level=03 is no level; allowed: 1 to 1000, or *"),
+        ("level= p99 < 1s", 1, "level= is no level; allowed: 1 to 1000, or *"),
+        (
+            "level = 3 p99 < 1s",
+            1,
+            'level is a scope: write level=name before the metric, or level="a name" if it has spaces',
+        ),
+        (
+            'topic="a b p99 < 1s',
+            1,
+            'topic is a scope: write topic=name before the metric, or topic="a name" if it has spaces',
+        ),
+        ("topic= p99 < 1s", 1, "a name is missing behind topic=; * stands for levels alone"),
+        ("topic=* p99 < 1s", 1, "a name is missing behind topic=; * stands for levels alone"),
+        ("topc=a p99 < 1s", 1, f"there is no scope 'topc' (did you mean topic?); {_SCOPES}"),
+        ("total=a p99 < 1s", 1, f"there is no scope 'total'; {_SCOPES}"),
+        ("level=3 total p99 < 1s", 9, f"there is no metric 'total'; {_METRICS}"),
+        (
+            "topic=a lost == 0",
+            9,
+            "lost is not counted by topic, only in total, by level, by scheme, by run",
+        ),
+        ("scheme=a disorder == 0", 10, "disorder is not counted by scheme, only in total, by level, by run"),
+        ("level=1 dropped == 0", 9, "dropped is not counted by level, only in total"),
+    ],
+)
+def test_what_is_not_understood_is_an_error_that_names_the_place(
+    text: str, column: int, problem: str
+) -> None:
+    with pytest.raises(InvalidThresholdError) as caught:
+        parse(text)
+    assert str(caught.value) == f"{text!r}, column {column}: {problem}"
+
+
+def test_a_file_has_a_threshold_a_line(tmp_path: Path) -> None:
+    path = tmp_path / "nightly"
+    path.write_text(
+        "\ufeff# what must hold\n\n  early == 0  # never\n\ttopic=a#b max < 1s#\n".replace("1s#", "1s")
+        + 'topic="a # b" max < 1s # c\n#lost == 0\n'
+    )
+    assert [str(threshold) for threshold in parse_file(path)] == [
+        "early == 0",
+        "topic=a#b max < 1s",
+        'topic="a # b" max < 1s',
+    ]
+
+
+def test_an_error_in_a_file_names_file_and_line(tmp_path: Path) -> None:
+    path = tmp_path / "nightly"
+    path.write_text("early == 0\n\nlost == 0%\n")
+    with pytest.raises(InvalidThresholdError) as caught:
+        parse_file(path)
+    assert str(caught.value) == f"{path}, line 3: 'lost == 0%', column 9: '0%' is no limit of lost, {_COUNT}"
+
+
+@pytest.mark.parametrize("content", [b"", b"\n # nothing\n"])
+def test_a_file_without_thresholds_would_pass_silently(tmp_path: Path, content: bytes) -> None:
+    path = tmp_path / "nightly"
+    path.write_bytes(content)
+    with pytest.raises(InvalidThresholdError, match="has no thresholds; a line such as early == 0 is one"):
+        parse_file(path)
+
+
+def test_a_file_that_is_no_text_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "nightly"
+    path.write_bytes(b"\xff\xfe\x00")
+    with pytest.raises(InvalidThresholdError, match=f"{path} cannot be read as text: "):
+        parse_file(path)
+    with pytest.raises(InvalidThresholdError, match=r"cannot be read as text: .*No such file"):
+        parse_file(tmp_path / "nowhere")
+
+
+def test_what_has_to_be_computed_is_known_beforehand() -> None:
+    asked = [
+        parse(text) for text in ("p99.95 < 1s", "level=2 p5 < 1s", "p99.950 < 2s", "early == 0", "max < 1s")
+    ]
+    shares = [parse(text) for text in ("on_time(250ms) > 9%", "level=* on_time(7ms) > 9%", "on_time > 9%")]
+    rules = [parse_rule("p99.99 > 1.5x")]
+    assert wanted([*asked, *shares, *rules]) == Wanted((5.0, 99.95, 99.99), (7_000, 250_000))
+    assert wanted([]) == Wanted((), ())
+
+
+# The judgement.
+
+
+@pytest.mark.parametrize(
+    ("metric", "scope", "value"),
+    [
+        ("p99", "level=3", lateness("level", "3").percentiles["p99"]),
+        ("p50", "total", lateness("total", "total").percentiles["p50"]),
+        ("p90", "topic=orders", lateness("topic", "orders").percentiles["p90"]),
+        ("min", "level=2", lateness("level", "2").min_us),
+        ("max", "scheme=second-directories", lateness("scheme", "second-directories").max_us),
+        ("mean", "profile=exact", round(lateness("profile", "exact").mean_us or 0)),
+    ],
+)
+def test_each_operator_knows_its_side_of_a_time(metric: str, scope: str, value: int) -> None:
+    sides = {"<=": (0, 1), "<": (1,), ">=": (-1, 0), ">": (-1,), "==": (0,), "!=": (-1, 1)}
+    for operator, passing in sides.items():
+        for difference in (-1, 0, 1):
+            judgement = judged(f"{scope} {metric} {operator} {value + difference}us")
+            assert judgement.passed == (difference in passing), judgement
+
+
+def test_the_actual_value_is_written_in_full() -> None:
+    row = lateness("run", UNMOVED.header.runs[0].run)
+    judgement = judged(f"run={row.name} max <= 1us")
+    assert parse(f"max == {judgement.actual}").limit == row.max_us
+    assert judgement.reason == f"run {row.name}: max is {judgement.actual}, not <= 1us"
+
+
+@pytest.mark.parametrize(
+    ("metric", "value"),
+    [
+        ("measured", lateness("level", "4").measured),
+        ("count", lateness("level", "4").measured),
+        ("early", lateness("level", "4").early),
+        ("overdue", lateness("level", "4").overdue),
+        *(
+            (name, getattr(reconciliation("level", "4"), name))
+            for name in ("sent", "delivered", "pending", "cancelled", "expired", "lost", "repeats", "forced")
+        ),
+    ],
+)
+def test_counts_of_a_group(metric: str, value: int) -> None:
+    assert judged(f"level=4 {metric} == {value}").passed
+    report = changed("level", "4", **{{"count": "measured"}.get(metric, metric): 77})
+    assert judged(f"level=4 {metric} == 77", report).actual == "77"
+    assert judged(f"level=4 {metric} == {value}", report).passed == (value == 77)
+
+
+def test_counts_of_the_data_and_of_disorder() -> None:
+    quality = UNMOVED.quality
+    values = {
+        "read": quality.read,
+        "kept": quality.kept,
+        "dropped": 3,
+        "skewed": 4,
+        "impossible": 1,
+        "broken": 1,
+        "disorder": sum(one.violations for one in UNMOVED.disorder),
+        "silent": 1,
+    }
+    assert values["disorder"]
+    assert {name: judged(f"{name} == {value}").actual for name, value in values.items()} == {
+        name: str(value) for name, value in values.items()
+    }
+    assert judged(
+        "silent == 1", changed("run", UNMOVED.header.runs[2].run, is_silent=True)
+    ).passed  # of levels
+    one = next(one for one in UNMOVED.disorder if one.violations)
+    assert judged(f"run={one.run} disorder == 1").passed
+    of_level = [other.violations for other in UNMOVED.disorder if other.level == one.level]
+    assert judged(f"level={one.level} disorder == {sum(of_level)}").passed
+    assert judged("level=1 disorder == 0").passed
+    assert judged("level=16 silent == 1").passed
+    assert judged("level=15 silent == 0").passed
+
+
+def test_a_share_is_a_fraction_of_what_was_measured() -> None:
+    report = changed("total", "total", measured=3_000, on_time=2_997)
+    assert judged("on_time >= 99.9%", report).passed
+    assert judged("on_time == 99.9%", report).actual == "99.9%"
+    one_less = changed("total", "total", measured=3_000_000, on_time=2_996_999)
+    assert judged("on_time >= 99.9%", one_less) == Judgement(
+        text="on_time >= 99.9%",
+        passed=False,
+        actual="99.89997%",  # not 99.9%, which would pass
+        reason="total: on_time is 99.89997%, not >= 99.9%",
+    )
+    assert judged("on_time >= 90%", one_less).actual == "99.9%"
+
+
+def test_on_time_by_another_measure_is_read_from_its_cutoff() -> None:
+    row = lateness("level", "5")
+    for cutoff, number in zip(UNMOVED.header.cutoffs_us, row.within, strict=True):
+        judgement = judged(f"level=5 on_time({cutoff}us) > 0%")
+        assert judgement.actual == f"{100 * number / row.measured:.2f}".rstrip("0").rstrip(".") + "%"
+    own = replace(UNMOVED.header, on_time_us=7_000)
+    report = replace(changed("level", "5", on_time=1), header=own)
+    assert judged("level=5 on_time(7ms) > 0%", report).actual == judged("level=5 on_time > 0%", report).actual
+    assert judged("level=5 on_time(8ms) > 0%", report).reason == "on_time(8ms) was not computed"
+
+
+@pytest.mark.parametrize(
+    ("text", "reason"),
+    [
+        ("level=13 p99 <= 1s", "nothing was measured of level 13 (9m)"),
+        ("level=13 max <= 1s", "nothing was measured of level 13 (9m)"),
+        ("level=13 on_time >= 0%", "nothing was measured of level 13 (9m)"),
+        ("level=17 p99.9 <= 1s", "p99.9 of level 17 (1h) needs more than the 76 that were measured"),
+        ("p99.95 <= 1s", "p99.95 was not computed"),
+        ("on_time(7ms) >= 0%", "on_time(7ms) was not computed"),
+        ("topic=ordrs early == 0", "the report has no topic 'ordrs'; its topics are 'orders' and 'payments'"),
+        (
+            "level=19 early == 0",
+            "the report has no level '19'; its levels are '1', '2', '3', '4' and 14 more",
+        ),
+        (
+            "scheme=total early == 0",
+            "the report has no scheme 'total'; its schemes are 'levels' and 'second-directories'",
+        ),
+    ],
+)
+def test_what_cannot_be_judged_fails_with_the_reason(text: str, reason: str) -> None:
+    assert judged(text) == Judgement(text=text, passed=False, actual="not measured", reason=reason)
+
+
+def test_a_group_without_reconciliation_is_no_pass() -> None:
+    report = replace(UNMOVED, reconciliation=[])
+    assert judged("lost == 0", report).reason == "the report says nothing about total"
+    assert judged("level=3 lost == 0", report).reason == "the report says nothing about level 3 (10s)"
+    assert not judged("level=3 silent == 0", report).passed
+
+
+def test_a_count_of_nothing_is_a_count() -> None:
+    assert judged("level=13 early == 0").passed
+    assert judged("level=13 sent == 0").passed
+
+
+def test_every_level_is_one_judgement_of_the_worst() -> None:
+    p50 = {row.name: row.percentiles["p50"] or 0 for row in UNMOVED.lateness if row.dimension == "level"}
+    worst = max(p50, key=lambda name: p50[name])
+    assert judged("level=* p50 <= 1s") == Judgement(
+        text="level=* p50 <= 1s",
+        passed=True,
+        actual=f"{p50[worst] / 1000}ms",
+        reason=f"level {worst} (30s): p50 is {p50[worst] / 1000}ms",
+    )
+    limit = sorted(p50.values())[-2]
+    judgement = judged(f"level=* p50 < {limit}us")
+    assert not judgement.passed
+    assert judgement.actual == f"{p50[worst] / 1000}ms"
+    assert judgement.reason.count("p50 is") == 2
+    assert judged(f"level=* p50 <= {limit}us").reason.count("p50 is") == 1
+    least = min(value for value in p50.values() if value)  # empty levels are passed over
+    assert judged(f"level=* p50 >= {least}us").actual == f"{least}us"
+    assert not judged(f"level=* p50 > {least}us").passed
+
+
+def test_equality_tells_of_what_is_furthest_from_it() -> None:
+    report = changed("level", "7", early=5)
+    assert judged("level=* early == 0", report).actual == "5"
+    assert judged("level=* early == 5", report).actual != "5"
+    assert judged("level=* early != 5", report).actual == "5"
+
+
+def test_a_level_that_hides_its_percentile_fails_them_all_and_is_told() -> None:
+    judgement = judged("level=* p99 <= 1us")
+    assert not judgement.passed
+    assert judgement.actual != "not measured"
+    assert judgement.reason.endswith("; p99 of level 17 (1h) needs more than the 76 that were measured")
+    assert "level 1 (1s): p99 is" in judgement.reason
+    judgement = judged("level=* p99 <= 1h")
+    assert not judgement.passed
+    assert "not <=" not in judgement.reason
+
+
+def test_a_level_to_which_something_was_sent_is_reconciled_without_deliveries() -> None:
+    report = changed("level", "13", sent=2, lost=2)
+    judgement = judged("level=* lost == 0", report)
+    assert (judgement.passed, judgement.actual) == (False, "2")
+    assert judged("level=* early == 0", report) == judged("level=* early == 0")
+
+
+def test_no_level_with_deliveries_is_no_pass() -> None:
+    report = replace(
+        UNMOVED,
+        lateness=[replace(row, measured=0) for row in UNMOVED.lateness],
+        reconciliation=[replace(row, sent=0) for row in UNMOVED.reconciliation],
+    )
+    for text in ("level=* p99 <= 1s", "level=* early == 0", "level=* lost == 0"):
+        assert judged(text, report).reason == "no level has deliveries"
+        assert not judged(text, report).passed
+
+
+def test_times_under_a_moved_clock_are_said_to_be_no_speed() -> None:
+    remark = "; the clock was moved or not real, so this says nothing about speed"
+    for text in ("p50 <= 1s", "on_time >= 0%", "p50 <= 1us"):
+        assert judged(text, SAMPLE).reason.endswith(remark)
+    for text in ("early == 0", "p99.95 <= 1s"):
+        assert remark not in judged(text, SAMPLE).reason
+    assert remark not in judged("p50 <= 1s").reason
+
+
+def test_so_close_to_the_limit_bins_cannot_tell() -> None:
+    header: Header = replace(UNMOVED.header, method="bins", error=0.001)
+    report = replace(changed("total", "total", percentiles={"p50": 100_000}, max_us=100_000), header=header)
+    remark = "bins, which may be wrong by 0.1%, cannot tell so close to the limit"
+    assert judged("p50 <= 99901us", report).reason.endswith(remark)
+    assert judged("p50 <= 99900us", report).reason == "total: p50 is 100ms, not <= 99.9ms"
+    assert judged("max <= 99999us", report).reason == "total: max is 100ms, not <= 99.999ms"
+    exact = replace(report, header=UNMOVED.header)
+    assert judged("p50 <= 100ms", exact).reason == "total: p50 is 100ms"
+
+
+def test_an_empty_report_fails_what_it_cannot_judge() -> None:
+    quality = Quality(read=0, kept=0, dropped=[], skewed=0, disorder=[], broken=[])
+    report = replace(UNMOVED, quality=quality, lateness=[], reconciliation=[], disorder=[])
+    for text in (
+        "p99 <= 1s",
+        "on_time >= 0%",
+        "early == 0",
+        "lost == 0",
+        "level=1 p50 < 1s",
+        "topic=a early == 0",
+    ):
+        assert not judged(text, report).passed
+    assert judged("topic=a early == 0", report).reason == "the report has no topic 'a'; its topics are none"
+    assert judged("dropped == 0", report).passed
