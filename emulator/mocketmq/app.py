@@ -46,7 +46,7 @@ from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.http_api.door import Door, Listener
 from mocketmq.http_api.server import HttpServer
-from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues, load_levels

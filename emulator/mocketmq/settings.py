@@ -16,7 +16,13 @@ from typing import Any, Final, Literal, NamedTuple, get_args
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
-from mocketmq.message import GROUP_NAMES, TOPIC_NAMES, check_group_name, check_topic_name, is_system_topic
+from mocketmq.message.names import (
+    GROUP_NAMES,
+    TOPIC_NAMES,
+    check_group_name,
+    check_topic_name,
+    is_system_topic,
+)
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]

@@ -9,7 +9,7 @@ from time import perf_counter
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.message import UNIQ_KEY
+from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Header, encode
 

@@ -7,7 +7,8 @@ from contextlib import asynccontextmanager
 from time import perf_counter
 
 from mocketmq.broker.broker import MAX_BATCH, Broker
-from mocketmq.message import DELAY, KEYS, TAGS, TIMER_DELAY_MS, Message
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY, KEYS, TAGS, TIMER_DELAY_MS
 
 TOPIC = "orders"
 BODY = b'{"order": 20240517, "state": "unpaid", "customer": "c-881", "total": "129.90"}'.ljust(350, b".")

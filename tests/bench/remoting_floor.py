@@ -11,7 +11,7 @@ from typing import Any, cast
 
 import msgspec
 import uvloop
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode

@@ -3,7 +3,7 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 
 from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog

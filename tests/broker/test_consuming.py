@@ -17,7 +17,8 @@ from mocketmq.errors import (
     QueueNotFoundError,
     StoreBusyError,
 )
-from mocketmq.message import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, Message, decode_properties
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, decode_properties
 from mocketmq.store import writer
 from mocketmq.store.writer import Work
 

@@ -11,7 +11,7 @@ from mocketmq.broker.registry.groups import GroupConfig
 from mocketmq.broker.registry.topics import Particulars
 from mocketmq.broker.sending.intake import Judged
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
-from mocketmq.message import Message, StoredMessage
+from mocketmq.message.message import Message, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import messages_in
 

@@ -19,7 +19,8 @@ from mocketmq.errors import (
     StoreUnavailableError,
     wire_codes,
 )
-from mocketmq.message import START_DELIVER_TIME, Message, decode_properties
+from mocketmq.message.message import Message
+from mocketmq.message.properties import START_DELIVER_TIME, decode_properties
 from mocketmq.store.database import Database
 from mocketmq_compat.delay import file_saves
 from mocketmq_compat.delay.delay_directory import DelayDirectory

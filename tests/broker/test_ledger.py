@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 from mocketmq.broker.broker import Broker
-from mocketmq.message import DELAY, Message
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY
 from mocketmq.schedule import ledger
 from mocketmq.store.tables import deliveries
 

@@ -27,17 +27,16 @@ from mocketmq.errors import (
     TopicNotFoundError,
     wire_codes,
 )
-from mocketmq.message import (
+from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.message.properties import (
     DELAY,
     START_DELIVER_TIME,
     TIMER_DELAY_MS,
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
-    TIMER_TOPIC,
     TIMERS,
     UNIQ_KEY,
-    Message,
-    StoredMessage,
     decode_properties,
 )
 from mocketmq.store.database import MEMORY, Database

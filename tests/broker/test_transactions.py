@@ -25,18 +25,15 @@ from mocketmq.errors import (
     UndecidableError,
     WrongQueueError,
 )
-from mocketmq.message import (
+from mocketmq.message.message import Draft, Message, StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import HALF_GROUP, half_topic
+from mocketmq.message.properties import (
     DELAY,
     HALF_DUE_US,
-    HALF_GROUP,
     START_DELIVER_TIME,
     TIMER_DELAY_MS,
-    Draft,
-    Message,
-    StoredMessage,
     decode_properties,
-    half_topic,
-    offset_message_id,
 )
 from mocketmq.store import writer
 from mocketmq.store.queues import Queue

@@ -26,13 +26,10 @@ from mocketmq.errors import (
     StoreFullError,
     wire_codes,
 )
-from mocketmq.message import (
-    START_DELIVER_TIME,
-    TIMER_DELAY_MS,
-    TIMER_TOPIC,
-    Message,
-    offset_message_id,
-)
+from mocketmq.message.message import Message
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.scheme import Reply
 from mocketmq.settings import StartDeliverMode
 from mocketmq.store.database import Database

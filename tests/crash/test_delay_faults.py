@@ -17,7 +17,9 @@ from mocketmq.broker.broker import Broker
 from mocketmq.client import Answer, BrokerError, Client
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.message import SCHEDULE_TOPIC, TIMER_DELAY_MS, UNIQ_KEY, Message
+from mocketmq.message.message import Message
+from mocketmq.message.names import SCHEDULE_TOPIC
+from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
 from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import Entry, key_hash

@@ -11,7 +11,7 @@ from random import Random, SystemRandom
 import pytest
 from mocketmq.client import Answer, BrokerError, Client, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
-from mocketmq.message import UNDECIDED_TOPIC
+from mocketmq.message.names import UNDECIDED_TOPIC
 
 from tests.support.process import StartError, forked_broker
 

@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mocketmq.message import TRAN_MSG
+from mocketmq.message.properties import TRAN_MSG
 from mocketmq.remoting.wire.record import decode_properties
 
 from tests.differential.difference import Difference

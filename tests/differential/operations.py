@@ -11,7 +11,8 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from typing import Any, NamedTuple
 
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.message import DLQ_PREFIX, REAL_TOPIC, RETRY_PREFIX, TRAN_MSG, UNDECIDED_TOPIC
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, UNDECIDED_TOPIC
+from mocketmq.message.properties import REAL_TOPIC, TRAN_MSG
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records

@@ -7,7 +7,7 @@ from collections.abc import Mapping
 from time import monotonic
 from typing import Any
 
-from mocketmq.message import FIRST_POP_TIME, POP_CK
+from mocketmq.message.properties import FIRST_POP_TIME, POP_CK
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 from random import Random
 from typing import Any
 
-from mocketmq.message import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.remoting.wire.codes import RequestCode
 
 from tests.differential.operations import Op

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
-from mocketmq.message import DLQ_PREFIX, MAX_PROPERTIES_BYTES, RETRY_PREFIX
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
+from mocketmq.message.properties import MAX_PROPERTIES_BYTES
 
 from tests.doors.remoting.producing import joined
 

@@ -16,7 +16,9 @@ from hypothesis.stateful import initialize, invariant, precondition, rule
 from mocketmq.broker.consuming.receipts import Settled
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import RefusedError
-from mocketmq.message import (
+from mocketmq.message.message import Message
+from mocketmq.message.names import dead_letter_topic
+from mocketmq.message.properties import (
     DELAY,
     START_DELIVER_TIME,
     TAGS,
@@ -24,8 +26,6 @@ from mocketmq.message import (
     TIMER_DELAY_SEC,
     TIMER_DELIVER_MS,
     UNIQ_KEY,
-    Message,
-    dead_letter_topic,
 )
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.store.database import FILE_NAME

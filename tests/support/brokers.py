@@ -11,7 +11,8 @@ from mocketmq.broker.broker import Broker, Sent
 from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_S
-from mocketmq.message import DELAY, TAGS, Message, StoredMessage
+from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.properties import DELAY, TAGS
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME, MEMORY

@@ -4,7 +4,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mocketmq.clock import US_PER_MS
-from mocketmq.message import UNIQ_KEY
+from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delayed_file import Entry, Header, encode
 
 DUE_MS = 1_700_000_000_250

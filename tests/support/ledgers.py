@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from adbc_driver_sqlite import dbapi as adbc
 from mocketmq.clock import US_PER_S
-from mocketmq.message import SCHEDULE_TOPIC
+from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import deliveries, make_schema

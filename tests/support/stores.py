@@ -5,7 +5,7 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import make_schema
 from sqlalchemy import create_engine

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from mocketmq.broker.broker import Broker, Sent
 from mocketmq.clock import US_PER_MS
-from mocketmq.message import TIMER_DELAY_MS
+from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.second_directories import SecondDirectories

@@ -4,24 +4,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import IllegalMessageError, InvalidArgumentError
-from mocketmq.message import (
-    MAX_PROPERTIES_BYTES,
-    TAGS,
-    UNIQ_KEY,
-    Message,
-    at_host,
+from mocketmq.message.message import Message, draft
+from mocketmq.message.message_id import at_host, commit_offset_of, new_unique_key, offset_message_id
+from mocketmq.message.names import (
     check_group_name,
     check_topic_name,
-    commit_offset_of,
-    decode_properties,
-    draft,
-    encode_properties,
     half_topic,
     is_forbidden_topic,
     is_system_topic,
+)
+from mocketmq.message.properties import (
+    MAX_PROPERTIES_BYTES,
+    TAGS,
+    UNIQ_KEY,
+    decode_properties,
+    encode_properties,
     java_hash,
-    new_unique_key,
-    offset_message_id,
     tag_hash,
 )
 

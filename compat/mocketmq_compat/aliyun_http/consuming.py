@@ -10,7 +10,7 @@ from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
 from mocketmq.http_api.request import is_lost
-from mocketmq.message import TAGS, decode_properties
+from mocketmq.message.properties import TAGS, decode_properties
 
 from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer, failures, nested

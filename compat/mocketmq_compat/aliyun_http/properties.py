@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message import HALF_DUE_US, KEYS, START_DELIVER_TIME
+from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME
 
 from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY
 

@@ -6,7 +6,8 @@ from typing import Final
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.request import client_of
-from mocketmq.message import TAGS, Message
+from mocketmq.message.message import Message
+from mocketmq.message.properties import TAGS
 
 from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer

@@ -2,7 +2,7 @@
 
 from typing import Final
 
-from mocketmq.message import java_hash
+from mocketmq.message.properties import java_hash
 
 SHARDING_KEY: Final = "__SHARDINGKEY"
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mocketmq.message import commit_offset_of, offset_message_id
+from mocketmq.message.message_id import commit_offset_of, offset_message_id
 
 from mocketmq_compat.delay.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.delayed_file import (

@@ -6,7 +6,7 @@ known; rounding down would deliver up to a second early, so a message waits for 
 
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import DelayedSendError, StoreError
-from mocketmq.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import Reply
 from mocketmq.store.queues import Queue
 

@@ -3,17 +3,10 @@
 from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError
-from mocketmq.message import (
-    MAX_PROPERTIES_BYTES,
-    Draft,
-    StoredMessage,
-    check_topic_name,
-    decode_properties,
-    encode_properties,
-    is_forbidden_topic,
-    offset_message_id,
-    tag_hash,
-)
+from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import check_topic_name, is_forbidden_topic
+from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queues import Queue
 
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, Header, encode, key_hash

@@ -19,14 +19,8 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock, steady_us, wall_us
 from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.failpoint import pass_point
-from mocketmq.message import (
-    COMMITTED_FLAG,
-    Draft,
-    StoredMessage,
-    commit_offset_of,
-    draft_of,
-    offset_message_id,
-)
+from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
+from mocketmq.message.message_id import commit_offset_of, offset_message_id
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.scheme import Reply, TimedState
 from mocketmq.schedule.timer import Fired

@@ -35,7 +35,7 @@ from typing import Final
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock, whole_ms_us
 from mocketmq.duration import format_duration
 from mocketmq.errors import IllegalMessageError, InvalidArgumentError, RefusedError, shorten
-from mocketmq.message import (
+from mocketmq.message.properties import (
     MAX_TIMER_DELAY_MS,
     START_DELIVER_TIME,
     TIMER_DEL_UNIQKEY,

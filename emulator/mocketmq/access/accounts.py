@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.access.addresses import Addresses, parse_addresses
 from mocketmq.errors import AccessError, UnknownAccessKeyError
-from mocketmq.message import RETRY_PREFIX, is_trace_topic
+from mocketmq.message.names import RETRY_PREFIX, is_trace_topic
 
 _NOBODY: Final = parse_addresses("")
 _SHOWN: Final = 80  # characters of a key that nobody knows

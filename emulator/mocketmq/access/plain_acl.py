@@ -12,7 +12,7 @@ from typing import Any, Final, TypeVar
 from mocketmq.access.accounts import Account, Accounts, Permission
 from mocketmq.access.addresses import parse_addresses
 from mocketmq.errors import shorten
-from mocketmq.message import RETRY_PREFIX
+from mocketmq.message.names import RETRY_PREFIX
 
 MIN_LENGTH: Final = 7
 """Characters of a key and of a secret, as upstream, which says six."""

@@ -30,7 +30,9 @@ from mocketmq.broker.upkeep.reset import Reset
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, IllegalMessageError, TopicNotFoundError
-from mocketmq.message import RETRY_PREFIX, Message, StoredMessage, offset_message_id
+from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import Reply, TimedScheme
 from mocketmq.schedule.timer import Arrive, Timer

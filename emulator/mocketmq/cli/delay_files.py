@@ -29,7 +29,8 @@ from mocketmq.cli.screen import Screen, harmless, instant, table
 from mocketmq.client import Answer
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.message import KEYS, TAGS, offset_message_id
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.properties import KEYS, TAGS
 from mocketmq.store.database import MEMORY
 from mocketmq.store.lock import LOCK_FILE
 

@@ -7,7 +7,7 @@ from mocketmq.cli.screen import instant
 from mocketmq.client import Answer
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
-from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP
+from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 
 _OUTCOMES = {
     "acked": "acknowledged by {}",

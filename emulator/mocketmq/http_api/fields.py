@@ -9,7 +9,7 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.clock import LATEST_US, US_PER_MS
-from mocketmq.message import GROUP_NAMES, TOPIC_NAMES
+from mocketmq.message.names import GROUP_NAMES, TOPIC_NAMES
 
 LARGEST: Final = (1 << 63) - 1
 INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)

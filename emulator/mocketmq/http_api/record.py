@@ -7,7 +7,9 @@ import msgspec
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.bodies import Compression, body_of
 from mocketmq.clock import US_PER_MS
-from mocketmq.message import KEYS, TAGS, StoredMessage, decode_properties, offset_message_id
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.properties import KEYS, TAGS, decode_properties
 
 
 class MessageOut(msgspec.Struct, frozen=True, kw_only=True):

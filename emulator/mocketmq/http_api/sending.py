@@ -19,7 +19,8 @@ from mocketmq.errors import (
 from mocketmq.http_api.fields import INT32, Input, InstantMs, QueueId, TopicPath, matching
 from mocketmq.http_api.record import to_ms
 from mocketmq.http_api.route import Call, Family, Route
-from mocketmq.message import (
+from mocketmq.message.message import Message
+from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
     DELAY,
@@ -32,7 +33,6 @@ from mocketmq.message import (
     TIMER_OUT_MS,
     TIMERS,
     UNIQ_KEY,
-    Message,
 )
 
 OWN_FIELDS: Final = {DELAY: "delay_level", KEYS: "keys", TAGS: "tag", UNIQ_KEY: "message_id"}

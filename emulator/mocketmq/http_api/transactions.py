@@ -12,7 +12,7 @@ from mocketmq.http_api.fields import LARGEST, GroupName, Input, MessagePath, Top
 from mocketmq.http_api.record import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import Call, Family, Route, given
 from mocketmq.http_api.sending import REFUSALS, MessageIn, links_by_id, message_of
-from mocketmq.message import CHECK_IMMUNITY
+from mocketmq.message.properties import CHECK_IMMUNITY
 
 
 class HalfIn(MessageIn, frozen=True, kw_only=True):

@@ -8,7 +8,8 @@ from typing import Final
 from mocketmq.broker.registry.clients import Moved, PushedReply, Told
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
-from mocketmq.message import StoredMessage, Template, offset_message_id
+from mocketmq.message.message import StoredMessage, Template
+from mocketmq.message.message_id import offset_message_id
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys

@@ -12,7 +12,7 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Need, Permission, group_need, topic_need
 from mocketmq.broker.consuming.pops import pop_retry_topic
 from mocketmq.errors import AccessError, SignatureError
-from mocketmq.message import REPLY_TOPIC, retry_topic
+from mocketmq.message.names import REPLY_TOPIC, retry_topic
 from mocketmq.remoting.channel import Channel
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

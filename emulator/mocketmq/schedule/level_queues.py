@@ -20,7 +20,7 @@ from typing import NamedTuple
 from mocketmq.clock import Clock
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
-from mocketmq.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.schedule.profile import Profile

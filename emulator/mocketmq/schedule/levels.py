@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.errors import InvalidArgumentError, SettingError, shorten
-from mocketmq.message import DELAY
+from mocketmq.message.properties import DELAY
 
 _UNITS_S = {"s": 1, "m": 60, "h": 3600, "d": 86400}
 _TOKEN = re.compile(r"([+-]?\d{1,12})([smhd])", re.ASCII)

@@ -7,7 +7,7 @@ no room below it knows by name.
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mocketmq.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.timer import DueSource
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch

@@ -8,7 +8,8 @@ on demand before each look-up, so that a look-up always sees everything that was
 import hashlib
 from collections.abc import Callable, Collection
 
-from mocketmq.message import KEYS, StoredMessage, decode_properties
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import KEYS, decode_properties
 from mocketmq.store.chore import Chore
 from mocketmq.store.database import Database
 from mocketmq.store.messages import messages_at

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
 
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 

@@ -16,7 +16,7 @@ from typing import Any
 from mocketmq.clock import Clock, steady_us
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError
 from mocketmq.failpoint import pass_point
-from mocketmq.message import Draft, StoredMessage
+from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 

@@ -32,7 +32,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from mocketmq.message import SCHEDULE_TOPIC
+from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq_compat.delay.delayed_file import Identity
 from mocketmq_compat.delay.second_directories import SecondDirectories
 

@@ -7,7 +7,7 @@ from types import SimpleNamespace
 import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.message import Message
+from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration
 from mocketmq_compat.aliyun_http.call import Call
 from mocketmq_compat.aliyun_http.consuming import consume

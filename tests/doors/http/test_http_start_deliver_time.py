@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.message import MAX_TIMER_DELAY_MS
+from mocketmq.message.properties import MAX_TIMER_DELAY_MS
 
 from tests.support.api import Api, running_api
 

@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 from mocketmq.cli.exits import Exit
 from mocketmq.client import BrokerError, Client
-from mocketmq.message import Message
+from mocketmq.message.message import Message
 
 from tests.process.test_cli import Shell
 from tests.support.api import Api

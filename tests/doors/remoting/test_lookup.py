@@ -7,7 +7,8 @@ import pytest
 from aiohttp import ClientSession
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import MessageNotFoundError
-from mocketmq.message import SCHEDULE_TOPIC, TIMER_TOPIC, offset_message_id
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
 

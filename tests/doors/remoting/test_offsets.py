@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 from mocketmq.clock import wall_us
-from mocketmq.message import Message
+from mocketmq.message.message import Message
 
 from tests.doors.remoting.consuming import (
     COMMIT,

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq.message import Message
+from mocketmq.message.message import Message
 from mocketmq.remoting.listening import connection
 from mocketmq.remoting.listening.connection import MAX_RUNNING
 from mocketmq.remoting.wire.record import decode_records

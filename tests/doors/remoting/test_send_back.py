@@ -3,7 +3,7 @@
 from typing import Any
 
 import pytest
-from mocketmq.message import decode_properties
+from mocketmq.message.properties import decode_properties
 from mocketmq.remoting.wire.record import decode_properties as properties_of
 from mocketmq.remoting.wire.record import decode_records
 

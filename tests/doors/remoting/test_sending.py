@@ -14,7 +14,8 @@ from mocketmq.errors import (
     StoreUnavailableError,
     TopicNotFoundError,
 )
-from mocketmq.message import FORBIDDEN_TOPICS, StoredMessage
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import FORBIDDEN_TOPICS
 from mocketmq.settings import TopicDeclaration
 
 from tests.doors.remoting.producing import (

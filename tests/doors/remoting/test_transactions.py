@@ -11,13 +11,9 @@ import pytest
 from mocketmq.broker.registry.groups import Take
 from mocketmq.broker.transactions.half_messages import Half
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.message import (
-    CHECKED_HALF_GROUP,
-    CHECKED_HALF_TOPIC,
-    UNDECIDED_TOPIC,
-    Message,
-    offset_message_id,
-)
+from mocketmq.message.message import Message
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, UNDECIDED_TOPIC
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
 from mocketmq.store.database import FILE_NAME

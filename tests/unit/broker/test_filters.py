@@ -3,7 +3,7 @@
 import pytest
 from mocketmq.broker.filters.filter import EVERYTHING, MAX_TAGS, TagFilter
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message import Message, StoredMessage, draft
+from mocketmq.message.message import Message, StoredMessage, draft
 
 
 def stored(tag: str | None) -> StoredMessage:

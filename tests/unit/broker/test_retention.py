@@ -8,7 +8,8 @@ from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.upkeep import retention as retention_module
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.clock import wall_us
-from mocketmq.message import DELAY, Message
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY
 from mocketmq.store import counters
 
 from tests.support.brokers import (

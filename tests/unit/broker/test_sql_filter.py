@@ -10,7 +10,7 @@ from mocketmq.broker.filters.filter import EVERYTHING, MAX_SQL_LENGTH, SqlFilter
 from mocketmq.broker.filters.sql_expressions import IncomparableError, Long
 from mocketmq.broker.filters.sql_grammar import parse
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message import encode_properties
+from mocketmq.message.properties import encode_properties
 
 ILL: Any = object()
 """Two values that cannot be compared: no match, whatever else the expression says."""

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.broker import Broker
-from mocketmq.message import retry_topic
+from mocketmq.message.names import retry_topic
 
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
 

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, wire_codes
-from mocketmq.message import (
+from mocketmq.message.properties import (
     MAX_TIMER_DELAY_MS,
     START_DELIVER_TIME,
     TIMER_DEL_UNIQKEY,

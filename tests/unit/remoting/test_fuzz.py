@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import EmulatorError
-from mocketmq.message import encode_properties
+from mocketmq.message.properties import encode_properties
 from mocketmq.remoting.wire import body, fastjson
 from mocketmq.remoting.wire.batch import decode_batch
 from mocketmq.remoting.wire.command import Command

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import IllegalMessageError
-from mocketmq.message import MAX_PROPERTIES_BYTES, StoredMessage, encode_properties
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records, encode_record
 
 STORED = StoredMessage(

@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.message import DELAY, TIMER_DELAY_MS, Message
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.delayed_file import key_hash

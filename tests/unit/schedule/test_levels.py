@@ -3,7 +3,7 @@
 import pytest
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import InvalidArgumentError, SettingError
-from mocketmq.message import DELAY
+from mocketmq.message.properties import DELAY
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.settings import Settings
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 from mocketmq.broker.broker import Broker
-from mocketmq.message import Message
+from mocketmq.message.message import Message
 from mocketmq.store import message_keys
 from mocketmq.store.message_keys import MessageKeys, key_hash, keys_of
 

@@ -14,7 +14,7 @@ from mocketmq.errors import (
     StoreBusyError,
     StoreUnavailableError,
 )
-from mocketmq.message import Draft, Message, StoredMessage, draft
+from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.store import writer as writer_module
 from mocketmq.store.database import MEMORY, Database, Rows
 from mocketmq.store.queues import Queue

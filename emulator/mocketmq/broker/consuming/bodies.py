@@ -3,7 +3,7 @@
 import zlib
 from typing import Final, Literal, NamedTuple
 
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 
 Compression = Literal["zlib", "lz4", "zstd", "unknown"]
 

@@ -20,7 +20,8 @@ from mocketmq.broker.registry.clients import Clients
 from mocketmq.broker.registry.groups import Group, Groups, Take
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.errors import QueueNotFoundError
-from mocketmq.message import StoredMessage, retry_topic
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import retry_topic
 from mocketmq.store.database import Database
 from mocketmq.store.messages import Span, messages_at, messages_in
 from mocketmq.store.queues import Queue

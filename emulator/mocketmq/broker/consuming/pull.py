@@ -23,7 +23,8 @@ from mocketmq.errors import (
     RefusedError,
     StoreError,
 )
-from mocketmq.message import RETRY_TOPIC, StoredMessage, decode_properties
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.database import Database
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages

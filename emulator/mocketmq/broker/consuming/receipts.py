@@ -31,7 +31,8 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, steady_us
 from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point
-from mocketmq.message import StoredMessage, retry_topic
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import retry_topic
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.timer import Fired
 from mocketmq.store.database import Database

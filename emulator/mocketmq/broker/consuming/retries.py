@@ -6,21 +6,17 @@ from typing import NamedTuple
 from mocketmq.broker.registry.groups import Group
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics
 from mocketmq.errors import NoPermissionError
-from mocketmq.message import (
+from mocketmq.message.message import Draft, Message, StoredMessage, draft
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import dead_letter_topic, retry_topic
+from mocketmq.message.properties import (
     DELAY,
     MAX_PROPERTIES_BYTES,
     ORIGIN_MESSAGE_ID,
     RETRY_TOPIC,
     WAIT,
-    Draft,
-    Message,
-    StoredMessage,
-    dead_letter_topic,
     decode_properties,
-    draft,
     mark_parked,
-    offset_message_id,
-    retry_topic,
 )
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.queues import Queue

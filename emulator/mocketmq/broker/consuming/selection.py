@@ -13,14 +13,9 @@ from typing import NamedTuple
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.groups import Group, GroupQueue, Take
 from mocketmq.broker.registry.topics import Topic, Topics
-from mocketmq.message import (
-    HALF_PREFIX,
-    RETRY_PREFIX,
-    RETRY_TOPIC,
-    StoredMessage,
-    decode_properties,
-    retry_topic,
-)
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
+from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.store.database import Database
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, messages_in
 from mocketmq.store.queues import Queue

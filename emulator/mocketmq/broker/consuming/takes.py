@@ -10,7 +10,8 @@ from mocketmq.broker.consuming.expiries import Expiries
 from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.registry.groups import Group, Groups, Take
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.message import CHECKED_HALF_GROUP, StoredMessage
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch

@@ -9,7 +9,8 @@ from typing import Final
 
 from mocketmq.broker.filters.sql_expressions import Expression, ExpressionError, IncomparableError
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message import TAGS, StoredMessage, decode_properties, java_hash
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import TAGS, decode_properties, java_hash
 
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"

@@ -10,7 +10,9 @@ from mocketmq.broker.looking.history import Lives
 from mocketmq.broker.registry.clients import Clients, Member, Told, version_name
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
-from mocketmq.message import StoredMessage, commit_offset_of, is_hidden_topic
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.names import is_hidden_topic
 
 FIRST_VERSION: Final = 62
 """Of clients that can be asked (V3_1_8_SNAPSHOT)."""

@@ -6,7 +6,8 @@ import msgspec
 
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
-from mocketmq.message import StoredMessage, commit_offset_of, offset_message_id
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_id import commit_offset_of, offset_message_id
 from mocketmq.schedule.scheme import TimedScheme
 from mocketmq.store.database import Database
 from mocketmq.store.message_keys import MessageKeys

@@ -7,7 +7,9 @@ from mocketmq.broker.looking.history import Lives
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, whole_ms_us
 from mocketmq.errors import MessageNotFoundError, NotPendingError
-from mocketmq.message import SCHEDULE_TOPIC, StoredMessage, commit_offset_of
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import DelayScheme, TimedScheme, TimedState
 from mocketmq.schedule.timer import Timer

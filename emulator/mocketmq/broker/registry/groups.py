@@ -15,7 +15,7 @@ import msgspec
 
 from mocketmq.broker.registry.version import Version
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
-from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
+from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch, Writer

@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import InvalidArgumentError, NoPermissionError
-from mocketmq.message import RETRY_PREFIX
+from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.store.database import Database
 from mocketmq.store.writer import Batch, Writer
 

@@ -11,7 +11,7 @@ from collections.abc import Callable, Collection, Iterable
 from typing import Final, NamedTuple
 
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.store.chore import Chore
 from mocketmq.store.queues import Queue
 

@@ -11,12 +11,12 @@ import msgspec
 
 from mocketmq.broker.registry.version import Version
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
-from mocketmq.message import (
+from mocketmq.message.message import Template
+from mocketmq.message.names import (
     DLQ_PREFIX,
     RETRY_PREFIX,
     SCHEDULE_TOPIC,
     TEMPLATE_TOPIC,
-    Template,
     check_topic_name,
     is_expected_topic,
     is_forbidden_topic,

@@ -6,17 +6,9 @@ from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.clock import Clock
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
-from mocketmq.message import (
-    DELAY,
-    MULTI_TAGS_FLAG,
-    RETRY_PREFIX,
-    Draft,
-    Message,
-    StoredMessage,
-    dead_letter_topic,
-    draft,
-    mark_parked,
-)
+from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
+from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
+from mocketmq.message.properties import DELAY, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import DueTimes
 from mocketmq.store.queues import Queue

@@ -8,7 +8,8 @@ from mocketmq.broker.registry.clients import Clients, PushedReply
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
-from mocketmq.message import PUSH_REPLY_TIME, REPLY_TO_CLIENT, Message, encode_properties
+from mocketmq.message.message import Message
+from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, encode_properties
 
 if TYPE_CHECKING:
     from mocketmq.broker.broker import Sent

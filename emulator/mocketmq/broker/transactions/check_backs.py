@@ -24,14 +24,12 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.transactions.half_messages import Half, Transactions
 from mocketmq.clock import Clock
 from mocketmq.failpoint import pass_point
-from mocketmq.message import (
+from mocketmq.message.message import StoredMessage, draft_of
+from mocketmq.message.names import CHECKED_HALF_GROUP, UNDECIDED_TOPIC
+from mocketmq.message.properties import (
     CHECK_TIMES,
-    CHECKED_HALF_GROUP,
     MAX_PROPERTIES_BYTES,
-    UNDECIDED_TOPIC,
-    StoredMessage,
     decode_properties,
-    draft_of,
     encode_properties,
 )
 from mocketmq.schedule.timer import Fired, Timer

@@ -35,25 +35,19 @@ from mocketmq.errors import (
     UndecidableError,
 )
 from mocketmq.failpoint import pass_point
-from mocketmq.message import (
+from mocketmq.message.message import COMMITTED_FLAG, TRANSACTION_FLAGS, Message, StoredMessage, draft_of
+from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC, HALF_GROUP
+from mocketmq.message.properties import (
     CHECK_IMMUNITY,
     CHECK_TIMES,
-    CHECKED_HALF_GROUP,
-    CHECKED_HALF_TOPIC,
-    COMMITTED_FLAG,
     HALF_DUE_US,
-    HALF_GROUP,
     MAX_PROPERTIES_BYTES,
     PGROUP,
     REAL_QID,
     REAL_TOPIC,
     TRAN_MSG,
-    TRANSACTION_FLAGS,
-    Message,
-    StoredMessage,
-    commit_offset_of,
     decode_properties,
-    draft_of,
     encode_properties,
 )
 from mocketmq.schedule.level_queues import LevelQueues

@@ -19,7 +19,8 @@ from mocketmq.broker.transactions.half_messages import Transactions
 from mocketmq.clock import US_PER_S, Clock
 from mocketmq.errors import ReceiptSpentError
 from mocketmq.failpoint import pass_point
-from mocketmq.message import HALF_GROUP, Message, StoredMessage, half_topic
+from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.timer import Fired
 from mocketmq.store.writer import Batch, Writer
 

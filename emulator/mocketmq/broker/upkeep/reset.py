@@ -10,7 +10,7 @@ from functools import partial
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.message import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
+from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import TimedScheme
 from mocketmq.schedule.timer import Timer

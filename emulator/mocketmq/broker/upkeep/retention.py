@@ -10,7 +10,7 @@ from typing import Any
 from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import rate_of, wall_us
-from mocketmq.message import CHECKED_HALF_GROUP, HALF_GROUP
+from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.errors import InvalidArgumentError, shorten
-from mocketmq.message import TRACE_TOPIC
+from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError

@@ -4,7 +4,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
-from mocketmq.message import java_hash
+from mocketmq.message.properties import java_hash
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError

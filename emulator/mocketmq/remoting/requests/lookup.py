@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError

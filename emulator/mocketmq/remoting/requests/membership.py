@@ -15,7 +15,7 @@ from mocketmq.broker.filters.filter import (
 )
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
 from mocketmq.errors import InvalidArgumentError, RefusedError
-from mocketmq.message import retry_topic
+from mocketmq.message.names import retry_topic
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

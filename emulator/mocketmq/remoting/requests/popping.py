@@ -18,11 +18,11 @@ from mocketmq.errors import (
     ReceiptError,
     RefusedError,
 )
-from mocketmq.message import (
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import (
     FIRST_POP_TIME,
     MAX_PROPERTIES_BYTES,
     POP_CK,
-    StoredMessage,
     decode_properties,
     encode_properties,
 )

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.looking.progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
-from mocketmq.message import StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.connections import subscription
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

@@ -7,7 +7,7 @@ from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES, Pulled, PullStatus
 from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.message import RETRY_PREFIX
+from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.broker import Sent
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
-from mocketmq.message import RETRY_PREFIX
+from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

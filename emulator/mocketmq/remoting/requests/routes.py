@@ -9,7 +9,7 @@ from weakref import WeakKeyDictionary
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
-from mocketmq.message import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
+from mocketmq.message.names import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

@@ -12,7 +12,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import version_name
 from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.message import TIMER_TOPIC
+from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps

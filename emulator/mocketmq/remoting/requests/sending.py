@@ -10,18 +10,9 @@ from typing import Final, NamedTuple
 from mocketmq.broker.broker import Sent
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
-from mocketmq.message import (
-    CLUSTER,
-    PGROUP,
-    POP_CK,
-    TRAN_MSG,
-    UNIQ_KEY,
-    WAIT,
-    Message,
-    Template,
-    at_host,
-    offset_message_id,
-)
+from mocketmq.message.message import Message, Template
+from mocketmq.message.message_id import at_host, offset_message_id
+from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.recall import handle_of
 from mocketmq.remoting.wire import identity

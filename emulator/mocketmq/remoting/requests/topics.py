@@ -8,7 +8,7 @@ from mocketmq.broker.registry.attributes import changed_attributes, parse_change
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, Topic
 from mocketmq.broker.registry.version import Version
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
-from mocketmq.message import SYSTEM_TOPICS, check_topic_name
+from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.message import RETRY_PREFIX
+from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.wire.identity import BROKER
 
 IN_ORDER: Final = 999

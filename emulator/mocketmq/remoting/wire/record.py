@@ -7,7 +7,8 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mocketmq.errors import IllegalMessageError
-from mocketmq.message import MAX_PROPERTIES_BYTES, StoredMessage
+from mocketmq.message.message import StoredMessage
+from mocketmq.message.properties import MAX_PROPERTIES_BYTES
 from mocketmq.remoting.wire import identity
 
 _V5_0_0: Final = 413

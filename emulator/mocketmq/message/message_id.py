@@ -1,0 +1,46 @@
+"""Message ids: the unique key of a client, and the broker's own, which names a place.
+
+Sources: MessageClientIDSetter.java and MessageDecoder.java of 4.9.8; docs/protocol/remoting.md §3.3, §3.5.
+"""
+
+import itertools
+import os
+import re
+from functools import cache
+
+_OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
+
+
+_unique_prefix = f"{os.urandom(4).hex()}{os.getpid() & 0xFFFF:04x}".upper()
+_unique_counter = itertools.count()
+
+
+def new_unique_key(now_us: int) -> str:
+    """A client message id of RocketMQ's form, 32 upper-case hex digits.
+
+    Host and process stand in front as upstream's do, then milliseconds, then a counter.
+    """
+    return f"{_unique_prefix}{now_us // 1_000 & 0xFFFFFFFFFFF:011X}{next(_unique_counter) & 0xFFFFFFFFF:09X}"
+
+
+def offset_message_id(store_host: str, commit_offset: int) -> str:
+    """The broker's message id: address, port and commit offset in hex, 32 digits (sheet 3.3)."""
+    return f"{_host_digits(store_host)}{commit_offset:016X}"
+
+
+@cache
+def _host_digits(store_host: str) -> str:
+    address, _, port = store_host.rpartition(":")
+    octets = "".join(f"{int(part):02X}" for part in address.split("."))
+    return f"{octets}{int(port):08X}"
+
+
+def commit_offset_of(message_id: str) -> int | None:
+    """The commit offset in an offset message id; None for any other kind of id."""
+    return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
+
+
+def at_host(message_id: str, store_host: str) -> str:
+    """An offset message id for those who reach the broker at ``store_host``; any other id as it is."""
+    commit_offset = commit_offset_of(message_id)
+    return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)

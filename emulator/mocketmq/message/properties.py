@@ -1,0 +1,94 @@
+"""Properties of messages: their keys, and the string in which they are stored and sent.
+
+Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/protocol/remoting.md §3.4, §4.
+"""
+
+from functools import lru_cache
+
+from mocketmq.errors import IllegalMessageError
+
+CHECK_IMMUNITY = "CHECK_IMMUNITY_TIME_IN_SECONDS"
+CHECK_TIMES = "TRANSACTION_CHECK_TIMES"
+CLUSTER = "CLUSTER"
+DELAY = "DELAY"
+FIRST_POP_TIME = "1ST_POP_TIME"
+KEYS = "KEYS"
+ORIGIN_MESSAGE_ID = "ORIGIN_MESSAGE_ID"
+PGROUP = "PGROUP"
+POP_CK = "POP_CK"
+PUSH_REPLY_TIME = "PUSH_REPLY_TIME"
+REAL_QID = "REAL_QID"
+REAL_TOPIC = "REAL_TOPIC"
+REPLY_TO_CLIENT = "REPLY_TO_CLIENT"
+RETRY_TOPIC = "RETRY_TOPIC"
+TAGS = "TAGS"
+HALF_DUE_US = "HALF_DUE_US"
+TIMER_DELAY_MS = "TIMER_DELAY_MS"
+TIMER_DELAY_SEC = "TIMER_DELAY_SEC"
+TIMER_DELIVER_MS = "TIMER_DELIVER_MS"
+TIMER_DEL_UNIQKEY = "TIMER_DEL_UNIQKEY"
+TIMER_OUT_MS = "TIMER_OUT_MS"
+TRAN_MSG = "TRAN_MSG"
+UNIQ_KEY = "UNIQ_KEY"
+WAIT = "WAIT"
+
+START_DELIVER_TIME = "__STARTDELIVERTIME"
+"""Aliyun's absolute due time, in milliseconds of the client's wall clock."""
+TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
+"""Apache 5.x's due times, of which the first that is there counts (sheet 5.6)."""
+MAX_TIMER_DELAY_MS = 259_200_000
+"""The longest delay by one of those, three days (timerMaxDelaySec of Apache 5.x)."""
+MAX_PROPERTIES_BYTES = 32_767
+_KEY_VALUE, _NEXT = "\x01", "\x02"
+
+
+@lru_cache(maxsize=4_096)
+def java_hash(text: str) -> int:
+    """Java's ``String.hashCode``: signed 32 bits over UTF-16 code units."""
+    value = 0
+    units = text.encode("utf-16-le", "surrogatepass")
+    for low, high in zip(units[::2], units[1::2], strict=True):
+        value = (31 * value + (high << 8 | low)) & 0xFFFFFFFF
+    return value - (1 << 32) if value >= 1 << 31 else value
+
+
+def tag_hash(properties: dict[str, str]) -> int:
+    """The consume-queue tag code: the hash of the tag, 0 without one."""
+    tag = properties.get(TAGS)
+    return java_hash(tag) if tag else 0
+
+
+def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BYTES) -> str:
+    """The property string ``key 01 value 02 …``.
+
+    Raises IllegalMessageError for what RocketMQ's decoder would drop without a word (empty keys and
+    values, separators inside them) and for more than 32,767 bytes.
+    """
+    text = "".join([f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items()])
+    count = len(properties)
+    if text.count(_KEY_VALUE) != count or text.count(_NEXT) != count:
+        raise IllegalMessageError(
+            "properties", "a property contains U+0001 or U+0002, which separate properties from each other"
+        )
+    if "" in properties or "" in properties.values():
+        raise IllegalMessageError("properties", "a property has an empty name or value; neither may be empty")
+    try:
+        size = len(text) if text.isascii() else len(text.encode())
+    except UnicodeEncodeError:
+        raise IllegalMessageError(
+            "properties", "a property is not valid Unicode (a lone surrogate)"
+        ) from None
+    if size > limit:
+        raise IllegalMessageError("properties", f"the properties take {size} bytes; allowed: at most {limit}")
+    return text
+
+
+def decode_properties(text: str) -> dict[str, str]:
+    """The properties of a stored message."""
+    return dict(part.split(_KEY_VALUE, 1) for part in text.split(_NEXT) if part)
+
+
+def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:
+    """Note in a message's properties where it goes when it is due."""
+    properties[REAL_TOPIC] = topic
+    properties[REAL_QID] = str(queue_id)
