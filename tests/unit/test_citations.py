@@ -1,0 +1,56 @@
+"""Every section of ``docs/protocol`` that code, tests or documents cite is there to be opened."""
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parents[2]
+PROTOCOL = ROOT / "docs" / "protocol"
+FOLDERS = ("emulator", "compat", "migrations", "spark", "tests", "docs")
+
+HEADING = re.compile(r"^#+ (\d+(?:\.\d+)?)\.? ", re.MULTILINE)
+NUMBERS = r"§\d+(?:\.\d+)?(?:(?:, | and | to |, and )§?\d+(?:\.\d+)?)*"
+CITATION = re.compile(rf"\b([a-z]+)\.md (?:{NUMBERS})")
+WITHIN = re.compile(NUMBERS)
+RULE = re.compile(r"\b([HXTD]-\d+)\b")
+"""Rules of docs/protocol/aliyun.md, cited by their ids alone."""
+
+PAGES = {path.stem: path.read_text() for path in sorted(PROTOCOL.glob("*.md"))}
+SECTIONS = {name: set(HEADING.findall(text)) for name, text in PAGES.items()}
+
+
+def _texts(*folders: str) -> Iterator[tuple[Path, str]]:
+    """Files of ours with their text, docs/protocol excepted."""
+    paths = [path for folder in folders for kind in ("*.py", "*.md") for path in (ROOT / folder).rglob(kind)]
+    for path in [*paths, *ROOT.glob("*.md")]:
+        if PROTOCOL not in path.parents and path != Path(__file__):
+            yield path.relative_to(ROOT), " ".join(path.read_text().split())
+
+
+def _numbers(text: str) -> set[str]:
+    return set(re.findall(r"\d+(?:\.\d+)?", text))
+
+
+def test_every_cited_section_exists() -> None:
+    wrong = [
+        f"{path}: {match[0]}"
+        for path, text in _texts(*FOLDERS)
+        for match in CITATION.finditer(text)
+        if not _numbers(match[0]) <= SECTIONS.get(match[1], set())
+    ]
+    assert not wrong
+
+
+@pytest.mark.parametrize("name", PAGES)
+def test_every_section_that_a_page_of_the_protocol_names_exists(name: str) -> None:
+    others = CITATION.sub("", PAGES[name])
+    missing = {number for match in WITHIN.findall(others) for number in _numbers(match)} - SECTIONS[name]
+    assert not missing
+
+
+def test_every_rule_that_the_code_names_exists() -> None:
+    known = set(RULE.findall(PAGES["aliyun"]))
+    wrong = {f"{path}: {rule}" for path, text in _texts("compat") for rule in RULE.findall(text)}
+    assert {rule.rpartition(" ")[2] for rule in wrong} <= known, wrong
