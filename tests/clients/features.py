@@ -165,7 +165,7 @@ def page(results: Results) -> str:
 
 def codes() -> str:
     """The table of request codes."""
-    families = {code: family.name for family in FAMILIES for code in family.requests}
+    families = {request.code: family.name for family in FAMILIES for request in family.requests}
     known = {int(code): families.get(code, "sent by the broker") for code in RequestCode}
     names = upstream_codes.NAMES | {int(code): code.name for code in RequestCode}
     lines = [f"| {code} | {names[code]} | {known.get(code, '–')} |" for code in sorted(names)]

@@ -12,13 +12,12 @@ from mocketmq.remoting.listening.advertised_address import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
-from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.remoting.wire.identity import VERSION
 from mocketmq.settings import Settings
 
 from tests.support.brokers import FREE_PORTS
 
-READERS = {code: HeaderReader(request.header, request.names) for code, request in REQUESTS.items()}
+READERS = {code: request.reader for code, request in REQUESTS.items()}
 
 WAIT_S = 10.0
 """Real seconds after which an answer that does not come fails the test."""

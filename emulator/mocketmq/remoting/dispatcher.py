@@ -2,17 +2,16 @@
 
 import logging
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.remoting.channel import Channel
 from mocketmq.remoting.guard import Guard
-from mocketmq.remoting.request import Call, Family, Reply
+from mocketmq.remoting.request import Call, LongPoll, Reply, Request
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError, code_of, known
-from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -26,18 +25,19 @@ class Dispatcher:
     """``answered`` counts answers by the code of the request and their own."""
 
     def __init__(
-        self, broker: Broker, settings: Settings, families: Sequence[Family], guard: Guard | None = None
+        self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
     ) -> None:
-        self._guard = guard
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
-        self._handlers = {
-            int(code): (HeaderReader(request.header, request.names).read, request.handler)
-            for family in families
-            for code, request in family.requests.items()
-        }
-        self._labels = {code: str(code) for code in self._handlers}
+        self._requests = dict(requests)
+        self._guard = guard
+        self._labels = {code: str(code) for code in requests}
+
+    def long_poll(self, code: int) -> LongPoll | None:
+        """Whether requests with this code may be held until there is something to tell."""
+        request = self._requests.get(code)
+        return None if request is None else request.long_poll
 
     async def answer(self, channel: Channel, command: Command, *, may_wait: bool) -> Command:
         """The answer to a request, also where nobody waits for one."""
@@ -51,16 +51,15 @@ class Dispatcher:
         return self.counted(command, reply)
 
     async def _reply(self, channel: Channel, command: Command, may_wait: bool) -> Reply:
-        found = self._handlers.get(command.code)
-        if found is None:
+        request = self._requests.get(command.code)
+        if request is None:
             raise RemotingError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
-        is_known = self._guard is None or self._guard.check(channel, command)
-        read, handler = found
-        header = read(command.ext)
-        call = Call(self._broker, self._settings, channel, command, header, is_known, may_wait)
-        return await handler(call)
+        is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
+        header = request.reader.read(command.ext)
+        call = Call(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
+        return await request.handler(call)
 
     def counted(self, command: Command, reply: Reply) -> Command:
         """The answer, counted."""
@@ -70,7 +69,7 @@ class Dispatcher:
     def _label(self, code: int) -> str:
         label = self._labels.get(code)
         if label is None:
-            if len(self._labels) >= len(self._handlers) + MAX_UNKNOWN:
+            if len(self._labels) >= len(self._requests) + MAX_UNKNOWN:
                 return OTHER
             label = self._labels[code] = str(code)
             log.info("a client asks for request code %d, which is not supported", code)

@@ -1,22 +1,28 @@
-"""Handlers: what a family of requests brings with it."""
+"""How a request is declared, and what its handler gets and gives."""
 
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, field
+from enum import Enum, auto
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.broker import Broker
+from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import Channel
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 
 Header = TypeVar("Header")
 
 
 class Call(NamedTuple, Generic[Header]):
-    """One request on its way through a handler; who is not ``is_known`` may look, and change nothing.
+    """One request on its way through a handler.
 
-    Without ``may_wait`` it is answered at once, as too many wait already.
+    A sender that is not ``is_authorized`` may look, and change nothing. Without ``may_wait`` too many long
+    polls are held already, and this one is answered at once.
     """
 
     broker: Broker
@@ -24,12 +30,12 @@ class Call(NamedTuple, Generic[Header]):
     channel: Channel
     command: Command
     header: Header
-    is_known: bool = True
+    is_authorized: bool = True
     may_wait: bool = True
 
 
 class Reply(NamedTuple):
-    """What a request is answered. Clients want every value of ``ext`` as text (sheet 12.1)."""
+    """What a request is answered. Every value of ``ext`` is text, as clients want it."""
 
     ext: Mapping[str, str] = MappingProxyType({})
     body: bytes = b""
@@ -38,19 +44,39 @@ class Reply(NamedTuple):
 
 
 Handler = Callable[[Call[Any]], Awaitable[Reply]]
-"""Raises an EmulatorError for what is refused."""
+"""Raises an EmulatorError to refuse the request."""
 
 
-class Request(NamedTuple):
-    """A request that this door takes; ``names`` are those on the wire of fields that are called otherwise."""
+class LongPoll(Enum):
+    """What becomes of a long poll when too many are held already."""
 
+    REFUSED = auto()
+    ANSWERED_AT_ONCE = auto()
+
+
+@dataclass(frozen=True)
+class Request:
+    """A request that clients may send, declared once, in the file of its family.
+
+    ``header`` is the class of its ext fields, ``names`` their names on the wire where they differ.
+    """
+
+    code: RequestCode
     header: type[Any]
     handler: Handler
-    names: Mapping[str, str] = MappingProxyType({})
+    _: KW_ONLY
+    access: AccessRule
+    names: Mapping[str, str] = field(default_factory=dict)
+    long_poll: LongPoll | None = None
+
+    @cached_property
+    def reader(self) -> HeaderReader:
+        """Reads its header."""
+        return HeaderReader(self.header, self.names)
 
 
 class Family(NamedTuple):
-    """Requests that belong together."""
+    """Requests that belong together, under the name that the documentation has for them."""
 
     name: str
-    requests: Mapping[RequestCode, Request]
+    requests: Sequence[Request]

@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 from mocketmq.errors import SettingError
-from mocketmq.remoting.guard import ADMIN, KEY, OPEN, RULES
+from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import sign
@@ -98,14 +98,9 @@ def refusal(answer: Command) -> str | None:
 # Rules
 
 
-@pytest.mark.parametrize("code", REQUESTS)
-def test_every_request_has_a_rule(code: int) -> None:
-    assert code in RULES
-
-
 def test_only_the_name_server_is_open() -> None:
     """As upstream's is, which knows no accounts; but nothing is changed there without an administrator."""
-    assert {code for code, rule in RULES.items() if rule.is_open} == {
+    assert {code for code, request in REQUESTS.items() if request.access.is_open} == {
         *(101, 105, 106, 206, 219, 224, 304, 311, 312, 313, 319)
     }
 
@@ -122,15 +117,15 @@ async def test_who_asks_for_a_route_without_a_key_makes_nothing(guarded: Remotin
 
 
 async def test_what_is_not_open_takes_a_key(guarded: Remoting) -> None:
-    for code in REQUESTS:
+    for code, request in REQUESTS.items():
         answer = await guarded.client.call(code, {"AccessKey": ""} if code % 2 else {})
         words = "No acl config for " if code % 2 else "No accessKey is configured"
-        assert refusal(answer) == (None if RULES[code] is OPEN else words), code
+        assert refusal(answer) == (None if request.access is OPEN else words), code
 
 
 async def test_what_is_for_administrators(guarded: Remoting) -> None:
-    for code, rule in RULES.items():
-        if rule is not ADMIN:
+    for code, request in REQUESTS.items():
+        if request.access is not ADMIN:
             continue
         assert (
             await asked(guarded.client, CLERK, code, {})
@@ -140,8 +135,8 @@ async def test_what_is_for_administrators(guarded: Remoting) -> None:
 
 
 async def test_what_anybody_with_a_key_may_ask(guarded: Remoting) -> None:
-    for code, rule in RULES.items():
-        if rule is KEY:
+    for code, request in REQUESTS.items():
+        if request.access is KEY:
             assert await asked(guarded.client, CLERK, code, {}) is None
             assert await asked(guarded.client, CLERK, code, {}, secret="wrong") is not None  # noqa: S106
 
@@ -227,13 +222,11 @@ NEEDS: list[tuple[int, Mapping[str, str], bytes, str | None]] = [
 
 async def test_what_takes_permissions(guarded: Remoting) -> None:
     for code, ext, body, lacking in NEEDS:
-        if code not in REQUESTS:
-            continue
         words = None if lacking is None else f"No default permission for {lacking}"
         assert await asked(guarded.client, CLERK, code, ext, body) == words, (code, ext, body)
         assert await asked(guarded.client, OWNER, code, ext, body) is None, (code, ext, body)
     tried = {code for code, *_ in NEEDS}
-    assert {code for code, rule in RULES.items() if rule not in (OPEN, KEY, ADMIN)} == tried
+    assert {code for code, request in REQUESTS.items() if request.access not in (OPEN, KEY, ADMIN)} == tried
 
 
 async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) -> None:

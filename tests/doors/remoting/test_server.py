@@ -7,6 +7,7 @@ import resource
 import socket
 from collections.abc import AsyncIterator
 from contextlib import AsyncExitStack
+from dataclasses import replace
 from typing import Any, cast
 
 import psutil
@@ -24,7 +25,7 @@ from mocketmq.settings import Settings
 
 from tests.support.brokers import FREE_PORTS
 from tests.support.process import broker_process, forked_broker
-from tests.support.remoting import READERS, ClosedError, Remoting, connected, running_remoting
+from tests.support.remoting import ClosedError, Remoting, connected, running_remoting
 
 ROUTE = {"topic": "TBW102"}
 CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC
@@ -43,8 +44,9 @@ class Gate:
         self.started: list[str] = []
         self.ended: list[str] = []
         self.events: dict[str, asyncio.Event] = {}
-        handlers = remoting.server.dispatcher._handlers
-        monkeypatch.setitem(handlers, int(code), (READERS[CODE].read, self._handle))
+        requests = remoting.server.dispatcher._requests
+        held = replace(requests[code], header=RouteInfo, names={}, handler=self._handle)
+        monkeypatch.setitem(requests, int(code), held)
 
     async def _handle(self, call: Call[RouteInfo]) -> Reply:
         topic = call.header.topic
@@ -246,14 +248,14 @@ async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
     async def too_large() -> Reply:
         return Reply(body=bytes(17 << 20))
 
-    handlers = remoting.server.dispatcher._handlers
+    requests = remoting.server.dispatcher._requests
     for make, code, remark in (
         (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
         (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect of the emulator: ZeroDivisionError('oops')"),
         (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
         (lambda _: too_large(), 1, "the answer would be a frame of 178"),
     ):
-        monkeypatch.setitem(handlers, 105, (READERS[CODE].read, make))
+        monkeypatch.setitem(requests, 105, replace(requests[105], handler=make))
         answer = await remoting.client.call(105, ROUTE)
         assert (answer.code, answer.ext) == (code, {})
         assert (answer.remark or "").startswith(remark)
@@ -352,7 +354,8 @@ async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
         started.append(True)
         return Reply(body=bytes(8 << 20))
 
-    monkeypatch.setitem(remoting.server.dispatcher._handlers, 105, (READERS[CODE].read, large))
+    requests = remoting.server.dispatcher._requests
+    monkeypatch.setitem(requests, 105, replace(requests[105], handler=large))
     client = remoting.client
     client.pause_reading()
     async with remoting.another() as other:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import InvalidArgumentError
-from mocketmq.remoting.requests.families import REQUESTS
+from mocketmq.remoting.requests.families import FAMILIES, REQUESTS
 from mocketmq.remoting.requests.lookup import QueryMessage, ViewMessage
 from mocketmq.remoting.requests.membership import ConsumerList, UnregisterClient
 from mocketmq.remoting.requests.offsets import (
@@ -198,6 +198,10 @@ OPTIONAL = {
     ResetOffset: ResetOffset("t", "g", -1, True),
 }
 """Headers without their optional fields."""
+
+
+def test_each_code_is_declared_once() -> None:
+    assert sum(len(family.requests) for family in FAMILIES) == len(REQUESTS)
 
 
 @pytest.mark.parametrize("code", REQUESTS)

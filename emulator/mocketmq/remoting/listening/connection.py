@@ -10,8 +10,8 @@ from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import Advertised, with_port
 from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
-from mocketmq.remoting.request import Reply
-from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.request import LongPoll, Reply
+from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
@@ -37,8 +37,6 @@ _REQUEST_BYTES: Final = 1 << 10
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
 """What each ext field takes beside its text, and how many of them are in that; clients send no more."""
 
-_PULLS: Final = frozenset((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE))
-_MAY_WAIT: Final = _PULLS | {RequestCode.POP_MESSAGE, RequestCode.NOTIFICATION}
 _BUSY: Final = Reply(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
@@ -166,14 +164,14 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _start(self, command: Command) -> None:
-        size = _size_of(command)
-        if command.code in _MAY_WAIT and self._may_wait(size):
+        size, long_poll = _size_of(command), self._hall.dispatcher.long_poll(command.code)
+        if long_poll and self._may_wait(size):
             task = self._loop.create_task(self._serve(command, may_wait=True))
             self._waiting[task] = size
             self._waiting_bytes += size
             self._hall.waiting_bytes += size
             task.add_done_callback(self._has_waited)
-        elif command.code in _PULLS:
+        elif long_poll is LongPoll.REFUSED:
             self._answer(command, self._hall.dispatcher.counted(command, _BUSY))
         else:
             task = self._loop.create_task(self._serve(command, may_wait=False))

@@ -25,7 +25,7 @@ from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.connection import Connection, Hall
 from mocketmq.remoting.listening.freed_memory import give_back
 from mocketmq.remoting.listening.tls import Tls
-from mocketmq.remoting.requests.families import FAMILIES
+from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -53,7 +53,7 @@ class RemotingServer:
         self.broker_port = settings.broker_port
         self.vip_port: int | None = None
         guard = None if access is None else Guard(access)
-        self.dispatcher = Dispatcher(broker, settings, FAMILIES, guard)
+        self.dispatcher = Dispatcher(broker, settings, REQUESTS, guard)
         self._broker = broker
         self._settings = settings
         self._servers: list[asyncio.Server] = []

@@ -1,15 +1,18 @@
 """Dividing queues for clients, and how they get messages: 400, 401 and 402 (sheet 2.5; upstream 5.3.3)."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
+from mocketmq.access.accounts import Need
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule, to_consume
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.remoting.wire.identity import BROKER
@@ -73,11 +76,16 @@ async def request_modes(call: Call[NoHeader]) -> Reply:
     return Reply(body=dumps({"messageRequestModeMap": modes}))
 
 
+def _to_consume(command: Command) -> Iterator[Need]:
+    body = object_of(command.body)
+    return to_consume(text_in(body, "topic"), text_in(body, "consumerGroup"))
+
+
 ASSIGNMENT: Final = Family(
     "Dividing queues",
-    {
-        RequestCode.QUERY_ASSIGNMENT: Request(NoHeader, query_assignment),
-        RequestCode.SET_MESSAGE_REQUEST_MODE: Request(NoHeader, set_request_mode),
-        RequestCode.GET_ALL_MESSAGE_REQUEST_MODE: Request(NoHeader, request_modes),
-    },
+    [
+        Request(RequestCode.QUERY_ASSIGNMENT, NoHeader, query_assignment, access=AccessRule(_to_consume)),
+        Request(RequestCode.SET_MESSAGE_REQUEST_MODE, NoHeader, set_request_mode, access=ADMIN),
+        Request(RequestCode.GET_ALL_MESSAGE_REQUEST_MODE, NoHeader, request_modes, access=KEY),
+    ],
 )

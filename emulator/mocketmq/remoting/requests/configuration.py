@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.message.names import TRACE_TOPIC
+from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -179,13 +180,13 @@ def _properties(content: bytes) -> Mapping[str, str]:
 
 CONFIGURATION: Final = Family(
     "Configuration and cleaning",
-    {
-        RequestCode.UPDATE_BROKER_CONFIG: Request(NoHeader, update_broker),
-        RequestCode.GET_BROKER_CONFIG: Request(NoHeader, broker_config),
-        RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE: Request(NoHeader, nothing_to_clean),
-        RequestCode.CLEAN_UNUSED_TOPIC: Request(NoHeader, nothing_to_clean),
-        RequestCode.UPDATE_NAMESRV_CONFIG: Request(NoHeader, update_name_server),
-        RequestCode.GET_NAMESRV_CONFIG: Request(NoHeader, name_server_config),
-        RequestCode.DELETE_EXPIRED_COMMITLOG: Request(NoHeader, remove_old),
-    },
+    [
+        Request(RequestCode.UPDATE_BROKER_CONFIG, NoHeader, update_broker, access=ADMIN),
+        Request(RequestCode.GET_BROKER_CONFIG, NoHeader, broker_config, access=KEY),
+        Request(RequestCode.CLEAN_EXPIRED_CONSUMEQUEUE, NoHeader, nothing_to_clean, access=ADMIN),
+        Request(RequestCode.CLEAN_UNUSED_TOPIC, NoHeader, nothing_to_clean, access=ADMIN),
+        Request(RequestCode.UPDATE_NAMESRV_CONFIG, NoHeader, update_name_server, access=ADMIN),
+        Request(RequestCode.GET_NAMESRV_CONFIG, NoHeader, name_server_config, access=OPEN),
+        Request(RequestCode.DELETE_EXPIRED_COMMITLOG, NoHeader, remove_old, access=ADMIN),
+    ],
 )

@@ -5,6 +5,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import java_hash
+from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -96,9 +97,9 @@ def _seen_us(member: Member) -> int:
 
 CONNECTIONS: Final = Family(
     "Connections",
-    {
-        RequestCode.GET_CONSUMER_CONNECTION_LIST: Request(ConsumersOf, consumers),
-        RequestCode.GET_PRODUCER_CONNECTION_LIST: Request(ProducersOf, producers),
-        RequestCode.GET_ALL_PRODUCER_INFO: Request(NoHeader, all_producers),
-    },
+    [
+        Request(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumersOf, consumers, access=KEY),
+        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducersOf, producers, access=KEY),
+        Request(RequestCode.GET_ALL_PRODUCER_INFO, NoHeader, all_producers, access=KEY),
+    ],
 )

@@ -8,6 +8,7 @@ import msgspec
 
 from mocketmq.broker.registry.clients import Told
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
+from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -83,9 +84,16 @@ def _queue(name: str) -> Any:
 
 CONSUMERS: Final = Family(
     "Consumers looked into",
-    {
-        RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS: Request(ConsumerStatus, consumer_status),
-        RequestCode.GET_CONSUMER_RUNNING_INFO: Request(RunningInfo, running_info),
-        RequestCode.CONSUME_MESSAGE_DIRECTLY: Request(ConsumeDirectly, consume_directly),
-    },
+    [
+        Request(
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatus, consumer_status, access=KEY
+        ),
+        Request(RequestCode.GET_CONSUMER_RUNNING_INFO, RunningInfo, running_info, access=KEY),
+        Request(
+            RequestCode.CONSUME_MESSAGE_DIRECTLY,
+            ConsumeDirectly,
+            consume_directly,
+            access=consumes("topic", "consumerGroup"),
+        ),
+    ],
 )

@@ -54,4 +54,4 @@ FAMILIES: Final = (
     CONFIGURATION,
 )
 
-REQUESTS: Final = {int(code): request for family in FAMILIES for code, request in family.requests.items()}
+REQUESTS: Final = {int(request.code): request for family in FAMILIES for request in family.requests}

@@ -8,6 +8,7 @@ import msgspec
 
 from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
+from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.topics import data_version
 from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in
@@ -124,11 +125,11 @@ def _config(group: Group) -> Mapping[str, Any]:
 
 GROUPS: Final = Family(
     "Consumer groups",
-    {
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP: Request(NoHeader, create),
-        RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG: Request(NoHeader, all_groups),
-        RequestCode.DELETE_SUBSCRIPTIONGROUP: Request(DeleteGroup, delete),
-        RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST: Request(NoHeader, create_all),
-        RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG: Request(OneGroup, one_group),
-    },
+    [
+        Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NoHeader, create, access=ADMIN),
+        Request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, NoHeader, all_groups, access=KEY),
+        Request(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup, delete, access=ADMIN),
+        Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoHeader, create_all, access=ADMIN),
+        Request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, OneGroup, one_group, access=KEY),
+    ],
 )

@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.remoting.access_rule import ADMIN, OPEN
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -64,10 +65,10 @@ async def list_all(call: Call[Namespace]) -> Reply:
 
 KV_CONFIG: Final = Family(
     "Key-value configurations",
-    {
-        RequestCode.PUT_KV_CONFIG: Request(PutConfig, put),
-        RequestCode.GET_KV_CONFIG: Request(OneConfig, get),
-        RequestCode.DELETE_KV_CONFIG: Request(OneConfig, delete),
-        RequestCode.GET_KVLIST_BY_NAMESPACE: Request(Namespace, list_all),
-    },
+    [
+        Request(RequestCode.PUT_KV_CONFIG, PutConfig, put, access=ADMIN),
+        Request(RequestCode.GET_KV_CONFIG, OneConfig, get, access=OPEN),
+        Request(RequestCode.DELETE_KV_CONFIG, OneConfig, delete, access=ADMIN),
+        Request(RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace, list_all, access=OPEN),
+    ],
 )

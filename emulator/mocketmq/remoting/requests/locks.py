@@ -1,12 +1,15 @@
 """Queue locks: 41 and 42 (sheet 2.5)."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
+from mocketmq.access.accounts import Need, group_need
 from mocketmq.broker.consuming.queue_locks import Place
+from mocketmq.remoting.access_rule import AccessRule, to_consume
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 
@@ -37,10 +40,18 @@ def _wish(content: bytes) -> _Wish:
     return _Wish(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
 
 
+def _to_lock(command: Command) -> Iterator[Need]:
+    body = object_of(command.body)
+    group = text_in(body, "consumerGroup")
+    yield group_need(group)
+    for queue in objects_in(body, "mqSet"):
+        yield from to_consume(text_in(queue, "topic"), group)
+
+
 LOCKS: Final = Family(
     "Queue locks",
-    {
-        RequestCode.LOCK_BATCH_MQ: Request(NoHeader, lock),
-        RequestCode.UNLOCK_BATCH_MQ: Request(NoHeader, unlock),
-    },
+    [
+        Request(RequestCode.LOCK_BATCH_MQ, NoHeader, lock, access=AccessRule(_to_lock)),
+        Request(RequestCode.UNLOCK_BATCH_MQ, NoHeader, unlock, access=AccessRule(_to_lock)),
+    ],
 )

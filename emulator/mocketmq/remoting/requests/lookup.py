@@ -6,6 +6,7 @@ from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
+from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -88,8 +89,14 @@ def _record(call: Call[QueryMessage] | Call[ViewMessage], message: StoredMessage
 
 LOOKUP: Final = Family(
     "Looking messages up",
-    {
-        RequestCode.QUERY_MESSAGE: Request(QueryMessage, query, {"unique_key_query": "_UNIQUE_KEY_QUERY"}),
-        RequestCode.VIEW_MESSAGE_BY_ID: Request(ViewMessage, view),
-    },
+    [
+        Request(
+            RequestCode.QUERY_MESSAGE,
+            QueryMessage,
+            query,
+            access=consumes("topic"),
+            names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
+        ),
+        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage, view, access=KEY),
+    ],
 )

@@ -1,8 +1,9 @@
 """Clients and groups: 34, 35, 38 and 46."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
+from mocketmq.access.accounts import Need, group_need
 from mocketmq.broker.filters.filter import (
     EVERYTHING,
     KINDS,
@@ -16,6 +17,7 @@ from mocketmq.broker.filters.filter import (
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
 from mocketmq.errors import InvalidArgumentError, RefusedError
 from mocketmq.message.names import retry_topic
+from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -174,12 +176,32 @@ def _choice(body: Object, name: str, choices: tuple[str, ...], default: str) -> 
     return str(value) if value else default
 
 
+def _to_beat(command: Command) -> Iterator[Need]:
+    """Permissions to consume all that the heartbeat subscribes to."""
+    for consumer in objects_in(object_of(command.body), "consumerDataSet"):
+        group = text_in(consumer, "groupName")
+        yield group_need(group)
+        for subscription in objects_in(consumer, "subscriptionDataSet"):
+            yield from to_consume(text_in(subscription, "topic"), group)
+
+
 MEMBERSHIP: Final = Family(
     "Clients and groups",
-    {
-        RequestCode.HEART_BEAT: Request(NoHeader, heartbeat),
-        RequestCode.UNREGISTER_CLIENT: Request(UnregisterClient, unregister, {"client_id": "clientID"}),
-        RequestCode.GET_CONSUMER_LIST_BY_GROUP: Request(ConsumerList, consumer_list),
-        RequestCode.CHECK_CLIENT_CONFIG: Request(NoHeader, check_client_config),
-    },
+    [
+        Request(RequestCode.HEART_BEAT, NoHeader, heartbeat, access=AccessRule(_to_beat)),
+        Request(
+            RequestCode.UNREGISTER_CLIENT,
+            UnregisterClient,
+            unregister,
+            access=consumes(group="consumerGroup"),
+            names={"client_id": "clientID"},
+        ),
+        Request(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP,
+            ConsumerList,
+            consumer_list,
+            access=consumes(group="consumerGroup"),
+        ),
+        Request(RequestCode.CHECK_CLIENT_CONFIG, NoHeader, check_client_config, access=KEY),
+    ],
 )

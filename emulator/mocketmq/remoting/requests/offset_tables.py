@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
@@ -52,9 +53,9 @@ def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Reply:
 
 OFFSET_TABLES: Final = Family(
     "Tables of offsets",
-    {
-        RequestCode.GET_ALL_CONSUMER_OFFSET: Request(NoHeader, consumed),
-        RequestCode.GET_ALL_DELAY_OFFSET: Request(NoHeader, delayed),
-        RequestCode.CLONE_GROUP_OFFSET: Request(CloneOffsets, clone),
-    },
+    [
+        Request(RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumed, access=KEY),
+        Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delayed, access=KEY),
+        Request(RequestCode.CLONE_GROUP_OFFSET, CloneOffsets, clone, access=ADMIN),
+    ],
 )

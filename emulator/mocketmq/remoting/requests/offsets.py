@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.offsets import Side
+from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -90,12 +91,17 @@ def _offset(offset: int) -> Reply:
 
 OFFSETS: Final = Family(
     "Offsets",
-    {
-        RequestCode.QUERY_CONSUMER_OFFSET: Request(QueryConsumerOffset, query),
-        RequestCode.UPDATE_CONSUMER_OFFSET: Request(UpdateConsumerOffset, update),
-        RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: Request(SearchOffset, search),
-        RequestCode.GET_MAX_OFFSET: Request(OffsetOfQueue, max_offset),
-        RequestCode.GET_MIN_OFFSET: Request(OffsetOfQueue, min_offset),
-        RequestCode.GET_EARLIEST_MSG_STORETIME: Request(OffsetOfQueue, earliest),
-    },
+    [
+        Request(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffset, query, access=KEY),
+        Request(
+            RequestCode.UPDATE_CONSUMER_OFFSET,
+            UpdateConsumerOffset,
+            update,
+            access=consumes("topic", "consumerGroup"),
+        ),
+        Request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffset, search, access=KEY),
+        Request(RequestCode.GET_MAX_OFFSET, OffsetOfQueue, max_offset, access=KEY),
+        Request(RequestCode.GET_MIN_OFFSET, OffsetOfQueue, min_offset, access=KEY),
+        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, OffsetOfQueue, earliest, access=KEY),
+    ],
 )

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from typing import Any, Final, NamedTuple
 
+from mocketmq.access.accounts import Need
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopPlace, pop_retry_topic
 from mocketmq.broker.consuming.receipts import Taken
@@ -26,9 +27,11 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
+from mocketmq.remoting.request import Call, Family, LongPoll, Reply, Request
 from mocketmq.remoting.wire.body import MAX_TEXT, Object, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32, NoHeader
 from mocketmq.remoting.wire.pop_handle import (
@@ -398,15 +401,57 @@ async def polling_info(call: Call[PollingInfo]) -> Reply:
     return Reply({"pollingNum": str(call.broker.pops.waiting(await _place(call)))})
 
 
+def _to_settle(command: Command) -> Iterator[Need]:
+    return _settling(command.ext.get("topic"), command.ext.get("consumerGroup"))
+
+
+def _to_settle_batch(command: Command) -> Iterator[Need]:
+    for ack in objects_in(object_of(command.body), "acks"):
+        yield from _settling(text_in(ack, "t"), text_in(ack, "c"))
+
+
+def _settling(topic: str | None, group: str | None) -> Iterator[Need]:
+    """Permissions to settle what the group popped; one of its retries takes those of the topic popped from.
+
+    Nothing is read under a retry's name: it may be another group's own.
+    """
+    if topic and group:
+        for separator in "_+":
+            topic = topic.removeprefix(pop_retry_topic(group, "", separator))
+    return to_consume(topic, group)
+
+
+_CONSUMES: Final = consumes("topic", "consumerGroup")
+_SETTLES: Final = AccessRule(_to_settle)
+
 POPPING: Final = Family(
     "Popping",
-    {
-        RequestCode.POP_MESSAGE: Request(PopMessage, pop),
-        RequestCode.ACK_MESSAGE: Request(AckMessage, acknowledge),
-        RequestCode.BATCH_ACK_MESSAGE: Request(NoHeader, acknowledge_batch),
-        RequestCode.CHANGE_MESSAGE_INVISIBLETIME: Request(ChangeInvisibleTime, change_invisible_time),
-        RequestCode.NOTIFICATION: Request(Notification, notify),
-        RequestCode.PEEK_MESSAGE: Request(PeekMessage, peek),
-        RequestCode.POLLING_INFO: Request(PollingInfo, polling_info),
-    },
+    [
+        Request(
+            RequestCode.POP_MESSAGE,
+            PopMessage,
+            pop,
+            access=_CONSUMES,
+            long_poll=LongPoll.ANSWERED_AT_ONCE,
+        ),
+        Request(RequestCode.ACK_MESSAGE, AckMessage, acknowledge, access=_SETTLES),
+        Request(
+            RequestCode.BATCH_ACK_MESSAGE, NoHeader, acknowledge_batch, access=AccessRule(_to_settle_batch)
+        ),
+        Request(
+            RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
+            ChangeInvisibleTime,
+            change_invisible_time,
+            access=_SETTLES,
+        ),
+        Request(
+            RequestCode.NOTIFICATION,
+            Notification,
+            notify,
+            access=_CONSUMES,
+            long_poll=LongPoll.ANSWERED_AT_ONCE,
+        ),
+        Request(RequestCode.PEEK_MESSAGE, PeekMessage, peek, access=_CONSUMES),
+        Request(RequestCode.POLLING_INFO, PollingInfo, polling_info, access=KEY),
+    ],
 )

@@ -7,6 +7,7 @@ from mocketmq.broker.looking.progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import StoredMessage
+from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.connections import subscription
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -225,17 +226,21 @@ def _queue(queue: Queue) -> dict[str, Any]:
 
 PROGRESS: Final = Family(
     "Progress",
-    {
-        RequestCode.GET_TOPIC_STATS_INFO: Request(TopicStats, topic_stats),
-        RequestCode.GET_CONSUME_STATS: Request(ConsumeStats, consume_stats),
-        RequestCode.GET_BROKER_CONSUME_STATS: Request(BrokerConsumeStats, broker_consume_stats),
-        RequestCode.QUERY_TOPIC_CONSUME_BY_WHO: Request(TopicStats, groups_of_topic),
-        RequestCode.QUERY_TOPICS_BY_CONSUMER: Request(OfGroup, topics_of_group),
-        RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER: Request(TopicOfGroup, subscription_of_group),
-        RequestCode.QUERY_CONSUME_TIME_SPAN: Request(TopicOfGroup, time_spans),
-        RequestCode.QUERY_CORRECTION_OFFSET: Request(CorrectionOffset, corrections),
-        RequestCode.QUERY_CONSUME_QUEUE: Request(
-            QueryConsumeQueue, consume_queue, {"start": "index", "at_most": "count"}
+    [
+        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicStats, topic_stats, access=KEY),
+        Request(RequestCode.GET_CONSUME_STATS, ConsumeStats, consume_stats, access=KEY),
+        Request(RequestCode.GET_BROKER_CONSUME_STATS, BrokerConsumeStats, broker_consume_stats, access=KEY),
+        Request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicStats, groups_of_topic, access=KEY),
+        Request(RequestCode.QUERY_TOPICS_BY_CONSUMER, OfGroup, topics_of_group, access=KEY),
+        Request(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, TopicOfGroup, subscription_of_group, access=KEY),
+        Request(RequestCode.QUERY_CONSUME_TIME_SPAN, TopicOfGroup, time_spans, access=KEY),
+        Request(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffset, corrections, access=KEY),
+        Request(
+            RequestCode.QUERY_CONSUME_QUEUE,
+            QueryConsumeQueue,
+            consume_queue,
+            access=KEY,
+            names={"start": "index", "at_most": "count"},
         ),
-    },
+    ],
 )

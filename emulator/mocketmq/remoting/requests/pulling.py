@@ -8,7 +8,8 @@ from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.access_rule import consumes
+from mocketmq.remoting.request import Call, Family, LongPoll, Reply, Request
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -126,5 +127,14 @@ def _wanted(broker: Broker, header: PullMessage) -> Filter:
 
 PULLING: Final = Family(
     "Pulling",
-    dict.fromkeys((RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE), Request(PullMessage, pull)),
+    [
+        Request(
+            code,
+            PullMessage,
+            pull,
+            access=consumes("topic", "consumerGroup"),
+            long_poll=LongPoll.REFUSED,
+        )
+        for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
+    ],
 )

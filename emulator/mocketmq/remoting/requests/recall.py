@@ -13,6 +13,7 @@ from mocketmq.broker.broker import Sent
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.message.names import RETRY_PREFIX
+from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -104,4 +105,9 @@ def _illegal(remark: str) -> RemotingError:
     return RemotingError(ResponseCode.ILLEGAL_OPERATION, remark)
 
 
-RECALL: Final = Family("Recalling", {RequestCode.RECALL_MESSAGE: Request(RecallMessage, recall)})
+RECALL: Final = Family(
+    "Recalling",
+    [
+        Request(RequestCode.RECALL_MESSAGE, RecallMessage, recall, access=publishes("topic")),
+    ],
+)

@@ -1,11 +1,16 @@
 """Replies to requests: 324 and 325 (sheet 2.7; ReplyMessageProcessor of 4.9.8)."""
 
+from collections.abc import Iterator
 from typing import Final
 
+from mocketmq.access.accounts import Need
 from mocketmq.errors import EmulatorError
+from mocketmq.message.names import REPLY_TOPIC
+from mocketmq.remoting.access_rule import AccessRule, publishes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.sending import ALWAYS, LETTERS, SendMessage, message_of, refusal, reply_of
 from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_properties
 
 
@@ -24,10 +29,21 @@ async def send_reply(call: Call[SendMessage]) -> Reply:
     return Reply({**ALWAYS, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
 
 
+def _replies(topic: str) -> AccessRule:
+    """Anybody with a key may reply, but not store a reply in a topic that only others may publish to."""
+
+    def needs(command: Command) -> Iterator[Need]:
+        return iter(()) if command.ext.get(topic) == REPLY_TOPIC else publishes(topic).needs(command)
+
+    return AccessRule(needs)
+
+
 REPLIES: Final = Family(
     "Request and reply",
-    {
-        RequestCode.SEND_REPLY_MESSAGE: Request(SendMessage, send_reply),
-        RequestCode.SEND_REPLY_MESSAGE_V2: Request(SendMessage, send_reply, LETTERS),
-    },
+    [
+        Request(RequestCode.SEND_REPLY_MESSAGE, SendMessage, send_reply, access=_replies("topic")),
+        Request(
+            RequestCode.SEND_REPLY_MESSAGE_V2, SendMessage, send_reply, access=_replies("b"), names=LETTERS
+        ),
+    ],
 )

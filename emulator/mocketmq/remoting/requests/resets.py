@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.remoting.access_rule import ADMIN
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode
@@ -40,5 +41,8 @@ async def reset(call: Call[ResetOffset]) -> Reply:
 
 
 RESETS: Final = Family(
-    "Resetting offsets", {RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: Request(ResetOffset, reset)}
+    "Resetting offsets",
+    [
+        Request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffset, reset, access=ADMIN),
+    ],
 )

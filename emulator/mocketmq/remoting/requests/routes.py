@@ -10,6 +10,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.message.names import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
+from mocketmq.remoting.access_rule import ADMIN, OPEN
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -64,7 +65,7 @@ async def topic_route(call: Call[RouteInfo]) -> Reply:
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
     topics = call.broker.topics
     try:
-        if not call.is_known:
+        if not call.is_authorized:
             topic = topics.get(name)
         else:
             if name.startswith(RETRY_PREFIX):
@@ -151,21 +152,24 @@ async def unregister_topic(call: Call[UnregisterTopic]) -> Reply:
 
 ROUTES: Final = Family(
     "The name server",
-    {
-        RequestCode.GET_ROUTEINFO_BY_TOPIC: Request(RouteInfo, topic_route),
-        RequestCode.GET_BROKER_CLUSTER_INFO: Request(NoHeader, cluster_info),
-        RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: Request(NoHeader, topic_list),
-        RequestCode.GET_TOPICS_BY_CLUSTER: Request(OfCluster, topics_of_cluster),
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS: Request(NoHeader, system_topics),
-        RequestCode.GET_UNIT_TOPIC_LIST: Request(NoHeader, unit_topics),
-        RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST: Request(NoHeader, topics_with_unit_subscribers),
-        RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST: Request(
-            NoHeader, common_topics_with_unit_subscribers
+    [
+        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfo, topic_route, access=OPEN),
+        Request(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader, cluster_info, access=OPEN),
+        Request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader, topic_list, access=OPEN),
+        Request(RequestCode.GET_TOPICS_BY_CLUSTER, OfCluster, topics_of_cluster, access=OPEN),
+        Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, NoHeader, system_topics, access=OPEN),
+        Request(RequestCode.GET_UNIT_TOPIC_LIST, NoHeader, unit_topics, access=OPEN),
+        Request(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, NoHeader, topics_with_unit_subscribers, access=OPEN),
+        Request(
+            RequestCode.GET_HAS_UNIT_SUB_UNUNIT_TOPIC_LIST,
+            NoHeader,
+            common_topics_with_unit_subscribers,
+            access=OPEN,
         ),
-        RequestCode.WIPE_WRITE_PERM_OF_BROKER: Request(OfBroker, wipe_write_perm),
-        RequestCode.ADD_WRITE_PERM_OF_BROKER: Request(OfBroker, add_write_perm),
-        RequestCode.DELETE_TOPIC_IN_NAMESRV: Request(UnregisterTopic, unregister_topic),
-    },
+        Request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, OfBroker, wipe_write_perm, access=ADMIN),
+        Request(RequestCode.ADD_WRITE_PERM_OF_BROKER, OfBroker, add_write_perm, access=ADMIN),
+        Request(RequestCode.DELETE_TOPIC_IN_NAMESRV, UnregisterTopic, unregister_topic, access=ADMIN),
+    ],
 )
 
 

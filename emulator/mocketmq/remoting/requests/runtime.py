@@ -13,6 +13,7 @@ from mocketmq.broker.registry.clients import version_name
 from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps
@@ -180,5 +181,8 @@ def _human(size: int) -> str:
 
 
 RUNTIME: Final = Family(
-    "Running statistics", {RequestCode.GET_BROKER_RUNTIME_INFO: Request(NoHeader, runtime_info)}
+    "Running statistics",
+    [
+        Request(RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader, runtime_info, access=KEY),
+    ],
 )

@@ -3,6 +3,7 @@
 from typing import Final, NamedTuple
 
 from mocketmq.errors import MessageNotFoundError
+from mocketmq.remoting.access_rule import consumes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -38,4 +39,9 @@ async def send_back(call: Call[SendBack]) -> Reply:
     return Reply()
 
 
-SEND_BACK: Final = Family("Retries", {RequestCode.CONSUMER_SEND_MSG_BACK: Request(SendBack, send_back)})
+SEND_BACK: Final = Family(
+    "Retries",
+    [
+        Request(RequestCode.CONSUMER_SEND_MSG_BACK, SendBack, send_back, access=consumes(group="group")),
+    ],
+)

@@ -13,6 +13,7 @@ from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentE
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT
+from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.requests.recall import handle_of
 from mocketmq.remoting.wire import identity
@@ -181,9 +182,9 @@ def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
 
 SENDING: Final = Family(
     "Producing",
-    {
-        RequestCode.SEND_MESSAGE: Request(SendMessage, send),
-        RequestCode.SEND_MESSAGE_V2: Request(SendMessage, send, LETTERS),
-        RequestCode.SEND_BATCH_MESSAGE: Request(SendMessage, send, LETTERS),
-    },
+    [
+        Request(RequestCode.SEND_MESSAGE, SendMessage, send, access=publishes("topic")),
+        Request(RequestCode.SEND_MESSAGE_V2, SendMessage, send, access=publishes("b"), names=LETTERS),
+        Request(RequestCode.SEND_BATCH_MESSAGE, SendMessage, send, access=publishes("b"), names=LETTERS),
+    ],
 )

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
 from mocketmq.clock import US_PER_MS
+from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -74,4 +75,9 @@ async def view(call: Call[ViewStats]) -> Reply:
     return Reply(body=dumps(body))
 
 
-STATISTICS: Final = Family("Statistics", {RequestCode.VIEW_BROKER_STATS_DATA: Request(ViewStats, view)})
+STATISTICS: Final = Family(
+    "Statistics",
+    [
+        Request(RequestCode.VIEW_BROKER_STATS_DATA, ViewStats, view, access=KEY),
+    ],
+)

@@ -9,6 +9,7 @@ from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, 
 from mocketmq.broker.registry.version import Version
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
+from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -171,12 +172,12 @@ def _config(topic: Topic) -> dict[str, Any]:
 
 TOPICS: Final = Family(
     "Topics",
-    {
-        RequestCode.UPDATE_AND_CREATE_TOPIC: Request(CreateTopic, create),
-        RequestCode.UPDATE_AND_CREATE_TOPIC_LIST: Request(NoHeader, create_all),
-        RequestCode.GET_ALL_TOPIC_CONFIG: Request(NoHeader, all_topics),
-        RequestCode.DELETE_TOPIC_IN_BROKER: Request(OneTopic, delete),
-        RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER: Request(NoHeader, system_topics),
-        RequestCode.GET_TOPIC_CONFIG: Request(OneTopic, one_topic),
-    },
+    [
+        Request(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic, create, access=ADMIN),
+        Request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, NoHeader, create_all, access=ADMIN),
+        Request(RequestCode.GET_ALL_TOPIC_CONFIG, NoHeader, all_topics, access=KEY),
+        Request(RequestCode.DELETE_TOPIC_IN_BROKER, OneTopic, delete, access=ADMIN),
+        Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoHeader, system_topics, access=KEY),
+        Request(RequestCode.GET_TOPIC_CONFIG, OneTopic, one_topic, access=KEY),
+    ],
 )

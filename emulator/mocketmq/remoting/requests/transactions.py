@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import Call, Family, Reply, Request
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -38,4 +39,9 @@ async def end(call: Call[EndTransaction]) -> Reply:
     return Reply()
 
 
-TRANSACTIONS: Final = Family("Transactions", {RequestCode.END_TRANSACTION: Request(EndTransaction, end)})
+TRANSACTIONS: Final = Family(
+    "Transactions",
+    [
+        Request(RequestCode.END_TRANSACTION, EndTransaction, end, access=publishes("topic")),
+    ],
+)
