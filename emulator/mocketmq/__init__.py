@@ -1,5 +1,61 @@
-"""mocketmq: RocketMQ for test environments."""
+"""mocketmq: RocketMQ for test environments.
+
+The names in ``__all__`` are the public face, and the only ones that stay as they are from version to version.
+Each is imported when it is first asked for, so that ``import mocketmq`` costs nothing and ``mocketmq.Client``
+brings only what a client needs.
+"""
+
+from importlib import import_module
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from mocketmq.app import Emulator, running_emulator
+    from mocketmq.client import BrokerError, Client, MessageOptions, UnreachableError, body_of, outgoing
+    from mocketmq.errors import (
+        EmulatorError,
+        InvalidArgumentError,
+        ListenError,
+        SettingError,
+        StoreError,
+        StoreLockedError,
+        StoreUnavailableError,
+        StoreUnreadableError,
+    )
+    from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings
 
 __version__ = "0.1.0"
 DEFAULT_URL = "http://127.0.0.1:9877"
 """Where a broker with default settings listens, and where clients look for one."""
+
+__all__ = [  # noqa: RUF022 - by what they belong to
+    "__version__",
+    # a client of the JSON API
+    "DEFAULT_URL", "Client", "MessageOptions", "outgoing", "body_of", "BrokerError", "UnreachableError",
+    # a broker in this process
+    "Emulator", "running_emulator", "Settings", "TopicDeclaration", "GroupDeclaration", "load_settings",
+    # what both raise
+    "EmulatorError", "InvalidArgumentError", "ListenError", "SettingError",
+    "StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError",
+]  # fmt: skip
+
+if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
+    _HOMES = {
+        "mocketmq.app": {"Emulator", "running_emulator"},
+        "mocketmq.client": {
+            *("BrokerError", "Client", "MessageOptions", "UnreachableError", "body_of", "outgoing"),
+        },
+        "mocketmq.errors": {
+            *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
+            *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),
+        },
+        "mocketmq.settings": {"GroupDeclaration", "Settings", "TopicDeclaration", "load_settings"},
+    }
+
+    def __getattr__(name):
+        for home, names in _HOMES.items():
+            if name in names:
+                return getattr(import_module(home), name)
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+    def __dir__():
+        return sorted({*globals(), *__all__})

@@ -11,12 +11,12 @@ milliseconds; durations are texts such as ``200ms``, ``10s`` or ``2h``.
 """
 
 import base64
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Self, TypedDict, Unpack
 from urllib.parse import quote, urlencode
 
 import aiohttp
-import msgspec
 from yarl import URL
 
 from mocketmq import DEFAULT_URL
@@ -311,7 +311,7 @@ class Client:
     async def _call(self, method: str, path: str, body: object = None) -> Answer:
         if self._session is None:
             raise RuntimeError("enter the client first: async with Client(…) as broker")
-        data = None if body is None else msgspec.json.encode(body)
+        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
         headers = {} if data is None else {"Content-Type": "application/json"}
         try:
             async with self._session.request(
@@ -327,8 +327,8 @@ class Client:
                 f"the broker at {self.url} did not answer: {error or type(error).__name__}"
             ) from None
         try:
-            answer = msgspec.json.decode(raw)
-        except msgspec.DecodeError:
+            answer = json.loads(raw)
+        except ValueError:
             answer = None
         if not response.ok:
             raise BrokerError(

@@ -1,0 +1,90 @@
+"""What users import, and what that costs the program they import it into."""
+
+import ast
+import subprocess
+import sys
+from importlib import import_module
+from pathlib import Path
+
+import mocketmq
+import pytest
+
+FACE = {
+    *("__version__", "DEFAULT_URL"),
+    *("Client", "MessageOptions", "outgoing", "body_of", "BrokerError", "UnreachableError"),
+    *("Emulator", "running_emulator", "Settings", "TopicDeclaration", "GroupDeclaration", "load_settings"),
+    *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
+    *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),
+}
+"""The names that stay as they are. Taking one away breaks users."""
+
+IMPORTED = """
+import sys
+before = set(sys.modules)
+{}
+print(*sorted(set(sys.modules) - before))
+"""
+
+
+def imported_by(statement: str) -> set[str]:
+    """The modules that a fresh interpreter has after the statement, but for the standard library's."""
+    done = subprocess.run(
+        [sys.executable, "-c", IMPORTED.format(statement)], stdout=subprocess.PIPE, check=True, text=True
+    )
+    return {name for name in done.stdout.split() if name.partition(".")[0] not in sys.stdlib_module_names}
+
+
+def test_the_public_names_are_these() -> None:
+    assert set(mocketmq.__all__) == FACE
+    assert set(dir(mocketmq)) >= FACE
+
+
+@pytest.mark.parametrize("name", sorted(FACE))
+def test_each_is_there(name: str) -> None:
+    value = getattr(mocketmq, name)
+    home = getattr(value, "__module__", None)
+    assert home is None or getattr(import_module(home), name) is value
+
+
+def test_what_is_not_there_is_said_as_of_any_module() -> None:
+    with pytest.raises(AttributeError, match="module 'mocketmq' has no attribute 'Broker'"):
+        _ = mocketmq.Broker  # type: ignore[attr-defined]
+    with pytest.raises(ImportError, match="cannot import name 'Broker' from 'mocketmq'"):
+        exec("from mocketmq import Broker")  # noqa: S102 - to a type checker it is an error
+
+
+def test_importing_mocketmq_imports_nothing_else() -> None:
+    assert imported_by("import mocketmq") == {"mocketmq"}
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("EmulatorError", {"errors"}),
+        ("Client", {"client", "duration", "errors"}),
+        ("Settings", {"duration", "errors", "failpoint", "message", "message.names", "settings"}),
+    ],
+)
+def test_a_name_imports_what_it_needs(name: str, ours: set[str]) -> None:
+    modules = imported_by(f"from mocketmq import {name}")
+    assert {module for module in modules if module.startswith("mocketmq")} == {
+        "mocketmq",
+        *(f"mocketmq.{module}" for module in ours),
+    }
+    tops = {module.partition(".")[0] for module in modules} - {"mocketmq"}
+    of_aiohttp = imported_by("import aiohttp") if name == "Client" else set()
+    assert tops <= {module.partition(".")[0] for module in of_aiohttp}
+
+
+def test_a_type_checker_sees_the_same_names_in_the_same_places() -> None:
+    tree = ast.parse(Path(mocketmq.__file__).read_text())
+    [typed] = [each for each in tree.body if isinstance(each, ast.If) and isinstance(each.test, ast.Name)]
+    seen = {
+        alias.name: imported.module
+        for imported in typed.body
+        if isinstance(imported, ast.ImportFrom)
+        for alias in imported.names
+    }
+    assert seen.keys() == FACE - {"__version__", "DEFAULT_URL"}
+    for name, home in seen.items():
+        assert home and getattr(import_module(home), name) is getattr(mocketmq, name)
