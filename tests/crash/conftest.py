@@ -1,9 +1,11 @@
 """Fixtures of the crash tests."""
 
+import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+from mocketmq_compat.delay.delay_files import DelayFiles
 
 from tests.crash.disks import DISKS, Disk
 
@@ -13,3 +15,17 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
     """A disk that can be filled, of each kind."""
     with request.param(tmp_path) as made:
         yield made
+
+
+@pytest.fixture
+def first_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
+    """When a broker has looked for foreign files, as it does when it starts. The next time is far off."""
+    turned = asyncio.Event()
+    turn = DelayFiles.turn
+
+    async def tell(files: DelayFiles) -> None:
+        await turn(files)
+        turned.set()
+
+    monkeypatch.setattr(DelayFiles, "turn", tell)
+    return turned

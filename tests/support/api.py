@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from aiohttp import ClientSession
 from mocketmq.app import Emulator, running_emulator
 from mocketmq.settings import Settings
+from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
 from tests.support.brokers import FREE_PORTS
@@ -75,3 +76,13 @@ async def running_api(**changed: Any) -> AsyncIterator[Api]:
     settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator, ClientSession() as session:
         yield Api(emulator, session)
+
+
+async def metrics_of(api: Api) -> dict[Any, float]:
+    """Every sample by its name and labels."""
+    answer = await api.call("GET", "/metrics")
+    return {
+        (sample.name.removeprefix("mocketmq_"), *sample.labels.values()): sample.value
+        for family in text_string_to_metric_families(answer.body.decode())
+        for sample in family.samples
+    }

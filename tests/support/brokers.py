@@ -6,13 +6,20 @@ from contextlib import asynccontextmanager, closing
 from pathlib import Path
 from typing import Any
 
+import pytest
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker, Sent
 from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_S
+from mocketmq.errors import (
+    StoreUnavailableError,
+)
 from mocketmq.message.message import Message, StoredMessage
-from mocketmq.message.properties import DELAY, TAGS
+from mocketmq.message.properties import (
+    DELAY,
+    TAGS,
+)
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME, MEMORY
@@ -102,3 +109,20 @@ def rows(data: Path, sql: str) -> list[dict[str, Any]]:
     with closing(sqlite3.connect(data / FILE_NAME)) as connection:
         connection.row_factory = sqlite3.Row
         return [dict(row) for row in connection.execute(sql)]
+
+
+class Refusing:
+    """A store that takes everything but the next writes."""
+
+    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
+        self._monkeypatch = monkeypatch
+        self._database = broker.transactions._database
+
+    async def __aenter__(self) -> None:
+        async def refuse(_: object) -> None:
+            raise StoreUnavailableError("no")
+
+        self._monkeypatch.setattr(self._database, "transact", refuse)
+
+    async def __aexit__(self, *_: object) -> None:
+        self._monkeypatch.undo()

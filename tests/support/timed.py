@@ -12,7 +12,11 @@ from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.second_directories import SecondDirectories
 
-from tests.support.brokers import send
+from tests.support.brokers import (
+    bodies,
+    send,
+    visible,
+)
 
 MS = US_PER_MS
 
@@ -56,3 +60,16 @@ def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
         return asyncio.create_task(files._closing.wait())
 
     monkeypatch.setattr(DelayFiles, "start", start)
+
+
+HOUR_MS = 3_600_000
+WALL_US = 1_700_000_000_000 * MS
+"""Where the wall clock stands for those who need to know."""
+
+
+async def listed(broker: Broker, **how: Any) -> list[str]:
+    return bodies(pending.message for pending in await broker.pending.list(**how))
+
+
+async def in_order_of_delivery(broker: Broker) -> list[str]:
+    return bodies(await visible(broker))

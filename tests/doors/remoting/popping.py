@@ -14,8 +14,8 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
 
 from tests.doors.remoting.producing import parted
-from tests.support.brokers import GROUP, TOPIC
-from tests.support.remoting import RemotingClient
+from tests.support.brokers import GROUP, TOPIC, send
+from tests.support.remoting import Remoting, RemotingClient
 
 POP, ACK, PEEK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = (
     200_050,
@@ -190,3 +190,17 @@ def batch_of(handles: Sequence[str], group: str = GROUP) -> bytes:
 async def ack_all(client: RemotingClient, handles: Sequence[str]) -> int:
     """Acknowledge several messages at once; how that went."""
     return (await client.call(BATCH_ACK, body=batch_of(handles))).code
+
+
+async def fill(remoting: Remoting, *contents: str, queue: int = 0) -> None:
+    for content in contents:
+        await send(remoting.broker, content, queue=queue)
+
+
+async def waited(remoting: Remoting, client_count: int = 1) -> None:
+    """Until so many wait to pop from all queues."""
+    async with asyncio.timeout(10):
+        while True:
+            answer = await remoting.client.ok(POLLING_INFO, pop_of())
+            if int(answer.ext["pollingNum"]) == client_count:
+                return

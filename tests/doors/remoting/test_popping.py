@@ -1,7 +1,6 @@
-"""Popping by 200050 and its kin: what is given out, to whom, for how long, and which handles are good."""
+"""Popping by 200050 and its kin: what is given out, to whom, who waits, and what else the group does."""
 
 import asyncio
-import json
 from pathlib import Path
 
 import pytest
@@ -12,12 +11,9 @@ from mocketmq.remoting.listening import connection
 from mocketmq.remoting.listening.connection import MAX_RUNNING
 from mocketmq.remoting.wire.record import decode_records
 
-from tests.doors.remoting.consuming import DLQ, RETRY, committed, join, pull, subscription
+from tests.doors.remoting.consuming import RETRY, committed, join, pull, subscription
 from tests.doors.remoting.consuming import bodies as pulled
 from tests.doors.remoting.popping import (
-    ACK,
-    BATCH_ACK,
-    CHANGE,
     INVISIBLE_MS,
     MANDATORY,
     NOTIFICATION,
@@ -27,31 +23,16 @@ from tests.doors.remoting.popping import (
     ack,
     ack_all,
     change,
+    fill,
     messages,
     pop,
     pop_later,
     pop_of,
-    settling,
-    written,
+    waited,
 )
-from tests.doors.remoting.producing import parted, sent
+from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
-from tests.support.remoting import Remoting, running_remoting
-
-
-async def fill(remoting: Remoting, *contents: str, queue: int = 0) -> None:
-    for content in contents:
-        await send(remoting.broker, content, queue=queue)
-
-
-async def waited(remoting: Remoting, client_count: int = 1) -> None:
-    """Until so many wait to pop from all queues."""
-    async with asyncio.timeout(10):
-        while True:
-            answer = await remoting.client.ok(POLLING_INFO, pop_of())
-            if int(answer.ext["pollingNum"]) == client_count:
-                return
-
+from tests.support.remoting import running_remoting
 
 # What is given out
 
@@ -150,103 +131,6 @@ async def test_a_group_that_began_at_the_end_does_not_do_so_again(tmp_path: Path
         queue.min_offset += 1
         assert await pop(remoting.client, initMode=1, exp="nothing") == []
         assert rows(tmp_path, "SELECT next_offset FROM progress") == [{"next_offset": 1}]
-
-
-# Settling
-
-
-async def test_a_retry_says_when_it_was_popped_first_whatever_its_sender_says() -> None:
-    async with running_remoting() as remoting:
-        await sent(remoting.client, b"a", properties={"1ST_POP_TIME": "5", "k": "v"})
-        [first] = await pop(remoting.client)
-        assert first.properties["1ST_POP_TIME"] == "5"  # as upstream
-        await change(remoting.client, first.handle, 0)
-        [again] = await pop(remoting.client)
-        assert int(again.properties["1ST_POP_TIME"]) >= int(first.handle.split(" ")[1])
-        assert again.properties["k"] == "v"
-
-
-async def test_what_is_acknowledged_is_done_with() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b")
-        first, second = await pop(remoting.client)
-        assert await ack(remoting.client, second.handle) == 0
-        assert await committed(remoting.client) == 0
-        assert await ack(remoting.client, first.handle) == 0
-        assert await committed(remoting.client) == 2
-        await remoting.broker.advance_clock(3600 * S)
-        assert await pop(remoting.client) == []
-        assert await ack(remoting.client, first.handle) == 208
-
-
-async def test_many_are_acknowledged_at_once() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, *map(str, range(20)))
-        await fill(remoting, "other", queue=1)
-        found = await pop(remoting.client)
-        kept = found.pop(7)
-        assert await ack_all(remoting.client, [one.handle for one in found]) == 0
-        assert await ack_all(remoting.client, [one.handle for one in found]) == 208
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert [one.body for one in await pop(remoting.client)] == [kept.body]
-
-
-async def test_an_old_handle_is_good_for_nothing() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        [first] = await pop(remoting.client)
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert await ack(remoting.client, first.handle) == 208  # expired
-        [second] = await pop(remoting.client)
-        assert await ack(remoting.client, first.handle) == 208  # taken again
-        assert await change(remoting.client, first.handle, 0) == ""
-        third = await change(remoting.client, second.handle, 5_000)
-        assert await ack(remoting.client, second.handle) == 208
-        assert await ack_all(remoting.client, [first.handle, second.handle]) == 208
-        assert await ack(remoting.client, third) == 0
-
-
-async def test_the_invisible_time_is_counted_anew() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b")
-        first, second = await pop(remoting.client)
-        await remoting.broker.advance_clock(50 * S)
-        assert await change(remoting.client, first.handle, 120_000)
-        assert await change(remoting.client, second.handle, 0)
-        [back] = await pop(remoting.client)
-        assert (back.body, back.times) == ("b", 1)
-        await ack(remoting.client, back.handle)
-        await remoting.broker.advance_clock(120 * S - 1)
-        assert await pop(remoting.client) == []
-        await remoting.broker.advance_clock(1)
-        assert [one.body for one in await pop(remoting.client)] == ["a"]
-
-
-async def test_handles_are_good_after_a_restart(tmp_path: Path) -> None:
-    async with running_remoting(data=str(tmp_path)) as remoting:
-        await fill(remoting, "a", "b", "c")
-        first, second, third = await pop(remoting.client)
-        second_handle = await change(remoting.client, second.handle, INVISIBLE_MS)
-    async with running_remoting(data=str(tmp_path)) as remoting:
-        assert await pop(remoting.client) == []
-        assert await ack(remoting.client, second.handle) == 208
-        assert [await ack(remoting.client, one) for one in (first.handle, second_handle)] == [0, 0]
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert [(one.body, one.times) for one in await pop(remoting.client)] == [(third.body, 1)]
-
-
-async def test_what_is_popped_too_often_is_popped_again_and_no_dead_letter() -> None:
-    async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 2, 1)
-        await fill(remoting, "a")
-        for times in range(6):
-            [one] = await pop(remoting.client)
-            assert one.times == times
-            await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert remoting.broker.topics.find(DLQ) is None
-        assert [one.message.body for one in await receive(remoting.broker)] == [b"a"]
-        await remoting.broker.advance_clock(30 * S)
-        assert remoting.broker.topics.find(DLQ) is not None  # by the rules of receipts
 
 
 # Waiting
@@ -365,87 +249,6 @@ async def test_peeking_leaves_no_trace() -> None:
         assert (answer.code, set(answer.ext)) == (19, MANDATORY)
 
 
-# In order
-
-
-async def test_in_order_a_queue_waits_for_all_that_was_given_out_of_it() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b", "c")
-        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=2))
-        assert (answer.ext["reviveQid"], answer.ext["orderCountInfo"]) == ("999", "0 0 0")
-        first, second = messages(answer)
-        assert await pop(remoting.client, order=True) == []
-        assert await ack(remoting.client, second.handle) == 0
-        assert await pop(remoting.client, order=True) == []
-        later = pop_later(remoting.client, order=True)
-        await waited(remoting)
-        assert await ack(remoting.client, first.handle) == 0
-        assert [one.body for one in messages(await later)] == ["c"]
-
-
-async def test_in_order_what_ran_out_comes_first_and_says_how_often_it_was_consumed() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b", "c")
-        first, _ = await pop(remoting.client, order=True, maxMsgNums=2)
-        await ack(remoting.client, first.handle)
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
-        [second] = messages(answer)
-        assert (second.body, second.times, second.record.reconsume_times) == ("b", 1, 0)
-        assert "1ST_POP_TIME" not in second.properties
-        assert answer.ext["orderCountInfo"] == "0 qo0%1 1;0 0 1"
-        assert answer.ext["restNum"] == "1"
-
-
-async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b", "c", "d")
-        first, second, _ = await pop(remoting.client, order=True, maxMsgNums=3)
-        await ack(remoting.client, second.handle)
-        await change(remoting.client, first.handle, 0)
-        assert await pop(remoting.client, order=True) == []  # "c" is not done with
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
-        assert [one.body for one in messages(answer)] == ["a"]
-        assert answer.ext["restNum"] == "2"
-        assert await pop(remoting.client, order=True) == []
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        again = await pop(remoting.client, order=True)
-        assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
-
-
-async def test_in_order_a_changed_time_leaves_the_handle_as_it_is() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        [one] = await pop(remoting.client, order=True)
-        changed = await change(remoting.client, one.handle, 5_000)
-        pop_ms, invisible_ms = map(int, changed.split(" ")[1:3])
-        assert pop_ms == int(one.handle.split(" ")[1])
-        assert invisible_ms >= 5_000
-        assert await ack(remoting.client, one.handle) == 0
-
-
-async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a", "b")
-        [lost] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
-        assert await pop(remoting.client, order=True, attemptId="two") == []
-        assert (await remoting.client.ok(NOTIFICATION, pop_of(order=True))).ext["hasMsg"] == "false"
-        notified = await remoting.client.ok(NOTIFICATION, pop_of(order=True, attemptId="one"))
-        assert notified.ext["hasMsg"] == "true"
-        [again] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
-        assert (again.body, again.times) == ("a", 0)
-        assert await ack(remoting.client, lost.handle) == 208
-        assert await ack(remoting.client, again.handle) == 0
-        assert [one.body for one in await pop(remoting.client, order=True, attemptId="one")] == ["b"]
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        [again] = await pop(remoting.client, order=True, attemptId="one")
-        assert (again.body, again.times) == ("b", 0)  # however late it is made again
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        [again] = await pop(remoting.client, order=True, attemptId="two")
-        assert (again.body, again.times) == ("b", 1)
-
-
 # With others of the group
 
 
@@ -550,99 +353,3 @@ async def test_a_route_of_retries_of_popped_messages_makes_no_group() -> None:
         for name, code in ((f"a_b_{TOPIC}", 17), ("a_b", 0), (f"new_{TOPIC}", 0)):
             assert (await remoting.client.call(105, {"topic": f"%RETRY%{name}"})).code == code
         assert {group.name for group in remoting.broker.groups} == {"a_b", f"new_{TOPIC}"}
-
-
-# Refusals
-
-
-@pytest.mark.parametrize(
-    ("fields", "code", "remark"),
-    [
-        ({"maxMsgNums": 33}, 29, "the broker[127.0.0.1] pop message's num is greater than 32"),
-        ({"maxMsgNums": 0}, 29, "maxMsgNums is 0; allowed: 1 to 32"),
-        ({"topic": "nowhere"}, 17, "topic[nowhere] not exist"),
-        ({"topic": "SCHEDULE_TOPIC_XXXX"}, 16, "the topic[SCHEDULE_TOPIC_XXXX] pulling message is forbidden"),
-        ({"queueId": 4}, 29, "request queueId[4] is illegal"),
-        ({"consumerGroup": "no group"}, 1, "group is 'no group'"),
-        ({"exp": " || ".join(map(str, range(101)))}, 23, "parse the consumer's subscription failed"),
-        ({"expType": "SQL92", "exp": "a >"}, 23, "parse the consumer's subscription failed"),
-        ({"expType": "XML", "exp": "a"}, 23, "parse the consumer's subscription failed"),
-        ({"attemptId": "a" * 1_025}, 1, "attemptId is 'aaa"),
-        ({"invisibleTime": -1}, 1, "invisibleTime is -1"),
-        ({"invisibleTime": (1 << 63) - 1}, 1, "invisibleTime is"),
-        ({"invisibleTime": None}, 1, "the custom field <invisibleTime> is null"),
-    ],
-)
-async def test_a_pop_is_refused_and_says_why(fields: dict[str, object], code: int, remark: str) -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        answer = await remoting.client.call(POP, pop_of(**fields))
-        assert answer.code == code
-        assert answer.remark
-        assert answer.remark.startswith(remark)
-        assert len(await pop(remoting.client)) == 1
-
-
-@pytest.mark.parametrize("code", [ACK, CHANGE])
-@pytest.mark.parametrize(
-    ("fields", "expected"),
-    [
-        ({"topic": "nowhere"}, 17),
-        ({"queueId": 4}, 13),
-        ({"queueId": -1}, 13),
-        ({"offset": 1}, 208),
-        ({"offset": -1}, 208),
-        ({"consumerGroup": "another"}, 26),
-        ({"extraInfo": "0 x"}, 1),
-        ({"extraInfo": "0 1 2 0 0 broker-a 0 0"}, 208),
-    ],
-)
-async def test_what_is_not_popped_cannot_be_settled(
-    code: int, fields: dict[str, object], expected: int
-) -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        [one] = await pop(remoting.client)
-        answer = await remoting.client.call(code, settling(one.handle, {"invisibleTime": 1_000, **fields}))
-        assert answer.code == expected
-        assert await ack(remoting.client, one.handle) == 0
-
-
-@pytest.mark.parametrize(
-    ("body", "code"),
-    [
-        (b"", 208),
-        (b"{}", 208),
-        (b'{"acks":[]}', 208),
-        (b"[]", 1),
-        (b'{"acks":[1]}', 1),
-        (b'{"acks":[{"c":"billing","t":"orders","b":5}]}', 1),
-        (b'{"acks":[{"c":"billing","t":"orders","b":"!"}]}', 1),
-        (b'{"acks":[{"c":"billing","t":"orders","r":"9","b":"AQ=="}]}', 1),
-        (b'{"acks":[{"c":"billing","t":"nowhere","q":0,"b":"AQ=="}]}', 208),
-        (b'{"acks":[{"c":"billing","t":"orders","q":9,"b":"AQ=="}]}', 208),
-        (b'{"acks":[{"c":"nobody","t":"orders","q":0,"b":"AQ=="}]}', 208),
-        (b'{"acks":[{"c":"CID_RMQ_SYS_HALF","t":"orders","q":0,"b":"AQ=="}]}', 16),
-        (json.dumps({"acks": [{"c": GROUP, "t": TOPIC, "b": "/" * 800}] * 2}).encode(), 1),
-        (b'{"acks":[{"c":"billing","t":"orders","q":0,"so":9223372036854775807,"pt":1,"b":"/w=="}]}', 208),
-        (json.dumps({"acks": [{"c": GROUP, "t": TOPIC, "b": "/" * 8_000}]}).encode(), 1),
-    ],
-)
-async def test_a_batch_that_means_nothing_is_refused(body: bytes, code: int) -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        [one] = await pop(remoting.client)
-        assert (await remoting.client.call(BATCH_ACK, body=body)).code == code
-        assert await ack(remoting.client, one.handle) == 0
-
-
-async def test_what_only_looks_is_refused_as_pops_are() -> None:
-    async with running_remoting() as remoting:
-        await fill(remoting, "a")
-        for code in (NOTIFICATION, PEEK, POLLING_INFO):
-            for fields, expected in (({"topic": "nowhere"}, 17), ({"queueId": 4}, 29)):
-                assert (await remoting.client.call(code, pop_of(**fields))).code == expected
-
-
-def test_fields_are_written_as_java_does() -> None:
-    assert written({"order": True, "exp": None}) == {"order": "true"}

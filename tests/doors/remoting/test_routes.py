@@ -2,7 +2,6 @@
 
 import json
 import logging
-from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import Any
 
@@ -15,12 +14,6 @@ from tests.support.remoting import Remoting, running_remoting
 
 ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
-
-
-@pytest.fixture
-async def remoting() -> AsyncIterator[Remoting]:
-    async with running_remoting() as remoting:
-        yield remoting
 
 
 async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Remoting) -> None:

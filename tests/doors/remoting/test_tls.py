@@ -21,8 +21,8 @@ from mocketmq.remoting.listening import tls
 from mocketmq.remoting.listening.certificate import Certificate, _self_signed
 
 from tests.doors.remoting.consuming import pull_of
+from tests.doors.remoting.gates import until
 from tests.doors.remoting.producing import V2, header
-from tests.doors.remoting.test_server import until
 from tests.support.process import broker_process
 from tests.support.remoting import WAIT_S, ClosedError, Remoting, RemotingClient, connected, running_remoting
 

@@ -1,0 +1,38 @@
+"""Half messages as tests of the broker prepare, pop and decide them."""
+
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.receipts import Settled, Taken
+from mocketmq.broker.transactions.popped_halves import Prepared
+from mocketmq.message.message import Message
+from mocketmq.message.names import half_topic
+
+from tests.support.brokers import (
+    TOPIC,
+    S,
+)
+
+HALF = half_topic(TOPIC)
+IMMUNITY_US = 20 * S
+Decide = Callable[[Broker, Sequence[Prepared | Taken]], Awaitable[Settled]]
+
+
+async def prepare(broker: Broker, body: str = "half", **how: Any) -> Prepared:
+    """Prepare one message for the topic; what is not a field of Message is a property."""
+    fields = {name: how.pop(name) for name in ("topic", "queue_id", "born_us") if name in how}
+    message = Message(**{"topic": TOPIC, **fields}, body=body.encode(), properties=how)
+    return await broker.popped_halves.prepare(message, IMMUNITY_US)
+
+
+async def pop(broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: float = 0.0) -> list[Taken]:
+    return await broker.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
+
+
+async def commit(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
+    return await broker.popped_halves.commit(TOPIC, [half.handle for half in halves])
+
+
+async def rollback(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
+    return await broker.popped_halves.rollback(TOPIC, [half.handle for half in halves])

@@ -1,0 +1,241 @@
+"""Second directories keep a batch as a whole or not at all, and refuse what the disk has no room for."""
+
+import asyncio
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.broker import Broker
+from mocketmq.errors import (
+    EmulatorError,
+    IllegalMessageError,
+    InternalError,
+    StoreFullError,
+    StoreUnavailableError,
+    wire_codes,
+)
+from mocketmq.message.message import Message
+from mocketmq.message.properties import (
+    DELAY,
+    START_DELIVER_TIME,
+    TIMER_DELAY_MS,
+    TIMER_DELAY_SEC,
+)
+from mocketmq.store.database import Database
+from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.delayed_file import Entry
+
+from tests.support.brokers import (
+    TOPIC,
+    S,
+    running_broker,
+    send,
+    visible,
+)
+from tests.support.timed import (
+    MS,
+    in_order_of_delivery,
+    listed,
+    message_files,
+    no_removal_left,
+    send_in,
+)
+
+# Batches
+
+
+def batch_of(*properties: dict[str, str]) -> list[Message]:
+    return [Message(TOPIC, b"%d" % number, dict(given), 0) for number, given in enumerate(properties)]
+
+
+MIXED: tuple[dict[str, str], ...] = (
+    {TIMER_DELAY_MS: "1001"},
+    {},
+    {DELAY: "1"},
+    {TIMER_DELAY_MS: "500"},
+    {TIMER_DELAY_MS: "0"},
+)
+
+
+async def test_each_message_of_a_batch_has_its_own_delay(anywhere: Path | str) -> None:
+    async with running_broker(anywhere) as broker:
+        sent = await broker.send_batch(batch_of(*MIXED))
+        assert broker.sent == 5
+        now_us = broker.clock.now_us()
+        due = [one.stored.due_us for one in sent]
+        assert due == [now_us + 1_001 * MS, None, now_us + 1 * S, now_us + 500 * MS, None]
+        assert len({one.reply for one in sent}) == 5
+        assert await in_order_of_delivery(broker) == ["1", "4"]
+        assert (broker.pending.count, broker.timed.pending) == (3, 2)
+        await broker.advance_clock(2 * S)
+        assert await in_order_of_delivery(broker) == ["1", "4", "3", "2", "0"]
+
+
+async def nothing_was_kept(broker: Broker, data: Path) -> None:
+    await no_removal_left(broker)
+    assert (broker.pending.count, broker.sent, message_files(data)) == (0, 0, [])
+    assert broker.timed.state().disk_bytes == 0
+    await broker.advance_clock(60 * S)
+    if broker.topics.find(TOPIC):
+        assert await visible(broker) == []
+
+
+async def test_a_batch_with_one_that_is_refused_is_refused_as_a_whole(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        for wrong in ({START_DELIVER_TIME: "tomorrow"}, {TIMER_DELAY_SEC: "259201"}, {"a": ""}):
+            with pytest.raises(IllegalMessageError):
+                await broker.send_batch(batch_of(*MIXED, wrong))
+        await nothing_was_kept(broker, tmp_path)
+
+
+async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.topics.ensure(TOPIC, 4)
+        keep, keeping = broker.timed.keep, asyncio.Event()
+
+        async def seen(*args: Any) -> Any:
+            keeping.set()
+            return await keep(*args)
+
+        monkeypatch.setattr(broker.timed, "keep", seen)
+        sender = asyncio.create_task(broker.send_batch(batch_of(*MIXED)))
+        await keeping.wait()
+        sender.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await sender
+        with broker.polls.listening([TOPIC]) as arrival:
+            async with asyncio.timeout(30):
+                while not await visible(broker):
+                    await arrival.wait()
+        assert await in_order_of_delivery(broker) == ["1", "4"]
+        assert (broker.pending.count, broker.timed.pending) == (3, 2)
+
+
+async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path, topics=()) as broker:
+        await broker.topics.ensure(TOPIC, 4)
+
+        async def fail(*_: object) -> None:
+            assert len(message_files(tmp_path)) == 2, "the files go first"
+            raise StoreUnavailableError("no space left")
+
+        with monkeypatch.context() as patch:
+            patch.setattr(Database, "transact", fail)
+            with pytest.raises(StoreUnavailableError):
+                await broker.send_batch(batch_of(*MIXED))
+        await nothing_was_kept(broker, tmp_path)
+        await broker.send_batch(batch_of(*MIXED))
+        assert broker.pending.count == 3
+
+
+async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        write, written = DelayDirectory.write, list[Entry]()
+
+        def fail_at_the_last(directory: DelayDirectory, entry: Entry, content: bytes) -> None:
+            if len(written) == 2:
+                raise OSError(28, "No space left on device")
+            written.append(entry)
+            write(directory, entry, content)
+
+        with monkeypatch.context() as patch:
+            patch.setattr(DelayDirectory, "write", fail_at_the_last)
+            with pytest.raises(StoreUnavailableError, match="No space left"):
+                await broker.send_batch(batch_of(*MIXED, {TIMER_DELAY_MS: "1500"}))
+        assert len(written) == 2
+        await nothing_was_kept(broker, tmp_path)
+
+
+async def test_a_batch_beyond_the_quota_leaves_nothing_behind(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, delay_quota_bytes=2 * 4_096) as broker:
+        with pytest.raises(StoreFullError):
+            await broker.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 3))
+        await nothing_was_kept(broker, tmp_path)
+        await broker.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 2))
+
+
+# Disk
+
+
+async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered(
+    anywhere: Path | str,
+) -> None:
+    async with running_broker(anywhere, delay_quota_bytes=4 * 4_096) as broker:
+        for delay_ms in (1_000, 2_000, 2_001):
+            await send_in(broker, delay_ms)
+        assert broker.timed.state().disk_bytes == 3 * 4_096
+        with pytest.raises(StoreFullError, match="--delay-quota") as full:
+            await send_in(broker, 1, "x" * 4_096)
+        assert wire_codes(full.value) == (507, 14, "InternalError")
+        assert broker.timed.state().disk_bytes == 3 * 4_096
+        await send(broker, "the store has its own limits")
+        await send(broker, "level", level=1)
+        await broker.advance_clock(1 * S)
+        await no_removal_left(broker)
+        await send_in(broker, 1, "x" * 4_096)
+        await broker.pending.cancel((await broker.pending.list())[0].message.unique_key)
+        await no_removal_left(broker)
+        assert broker.timed.state().disk_bytes == 3 * 4_096
+
+
+async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send_in(broker, 1_000, "x" * 4_096)
+        await send_in(broker, 5_000)
+        before = broker.timed.state()
+        assert (before.disk_bytes, before.directories) == (3 * 4_096, 2)
+    async with running_broker(tmp_path) as broker:
+        assert broker.timed.state() == before
+        message_files(tmp_path)[0].write_bytes(b"")
+        await broker.advance_clock(1 * S)
+        state = broker.timed.state()
+        assert (state.pending, state.quarantined) == (1, 1)
+
+
+async def test_what_is_in_the_quarantine_does_not_count(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, delay_quota_bytes=4_096) as broker:
+        await send_in(broker, 1_000)
+        message_files(tmp_path)[0].write_bytes(b"damaged")
+        await broker.advance_clock(1 * S)
+        assert broker.timed.state().disk_bytes == 0
+        await send_in(broker, 1_000)
+
+
+@pytest.mark.parametrize(
+    ("error", "refusal"),
+    [(OSError(5, "Input/output error"), StoreUnavailableError), (RuntimeError("a defect"), InternalError)],
+)
+async def test_a_write_that_fails_is_refused_and_the_next_one_is_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, error: Exception, refusal: type[EmulatorError]
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    async with running_broker(tmp_path) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(DelayDirectory, "write", fail)
+            with pytest.raises(refusal):
+                await send_in(broker, 1_000)
+        await nothing_was_kept(broker, tmp_path)
+        await send_in(broker, 1_000, "next")
+        assert await listed(broker) == ["next"]
+
+
+async def test_a_sync_that_fails_is_refused_and_leaves_no_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(5, "Input/output error")
+
+    async with running_broker(tmp_path) as broker:
+        with monkeypatch.context() as patch:
+            patch.setattr(DelayDirectory, "sync", fail)
+            with pytest.raises(StoreUnavailableError):
+                await send_in(broker, 1_000)
+        await nothing_was_kept(broker, tmp_path)

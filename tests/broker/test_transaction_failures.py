@@ -1,0 +1,413 @@
+"""Decisions about half messages when the store fails, the broker restarts, or two of them race."""
+
+import asyncio
+from collections.abc import Awaitable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.broker.consuming.selection import Choice
+from mocketmq.broker.transactions.popped_halves import LIFETIME_US
+from mocketmq.errors import (
+    MessageNotFoundError,
+    ReceiptSpentError,
+    StoreBusyError,
+    StoreUnavailableError,
+    TopicNotFoundError,
+    UndecidableError,
+)
+from mocketmq.message.message import Draft, Message, StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.properties import (
+    TIMER_DELAY_MS,
+)
+from mocketmq.store import writer
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Work
+
+from tests.broker.half_messages import IMMUNITY_US, Decide, commit, pop, prepare, rollback
+from tests.support.brokers import (
+    TOPIC,
+    Refusing,
+    S,
+    bodies,
+    rows,
+    running_broker,
+    send,
+    visible,
+)
+
+
+async def test_a_half_message_that_could_not_be_stored_does_not_exist(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await rollback(broker, [await prepare(broker, "first")])
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await prepare(broker)
+        await prepare(broker, "next")
+        await broker.advance_clock(IMMUNITY_US)
+        assert bodies(await pop(broker)) == ["next"]
+
+
+@pytest.mark.parametrize("decide", [commit, rollback])
+async def test_a_decision_that_could_not_be_stored_is_none(
+    decide: Decide, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker)
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await decide(broker, [half])
+        assert await visible(broker) == []
+        await broker.advance_clock(IMMUNITY_US)
+        [asked] = await pop(broker)
+        assert (await commit(broker, [asked])).done
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_what_could_not_be_rolled_back_after_a_day_is_when_it_can_be(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await prepare(broker)
+        await broker.advance_clock(LIFETIME_US - 1)
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await broker.advance_clock(1)
+        assert broker.transactions.abandoned == 0
+        await broker.advance_clock(1)
+        assert (broker.transactions.abandoned, await pop(broker)) == (1, [])
+
+
+async def test_each_decision_is_one_transaction() -> None:
+    async with running_broker() as broker:
+        await prepare(broker)
+        for count in (1, 2, 3):
+            before = broker.writer.commits
+            halves = [await prepare(broker) for _ in range(count)]
+            assert broker.writer.commits == before + count
+            await commit(broker, halves)
+            assert broker.writer.commits == before + count + 1
+
+
+async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        kept = await prepare(broker, "kept")
+        await broker.advance_clock(1)
+        asked, gone = await prepare(broker, "asked"), await prepare(broker, "gone")
+        await rollback(broker, [gone])
+    async with running_broker(tmp_path) as broker:
+        assert (await pop(broker), await visible(broker)) == ([], [])
+        assert broker.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
+        assert (await commit(broker, [kept])).done
+        await prepare(broker, "new")
+        assert (await rollback(broker, [gone])).failed
+    async with running_broker(tmp_path) as broker:
+        await broker.advance_clock(IMMUNITY_US)
+        assert bodies(await visible(broker)) == ["kept"]
+        popped = await pop(broker)
+        assert bodies(popped) == ["asked", "new"]
+        assert (await commit(broker, [asked])).failed
+    async with running_broker(tmp_path) as broker:
+        assert (await commit(broker, popped[:1])).done
+        assert bodies(await visible(broker)) == ["kept", "asked"]
+        await broker.advance_clock(LIFETIME_US)
+        assert (broker.transactions.abandoned, await pop(broker)) == (1, [])
+
+
+async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> None:
+    """So a kill leaves both or none: a half message without its take would be popped at once."""
+    async with running_broker(tmp_path) as broker:
+        await prepare(broker)
+        seen: list[set[str]] = []
+        transact = broker.transactions._database.transact
+
+        async def watch(statements: Any) -> None:
+            seen.append({sql.split()[2] for sql, added in statements.items() if added})
+            await transact(statements)
+
+        broker.transactions._database.transact = watch  # type: ignore[method-assign]
+        half = await prepare(broker)
+        await commit(broker, [half])
+    assert seen[:2] == [{"messages", "takes", "progress"}, {"messages", "SET"}]
+
+
+@pytest.mark.parametrize("comes_first", ["due time", "second commit"])
+async def test_a_store_that_fails_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+    monkeypatch: pytest.MonkeyPatch, comes_first: str
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await commit(broker, [half])
+        assert (broker.pending.count, await visible(broker)) == (1, [])
+        await broker.advance_clock(60 * S if comes_first == "due time" else IMMUNITY_US)
+        assert len(await visible(broker)) == (comes_first == "due time")
+        assert (await commit(broker, await pop(broker))).done
+        await broker.advance_clock(60 * S)
+        assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
+        assert broker.pending.count == 0
+
+
+@pytest.mark.parametrize("is_due", [False, True])
+async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_due: bool
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await commit(broker, [half])
+        if is_due:
+            await broker.advance_clock(60 * S)
+    async with running_broker(tmp_path) as broker:
+        assert broker.pending.count == (not is_due)
+        assert broker.transactions.open() == []
+        await broker.advance_clock(60 * S)
+        assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
+    assert rows(tmp_path, "SELECT outcome FROM takes") == [{"outcome": "committed"}]
+
+
+@pytest.mark.parametrize("is_checked", [True, False])
+async def test_what_is_kept_although_the_store_failed_then_is_committed_and_nothing_else(
+    monkeypatch: pytest.MonkeyPatch, is_checked: bool
+) -> None:
+    async with running_broker() as broker:
+        if is_checked:
+            message = Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"})
+            half = (await broker.transactions.prepare_checked(message, "makers")).stored
+        else:
+            half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        async with Refusing(broker, monkeypatch):
+            with pytest.raises(StoreUnavailableError):
+                await broker.transactions.decide(message_id, commit=True)
+        with pytest.raises(UndecidableError):
+            await broker.transactions.decide(message_id, commit=False)
+        await broker.advance_clock(IMMUNITY_US)
+        assert len((await rollback(broker, await pop(broker))).failed) == (not is_checked)
+        await broker.advance_clock(LIFETIME_US)
+        counts = broker.transactions
+        assert (counts.open(), counts.committed, counts.rolled_back, counts.abandoned) == ([], 1, 0, 0)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+@pytest.mark.parametrize("is_commit", [True, False])
+@pytest.mark.parametrize("comes_first", ["pop", "decision"])
+async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, comes_first: str, is_commit: bool
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        half = (await prepare(broker)).stored
+        await broker.advance_clock(IMMUNITY_US)
+        database = broker.transactions._database
+        transact, begun, go = database.transact, asyncio.Event(), asyncio.Event()
+
+        async def held_up(statements: Any) -> None:
+            begun.set()
+            await go.wait()
+            await transact(statements)
+
+        monkeypatch.setattr(database, "transact", held_up)
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        steps: list[Awaitable[object]] = [
+            pop(broker),
+            broker.transactions.decide(message_id, commit=is_commit),
+        ]
+        before = asyncio.create_task(send(broker, topic="another"))  # the two share the next transaction
+        await begun.wait()
+        tasks = []
+        for step in steps if comes_first == "pop" else reversed(steps):
+            tasks.append(asyncio.ensure_future(step))
+            while not tasks[-1].done() and broker.writer.waiting < len(tasks):  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        go.set()
+        results = await asyncio.gather(*tasks, return_exceptions=True)
+        popped, decided = results if comes_first == "pop" else reversed(results)
+        assert bool(popped) is isinstance(decided, UndecidableError)
+        await before
+        assert len(broker.transactions.open()) == bool(popped)
+    assert len(rows(tmp_path, "SELECT * FROM takes WHERE settled_us IS NULL")) == bool(popped)
+
+
+async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        halves = [await prepare(broker), await prepare(broker, **{TIMER_DELAY_MS: "60000"})]
+
+        async def refuse(*_: object) -> StoredMessage:
+            raise StoreUnavailableError("no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.timed, "keep", refuse)
+            with pytest.raises(StoreUnavailableError):
+                await commit(broker, halves)
+        assert (await visible(broker), broker.pending.count) == ([], 0)
+        await broker.advance_clock(IMMUNITY_US)
+        assert len((await commit(broker, await pop(broker))).done) == 2
+        assert (len(await visible(broker)), broker.pending.count) == (1, 1)
+
+
+async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        await prepare(broker)
+        await broker.advance_clock(LIFETIME_US - 1)
+        popped: list[Taken] = []
+        write = broker.writer.commit
+
+        async def after_a_pop(work: Work) -> object:
+            monkeypatch.undo()
+            popped.extend(await pop(broker))
+            return await write(work)
+
+        monkeypatch.setattr(broker.writer, "commit", after_a_pop)
+        await broker.advance_clock(1)
+        assert broker.transactions.abandoned == 0
+        assert (await commit(broker, popped)).done
+        assert bodies(await visible(broker)) == ["half"]
+
+
+@pytest.mark.parametrize("is_refused", [True, False])
+async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless_that_fails(
+    monkeypatch: pytest.MonkeyPatch, is_refused: bool
+) -> None:
+    async with running_broker() as broker:
+        database = broker.transactions._database
+        transact, make, has_chosen = database.transact, Choice.make, asyncio.Event()
+        await prepare(broker)
+        await broker.advance_clock(LIFETIME_US - 1)
+        popping: list[asyncio.Task[list[Taken]]] = []
+
+        async def watched(choice: Choice) -> None:
+            await make(choice)
+            has_chosen.set()
+
+        async def pop_meanwhile(statements: Any) -> None:
+            monkeypatch.setattr(database, "transact", transact)
+            popping.append(asyncio.create_task(pop(broker)))
+            await has_chosen.wait()
+            if is_refused:
+                raise StoreUnavailableError("no")
+            await transact(statements)
+
+        monkeypatch.setattr(Choice, "make", watched)
+        monkeypatch.setattr(database, "transact", pop_meanwhile)
+        await asyncio.gather(broker.advance_clock(1), return_exceptions=True)
+        popped = await popping[0]
+        assert (len(popped), broker.transactions.abandoned) == ((1, 0) if is_refused else (0, 1))
+        assert len((await commit(broker, popped)).done) == len(await visible(broker)) == len(popped)
+
+
+async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        keep = broker.timed.keep
+
+        async def keep_slowly(
+            draft: Draft, queue: Queue, due_us: int, number: int | None = None
+        ) -> StoredMessage:
+            await broker.advance_clock(IMMUNITY_US)
+            assert await pop(broker) == []
+            assert (await rollback(broker, [half])).failed
+            return await keep(draft, queue, due_us, number)
+
+        monkeypatch.setattr(broker.timed, "keep", keep_slowly)
+        assert (await commit(broker, [half])).done == [half.handle]
+        await broker.advance_clock(60 * S)
+        assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
+
+
+async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        with broker.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
+            await commit(broker, [half])
+        assert (broker.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
+
+
+async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_broker() as broker:
+        half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        keep, kept, go = broker.timed.keep, asyncio.Event(), asyncio.Event()
+
+        async def keep_and_wait(
+            draft: Draft, queue: Queue, due_us: int, number: int | None = None
+        ) -> StoredMessage:
+            parked = await keep(draft, queue, due_us, number)
+            kept.set()
+            await go.wait()
+            return parked
+
+        monkeypatch.setattr(broker.timed, "keep", keep_and_wait)
+        deciding = asyncio.create_task(broker.transactions.decide(message_id, commit=True))
+        await kept.wait()
+        deciding.cancel()
+        await asyncio.gather(deciding, return_exceptions=True)
+        with pytest.raises(MessageNotFoundError):
+            await broker.transactions.decide(message_id, commit=False)
+        go.set()
+        async with asyncio.timeout(10):
+            while not broker.transactions.committed:  # noqa: ASYNC110
+                await asyncio.sleep(0)
+        await broker.advance_clock(60 * S)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = (await prepare(broker)).stored
+        message_id = offset_message_id(half.store_host, half.commit_offset)
+        await broker.advance_clock(IMMUNITY_US)
+        with monkeypatch.context() as patched:
+            patched.setattr(writer, "MAX_WAITING", 0)
+            with pytest.raises(StoreBusyError):
+                await pop(broker)
+            with pytest.raises(StoreBusyError):
+                await broker.transactions.decide(message_id, commit=True)
+        assert len(await pop(broker, wait_s=20)) == 1
+
+
+async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker)
+        write = broker.writer.commit
+
+        async def after_a_reset(work: Work) -> object:
+            monkeypatch.undo()
+            await broker.reset.all()
+            return await write(work)
+
+        monkeypatch.setattr(broker.writer, "commit", after_a_reset)
+        [(handle, error)] = (await commit(broker, [half])).failed
+        assert (handle, type(error), await visible(broker)) == (half.handle, ReceiptSpentError, [])
+
+
+async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
+        keep = broker.timed.keep
+
+        async def keep_after_all(
+            draft: Draft, queue: Queue, due_us: int, number: int | None = None
+        ) -> StoredMessage:
+            await broker.reset.delete_topic(TOPIC)
+            return await keep(draft, queue, due_us, number)
+
+        monkeypatch.setattr(broker.timed, "keep", keep_after_all)
+        assert (await commit(broker, [half])).done == []
+        await broker.advance_clock(60 * S)
+        assert (broker.pending.count, broker.topics.find(TOPIC)) == (0, None)

@@ -1,0 +1,44 @@
+"""Delayed messages as the crash tests keep them and count what came."""
+
+from pathlib import Path
+
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS
+from mocketmq.message.message import Message
+from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
+from mocketmq_compat.delay.delay_directory import QUARANTINE
+from mocketmq_compat.delay.second_directories import SecondDirectories
+
+from tests.crash.faults import (
+    TOPIC,
+)
+from tests.support.brokers import visible
+
+BLOCK = 4_096
+HOUR_MS = 3_600_000
+HOUR_US = HOUR_MS * US_PER_MS
+
+
+def timed_of(running: Broker) -> SecondDirectories:
+    """The scheme inside a broker of this process."""
+    assert isinstance(running.timed, SecondDirectories)
+    return running.timed
+
+
+async def keep(running: Broker, message_id: str, delay_ms: int) -> None:
+    message = Message(TOPIC, b"b", {UNIQ_KEY: message_id, TIMER_DELAY_MS: str(delay_ms)})
+    await running.send(message)
+
+
+async def come(running: Broker, after_us: int = 0) -> list[str]:
+    """What is visible by then, in order; what is due at once is delivered first."""
+    await running.advance_clock(after_us)
+    await timed_of(running).files.removed()
+    return [m.unique_key for m in await visible(running)] if running.topics.find(TOPIC) else []
+
+
+def reasons(data: Path) -> dict[str, str]:
+    """Of each file that was put aside."""
+    bad = data / "delay" / QUARANTINE
+    names = [path.name for path in bad.glob("*") if path.suffix != ".reason"]
+    return {name: (bad / f"{name}.reason").read_text() for name in names}

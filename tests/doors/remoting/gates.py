@@ -1,0 +1,84 @@
+"""Requests that a test holds up, and what it watches of the server meanwhile."""
+
+import asyncio
+from dataclasses import replace
+from typing import Any
+
+import pytest
+from mocketmq.remoting.request import Call, Reply
+from mocketmq.remoting.requests.routes import RouteInfo
+from mocketmq.remoting.wire.codes import RequestCode
+
+from tests.support.remoting import Remoting
+
+ROUTE = {"topic": "TBW102"}
+CODE = RequestCode.GET_ROUTEINFO_BY_TOPIC
+
+
+class Gate:
+    """In the place of a handler: holds up its requests, by topic, until they are let go."""
+
+    def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch, code: RequestCode = CODE) -> None:
+        self.started: list[str] = []
+        self.ended: list[str] = []
+        self.events: dict[str, asyncio.Event] = {}
+        requests = remoting.server.dispatcher._requests
+        held = replace(requests[code], header=RouteInfo, names={}, handler=self._handle)
+        monkeypatch.setitem(requests, int(code), held)
+
+    async def _handle(self, call: Call[RouteInfo]) -> Reply:
+        topic = call.header.topic
+        self.started.append(topic)
+        try:
+            await self.events.setdefault(topic, asyncio.Event()).wait()
+        finally:
+            self.ended.append(topic)
+        return Reply(body=topic.encode())
+
+    def let_go(self, topic: str) -> None:
+        self.events.setdefault(topic, asyncio.Event()).set()
+
+
+async def until(condition: Any) -> None:
+    """Let the loop turn until the condition holds."""
+    async with asyncio.timeout(10):
+        while not condition():  # noqa: ASYNC110 - what it looks at sets no event
+            await asyncio.sleep(0)
+
+
+class Watched:
+    """A transport whose writes are noted."""
+
+    def __init__(self, transport: asyncio.Transport, written: list[bytes]) -> None:
+        self._transport = transport
+        self._written = written
+
+    def write(self, data: bytes) -> None:
+        self._written.append(data)
+        self._transport.write(data)
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)
+
+
+async def metrics(remoting: Remoting) -> str:
+    reader, writer = await asyncio.open_connection("127.0.0.1", int(remoting.emulator.url.rpartition(":")[2]))
+    writer.write(b"GET /metrics HTTP/1.0\r\n\r\n")
+    text = (await reader.read()).decode()
+    writer.close()
+    await writer.wait_closed()
+    return text
+
+
+class Unread:
+    """A transport with so many bytes that are not read."""
+
+    def __init__(self, transport: asyncio.Transport, size: int) -> None:
+        self._transport = transport
+        self._size = size
+
+    def get_write_buffer_size(self) -> int:
+        return self._size
+
+    def __getattr__(self, name: str) -> Any:
+        return getattr(self._transport, name)

@@ -1,0 +1,201 @@
+"""Popped messages are acknowledged, kept longer, and come back, also in order."""
+
+from pathlib import Path
+
+from mocketmq.clock import US_PER_MS
+
+from tests.doors.remoting.consuming import DLQ, committed
+from tests.doors.remoting.popping import (
+    INVISIBLE_MS,
+    NOTIFICATION,
+    POP,
+    ack,
+    ack_all,
+    change,
+    fill,
+    messages,
+    pop,
+    pop_later,
+    pop_of,
+    waited,
+)
+from tests.doors.remoting.producing import sent
+from tests.support.brokers import GROUP, S, receive
+from tests.support.remoting import running_remoting
+
+# Settling
+
+
+async def test_a_retry_says_when_it_was_popped_first_whatever_its_sender_says() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, b"a", properties={"1ST_POP_TIME": "5", "k": "v"})
+        [first] = await pop(remoting.client)
+        assert first.properties["1ST_POP_TIME"] == "5"  # as upstream
+        await change(remoting.client, first.handle, 0)
+        [again] = await pop(remoting.client)
+        assert int(again.properties["1ST_POP_TIME"]) >= int(first.handle.split(" ")[1])
+        assert again.properties["k"] == "v"
+
+
+async def test_what_is_acknowledged_is_done_with() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        first, second = await pop(remoting.client)
+        assert await ack(remoting.client, second.handle) == 0
+        assert await committed(remoting.client) == 0
+        assert await ack(remoting.client, first.handle) == 0
+        assert await committed(remoting.client) == 2
+        await remoting.broker.advance_clock(3600 * S)
+        assert await pop(remoting.client) == []
+        assert await ack(remoting.client, first.handle) == 208
+
+
+async def test_many_are_acknowledged_at_once() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, *map(str, range(20)))
+        await fill(remoting, "other", queue=1)
+        found = await pop(remoting.client)
+        kept = found.pop(7)
+        assert await ack_all(remoting.client, [one.handle for one in found]) == 0
+        assert await ack_all(remoting.client, [one.handle for one in found]) == 208
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [one.body for one in await pop(remoting.client)] == [kept.body]
+
+
+async def test_an_old_handle_is_good_for_nothing() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [first] = await pop(remoting.client)
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert await ack(remoting.client, first.handle) == 208  # expired
+        [second] = await pop(remoting.client)
+        assert await ack(remoting.client, first.handle) == 208  # taken again
+        assert await change(remoting.client, first.handle, 0) == ""
+        third = await change(remoting.client, second.handle, 5_000)
+        assert await ack(remoting.client, second.handle) == 208
+        assert await ack_all(remoting.client, [first.handle, second.handle]) == 208
+        assert await ack(remoting.client, third) == 0
+
+
+async def test_the_invisible_time_is_counted_anew() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        first, second = await pop(remoting.client)
+        await remoting.broker.advance_clock(50 * S)
+        assert await change(remoting.client, first.handle, 120_000)
+        assert await change(remoting.client, second.handle, 0)
+        [back] = await pop(remoting.client)
+        assert (back.body, back.times) == ("b", 1)
+        await ack(remoting.client, back.handle)
+        await remoting.broker.advance_clock(120 * S - 1)
+        assert await pop(remoting.client) == []
+        await remoting.broker.advance_clock(1)
+        assert [one.body for one in await pop(remoting.client)] == ["a"]
+
+
+async def test_handles_are_good_after_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await fill(remoting, "a", "b", "c")
+        first, second, third = await pop(remoting.client)
+        second_handle = await change(remoting.client, second.handle, INVISIBLE_MS)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert await pop(remoting.client) == []
+        assert await ack(remoting.client, second.handle) == 208
+        assert [await ack(remoting.client, one) for one in (first.handle, second_handle)] == [0, 0]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert [(one.body, one.times) for one in await pop(remoting.client)] == [(third.body, 1)]
+
+
+async def test_what_is_popped_too_often_is_popped_again_and_no_dead_letter() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.groups.put(GROUP, 2, 1)
+        await fill(remoting, "a")
+        for times in range(6):
+            [one] = await pop(remoting.client)
+            assert one.times == times
+            await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        assert remoting.broker.topics.find(DLQ) is None
+        assert [one.message.body for one in await receive(remoting.broker)] == [b"a"]
+        await remoting.broker.advance_clock(30 * S)
+        assert remoting.broker.topics.find(DLQ) is not None  # by the rules of receipts
+
+
+# In order
+
+
+async def test_in_order_a_queue_waits_for_all_that_was_given_out_of_it() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=2))
+        assert (answer.ext["reviveQid"], answer.ext["orderCountInfo"]) == ("999", "0 0 0")
+        first, second = messages(answer)
+        assert await pop(remoting.client, order=True) == []
+        assert await ack(remoting.client, second.handle) == 0
+        assert await pop(remoting.client, order=True) == []
+        later = pop_later(remoting.client, order=True)
+        await waited(remoting)
+        assert await ack(remoting.client, first.handle) == 0
+        assert [one.body for one in messages(await later)] == ["c"]
+
+
+async def test_in_order_what_ran_out_comes_first_and_says_how_often_it_was_consumed() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        first, _ = await pop(remoting.client, order=True, maxMsgNums=2)
+        await ack(remoting.client, first.handle)
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        [second] = messages(answer)
+        assert (second.body, second.times, second.record.reconsume_times) == ("b", 1, 0)
+        assert "1ST_POP_TIME" not in second.properties
+        assert answer.ext["orderCountInfo"] == "0 qo0%1 1;0 0 1"
+        assert answer.ext["restNum"] == "1"
+
+
+async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        first, second, _ = await pop(remoting.client, order=True, maxMsgNums=3)
+        await ack(remoting.client, second.handle)
+        await change(remoting.client, first.handle, 0)
+        assert await pop(remoting.client, order=True) == []  # "c" is not done with
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
+        assert [one.body for one in messages(answer)] == ["a"]
+        assert answer.ext["restNum"] == "2"
+        assert await pop(remoting.client, order=True) == []
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        again = await pop(remoting.client, order=True)
+        assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
+
+
+async def test_in_order_a_changed_time_leaves_the_handle_as_it_is() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a")
+        [one] = await pop(remoting.client, order=True)
+        changed = await change(remoting.client, one.handle, 5_000)
+        pop_ms, invisible_ms = map(int, changed.split(" ")[1:3])
+        assert pop_ms == int(one.handle.split(" ")[1])
+        assert invisible_ms >= 5_000
+        assert await ack(remoting.client, one.handle) == 0
+
+
+async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        [lost] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
+        assert await pop(remoting.client, order=True, attemptId="two") == []
+        assert (await remoting.client.ok(NOTIFICATION, pop_of(order=True))).ext["hasMsg"] == "false"
+        notified = await remoting.client.ok(NOTIFICATION, pop_of(order=True, attemptId="one"))
+        assert notified.ext["hasMsg"] == "true"
+        [again] = await pop(remoting.client, order=True, maxMsgNums=1, attemptId="one")
+        assert (again.body, again.times) == ("a", 0)
+        assert await ack(remoting.client, lost.handle) == 208
+        assert await ack(remoting.client, again.handle) == 0
+        assert [one.body for one in await pop(remoting.client, order=True, attemptId="one")] == ["b"]
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="one")
+        assert (again.body, again.times) == ("b", 0)  # however late it is made again
+        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        [again] = await pop(remoting.client, order=True, attemptId="two")
+        assert (again.body, again.times) == ("b", 1)

@@ -1,0 +1,192 @@
+"""Limits on what is in flight: requests, unread answers, waiting pulls and memory."""
+
+import asyncio
+from dataclasses import replace
+from typing import cast
+
+import pytest
+from mocketmq.remoting.listening import connection, server
+from mocketmq.remoting.request import Reply
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.frame import encode
+
+from tests.doors.remoting.gates import ROUTE, Gate, Unread, until
+from tests.support.remoting import Remoting
+
+
+async def test_no_more_is_read_of_a_client_with_many_requests_in_work(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    gate = Gate(remoting, monkeypatch)
+    gate.let_go("TBW102")
+    async with remoting.another() as other:
+        first = [remoting.client.ask(105, {"topic": f"t{n}"}) for n in range(10)]
+        await until(lambda: len(gate.started) == 10)
+        late = remoting.client.ask(105, ROUTE)
+        for _ in range(20):
+            await other.ok(105, ROUTE)
+        assert not late.done()
+        assert remoting.server.held_bytes == 10 * (1_024 + len("topic") + len("t0"))
+        gate.let_go("t0")
+        await asyncio.gather(first[0], late)
+        for n in range(1, 10):
+            gate.let_go(f"t{n}")
+        await asyncio.gather(*first)
+        await until(lambda: remoting.server.held_bytes == 0)
+
+
+async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING_BYTES", 1 << 20)
+    gate = Gate(remoting, monkeypatch)
+    first = remoting.client.ask(105, {"topic": "large"}, bytes(2 << 20))
+    await until(lambda: gate.started == ["large"])
+    late = remoting.client.ask(105, ROUTE)
+    async with remoting.another() as other:
+        for _ in range(20):
+            assert (await other.call(9_999)).code == 3
+    assert gate.started == ["large"]
+    for topic in ("large", "TBW102"):
+        gate.let_go(topic)
+    await asyncio.gather(first, late)
+
+
+async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    started = []
+
+    async def large(_: object) -> Reply:
+        started.append(True)
+        return Reply(body=bytes(8 << 20))
+
+    requests = remoting.server.dispatcher._requests
+    monkeypatch.setitem(requests, 105, replace(requests[105], handler=large))
+    client = remoting.client
+    client.pause_reading()
+    async with remoting.another() as other:
+        answers = [client.ask(105, ROUTE)]
+        await until(lambda: remoting.server.unread_bytes)
+        answers.append(client.ask(105, ROUTE))
+        for _ in range(20):
+            assert (await other.call(9_999)).code == 3
+        assert len(started) == 1
+    client.resume_reading()
+    assert [len(answer.body) for answer in await asyncio.gather(*answers)] == [8 << 20, 8 << 20]
+    assert len(started) == 2
+    await until(lambda: not remoting.server.unread_bytes)
+
+
+@pytest.mark.parametrize(
+    ("own_mb", "others_mb", "is_cut_off"),
+    [(100, (), False), (129, (), True), (20, (60, 60), False), (50, (60, 60), True), (40, (30, 30), False)],
+)
+async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_off(
+    remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool
+) -> None:
+    await remoting.client.ok(105, ROUTE)
+    hall = remoting.server._hall
+    (served,) = hall.connections
+    others = [connection.Connection(hall) for _ in others_mb]
+    hall.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
+    transport = cast(asyncio.Transport, served._transport)
+    served._transport = Unread(transport, own_mb << 20)  # type: ignore[assignment]
+    served._flush()
+    assert served._transport.is_closing() is is_cut_off
+    hall.unread.clear()
+
+
+async def test_pulls_that_wait_leave_room_for_heartbeats(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES", 10 * 1_031 + 10 * 1_032)  # t0 to t9, t10 to t19
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    pulls = [remoting.client.ask(11, {"topic": f"t{n}"}) for n in range(20)]
+    refused = await remoting.client.call(11, {"topic": "one too many"})
+    assert (refused.code, refused.remark) == (
+        2,
+        "[REJECTREQUEST]system busy, start flow control for a while",
+    )
+    assert remoting.server.dispatcher.answered["11", 2] == 1
+    await remoting.client.ok(105, ROUTE)
+    for n in range(20):
+        gate.let_go(f"t{n}")
+    await asyncio.gather(*pulls)
+    gate.let_go("more")
+    await remoting.client.ok(11, {"topic": "more"})
+
+
+async def test_pulls_of_all_together_are_bounded(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(connection, "MAX_WAITING_BYTES_TOGETHER", 1_100)
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    async with remoting.another() as other:
+        other.ask(11, {"topic": "t"})
+        await until(lambda: gate.started)
+        assert (await remoting.client.call(11, {"topic": "t"})).code == 2
+    await until(lambda: gate.ended)
+    gate.let_go("t")
+    await remoting.client.ok(11, {"topic": "t"})
+
+
+async def test_what_comes_with_a_pull_counts_while_it_waits(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    gate = Gate(remoting, monkeypatch, RequestCode.PULL_MESSAGE)
+    assert (await remoting.client.call(11, {"topic": "t"}, bytes(4 << 20))).code == 2
+    many = {str(n): "1" for n in range(30_000)}
+    assert (await remoting.client.call(11, {"topic": "t", **many})).code == 2
+    pulls = [remoting.client.ask(11, {"topic": "t", "junk": "y" * 1_000_000}) for _ in range(4)]
+    assert (await remoting.client.call(11, {"topic": "t", "junk": "y" * 1_000_000})).code == 2
+    await remoting.client.ok(105, ROUTE)
+    for _ in pulls:
+        gate.let_go("t")
+    await asyncio.gather(*pulls)
+
+
+async def test_after_a_flood_freed_memory_is_given_back_once(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    given: list[bool] = []
+    monkeypatch.setattr(server, "give_back", lambda: given.append(True))
+    monkeypatch.setattr(connection, "MAX_RUNNING", 1)
+    remoting.server._look_after()
+    assert not given
+    await asyncio.gather(*(remoting.client.ask(105, ROUTE) for _ in range(10)))
+    for _ in range(2):
+        remoting.server._look_after()
+    assert given == [True]
+
+
+async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_needed(
+    remoting: Remoting,
+) -> None:
+    frame = encode(Command(code=105, ext=ROUTE, body=bytes(1 << 20)))
+    async with remoting.another() as other:
+        remoting.client.write(frame[:-1])
+        await until(lambda: remoting.server.held_bytes == len(frame) - 1)
+        slow = next(each for each in remoting.server._hall.connections if each.incomplete)
+        for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
+            remoting.server._hall.budget._limit = 1 << (20 if is_spent else 30)
+            slow._is_paused, slow.quiet = is_paused, quiet
+            remoting.server._look_after()
+            await other.ok(105, ROUTE)
+            assert remoting.server.connections == 2
+        remoting.server._look_after()
+        await remoting.client.closed()
+        await until(lambda: remoting.server.held_bytes == 0)
+        await other.ok(105, ROUTE)
+
+
+async def test_when_the_memory_is_spent_little_is_read_at_once(remoting: Remoting) -> None:
+    hall = remoting.server._hall
+    await remoting.client.ok(105, ROUTE)
+    (served,) = hall.connections
+    sizes = [len(served.get_buffer(-1))]
+    hall.budget._limit = 0
+    sizes.append(len(served.get_buffer(-1)))
+    assert sizes == [256 << 10, 4 << 10]
+    await remoting.client.ok(105, ROUTE, bytes(10_000))  # and it goes on
