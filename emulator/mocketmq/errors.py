@@ -39,7 +39,10 @@
 A front door never invents a code: it looks the error's type up with :func:`wire_codes`.
 """
 
+import logging
 from typing import NamedTuple
+
+log = logging.getLogger(__name__)
 
 
 class EmulatorError(Exception):
@@ -251,6 +254,14 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
 def wire_codes(error: EmulatorError) -> WireCodes:
     """The codes by which each protocol knows this error."""
     return _WIRE_CODES[type(error)]
+
+
+def as_emulator_error(error: Exception) -> EmulatorError:
+    """The error itself if it was raised on purpose; a defect is logged, and becomes an InternalError."""
+    if isinstance(error, EmulatorError):
+        return error
+    log.error("a request failed by a defect", exc_info=error)
+    return InternalError(f"a defect of the emulator: {error!r}; its log says more")
 
 
 def shorten(value: object, limit: int = 80) -> str:

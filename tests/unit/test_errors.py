@@ -1,5 +1,6 @@
 """The error tree: nothing missing from its picture or its code table, and no error repeats a whole body."""
 
+import logging
 import re
 from collections.abc import Iterator
 
@@ -7,10 +8,13 @@ import pytest
 from mocketmq import errors
 from mocketmq.errors import (
     EmulatorError,
+    InternalError,
     InvalidArgumentError,
+    ReceiptError,
     RefusedError,
     SettingError,
     StoreLockedError,
+    as_emulator_error,
     wire_codes,
 )
 
@@ -52,3 +56,14 @@ def test_a_long_value_is_shortened(kind: type[InvalidArgumentError] | type[Setti
 def test_the_owner_of_a_locked_directory_is_named_if_known() -> None:
     assert "the process with pid 42" in str(StoreLockedError("data", 42))
     assert "another process" in str(StoreLockedError("data", None))
+
+
+def test_a_defect_is_logged_and_named(caplog: pytest.LogCaptureFixture) -> None:
+    refused = ReceiptError("x")
+    assert as_emulator_error(refused) is refused
+    assert not caplog.records
+    with caplog.at_level(logging.ERROR):
+        error = as_emulator_error(ZeroDivisionError("oops"))
+    assert isinstance(error, InternalError)
+    assert "oops" in str(error)
+    assert caplog.records[0].exc_info

@@ -18,7 +18,7 @@ SOURCES = {
 ROOMS = {
     "ground": {
         *("mocketmq", "mocketmq.clock", "mocketmq.duration", "mocketmq.errors", "mocketmq.failpoint"),
-        *("mocketmq.message", "mocketmq.settings"),
+        *("mocketmq.message", "mocketmq.rocketmq_versions", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},

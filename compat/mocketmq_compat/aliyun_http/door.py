@@ -7,7 +7,7 @@ from aiohttp import web
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account, Need, Permission, group_need, topic_need
 from mocketmq.broker.broker import Broker
-from mocketmq.errors import InvalidArgumentError, UnauthorizedError
+from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
 from mocketmq.http_api import door
 from mocketmq.http_api.request import content_of, host_of, max_body_bytes
 from mocketmq.settings import Settings
@@ -22,7 +22,7 @@ from mocketmq_compat.aliyun_http.consuming import (
     consume_in_order,
     rollback,
 )
-from mocketmq_compat.aliyun_http.errors import AliyunError, known
+from mocketmq_compat.aliyun_http.errors import AliyunError
 from mocketmq_compat.aliyun_http.publishing import publish
 from mocketmq_compat.aliyun_http.signature import check_digest, check_signature
 
@@ -71,7 +71,7 @@ class AliyunDoor:
             template = _TEMPLATE
             answer = await self._operate(request, topic, account)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told in its own way
-            answer = failure(known(error), request_id, f"http://{host_of(request)}")
+            answer = failure(as_emulator_error(error), request_id, f"http://{host_of(request)}")
         return door.Answer(template, answer.response(request_id))
 
     def _account(self, request: web.BaseRequest) -> Account | None:

@@ -1,13 +1,10 @@
 """What this protocol calls an error (Aliyun sheet, 1.12)."""
 
-import logging
 from collections.abc import Mapping
 from typing import Final
 
-from mocketmq.errors import EmulatorError, InternalError, ReceiptSpentError, RefusedError, wire_codes
+from mocketmq.errors import EmulatorError, ReceiptSpentError, RefusedError, wire_codes
 from mocketmq.http_api.problem import HttpError
-
-log = logging.getLogger(__name__)
 
 STATUS: Final[Mapping[str, int]] = {
     "AccessDenied": 403,
@@ -61,11 +58,3 @@ def message_of(error: EmulatorError) -> str:
     """The service's sentence if it is known, else what was wrong here. For a spent handle it is both."""
     words, reason = _WORDS.get(code_of(error)), str(error)
     return f"{words} ({reason})" if isinstance(error, ReceiptSpentError) else words or reason
-
-
-def known(error: Exception) -> EmulatorError:
-    """The error itself; for a defect, which is logged, one that says so."""
-    if isinstance(error, EmulatorError):
-        return error
-    log.error("a request failed by a defect", exc_info=error)
-    return InternalError(f"a defect of the emulator: {error!r}; its log says more")

@@ -7,10 +7,11 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.clients import BROADCASTING, Consuming, Member, Told, version_name
+from mocketmq.broker.registry.clients import BROADCASTING, Consuming, Member, Told
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
 from mocketmq.http_api.fields import GroupName, Input, MessageId, NoInput
 from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.rocketmq_versions import version_name
 
 
 class SubscriptionOut(msgspec.Struct, frozen=True):

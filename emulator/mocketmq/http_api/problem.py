@@ -1,6 +1,5 @@
 """Errors as RFC 9457 problem documents: one function for whatever can go wrong with a request."""
 
-import logging
 import re
 from collections.abc import Mapping
 from typing import ClassVar, Final
@@ -9,9 +8,7 @@ import msgspec
 from aiohttp import web
 from msgspec import UNSET, UnsetType
 
-from mocketmq.errors import EmulatorError, InternalError, RefusedError, UnauthorizedError, wire_codes
-
-log = logging.getLogger(__name__)
+from mocketmq.errors import RefusedError, UnauthorizedError, as_emulator_error, wire_codes
 
 MEDIA_TYPE: Final = "application/problem+json"
 
@@ -57,9 +54,7 @@ def problem_response(error: Exception) -> web.Response:
 
 def problem_of(error: Exception) -> Problem:
     """What the error is called, its status, and what the caller can do about it."""
-    if not isinstance(error, EmulatorError):
-        log.error("a request failed by a defect", exc_info=error)
-        error = InternalError(f"a defect of the emulator: {error!r}; its log says more")
+    error = as_emulator_error(error)
     words = _WORD.findall(type(error).__name__.removesuffix("Error"))
     first, *others = (word if word.isupper() else word.lower() for word in words)
     return Problem(

@@ -6,12 +6,13 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.broker import Broker
+from mocketmq.errors import as_emulator_error
 from mocketmq.remoting.channel import Channel
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.request import Call, LongPoll, Reply, Request
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
-from mocketmq.remoting.wire.errors import RemotingError, code_of, known
+from mocketmq.remoting.wire.errors import RemotingError, code_of
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
@@ -44,7 +45,7 @@ class Dispatcher:
         try:
             reply = await self._reply(channel, command, may_wait)
         except Exception as error:  # noqa: BLE001 - whatever it is, the client is told, and goes on
-            refusal = known(error)
+            refusal = as_emulator_error(error)
             # What is quoted in it may be no Unicode that can be written.
             remark = str(refusal).encode(errors="backslashreplace").decode()
             reply = Reply(code=code_of(refusal), remark=remark)

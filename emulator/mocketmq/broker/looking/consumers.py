@@ -4,20 +4,15 @@ As AdminBrokerProcessor and Broker2Client of 4.9.8 (sheet 2.6, 2.10).
 """
 
 import asyncio
-from typing import Final
 
 from mocketmq.broker.looking.history import Lives
-from mocketmq.broker.registry.clients import Clients, Member, Told, version_name
+from mocketmq.broker.registry.clients import Clients, Member, Told
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of
 from mocketmq.message.names import is_hidden_topic
-
-FIRST_VERSION: Final = 62
-"""Of clients that can be asked (V3_1_8_SNAPSHOT)."""
-_FIRST_WITH_OFFSETS: Final = 28
-"""… how far they are (V3_0_7_SNAPSHOT)."""
+from mocketmq.rocketmq_versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version_name
 
 
 class Consumers:
@@ -62,7 +57,7 @@ class Consumers:
         members = [self._clients.consumer(group, known) for known in dict.fromkeys(live.members.values())]
         asked = [member for member in members if member and client_id in ("", member.client_id)]
         for member in asked:
-            if member.version < _FIRST_WITH_OFFSETS:
+            if member.version < V3_0_7_SNAPSHOT:
                 raise ClientOfflineError(
                     f"the client does not support this feature. version={version_name(member.version)}"
                 )
@@ -82,7 +77,7 @@ class Consumers:
         member = self._clients.consumer(group, client_id)
         if member is None:
             raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
-        if member.version < FIRST_VERSION:
+        if member.version < V3_1_8_SNAPSHOT:
             raise ClientOfflineError(
                 f"The Consumer <{client_id}> Version <{version_name(member.version)}> too low to finish,"
                 " please upgrade it to V3_1_8_SNAPSHOT"

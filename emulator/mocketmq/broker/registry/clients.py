@@ -272,20 +272,3 @@ class Clients:
 
 def _version(subscription: Subscription) -> int:
     return subscription.version
-
-
-_FIRST_NAMED, _LAST_NAMED = 232, 611
-_FIRST_DIGITS = 410
-_OLD_VERSIONS = {37: "V3_0_11", 121: "V3_4_9"}
-
-
-def version_name(version: int) -> str:
-    """The name of a client's version, an ordinal of MQVersion; the number itself if it has none.
-
-    From 4.1.0 on each version follows its snapshot, and after x.y.9 comes the next minor version.
-    """
-    if not _FIRST_NAMED <= version <= _LAST_NAMED:
-        return _OLD_VERSIONS.get(version, str(version))
-    steps, is_release = divmod(version - _FIRST_NAMED, 2)
-    name = "V" + "_".join(str(_FIRST_DIGITS + steps))
-    return name if is_release else f"{name}_SNAPSHOT"

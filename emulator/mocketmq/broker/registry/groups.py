@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from mocketmq.broker.registry.version import Version
+from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.database import Database
@@ -281,7 +281,7 @@ class Groups:
 
     def __init__(self, writer: Writer, *, auto_create: bool) -> None:
         self.auto_create = auto_create
-        self.version = Version()
+        self.version = DataVersion()
         self.tell_deleted: Callable[[str], None] = lambda _name: None
         self._writer = writer
         self._groups: dict[str, Group] = {}

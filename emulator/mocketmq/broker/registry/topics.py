@@ -9,7 +9,7 @@ from functools import partial
 
 import msgspec
 
-from mocketmq.broker.registry.version import Version
+from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from mocketmq.message.message import Template
 from mocketmq.message.names import (
@@ -92,7 +92,7 @@ class Topics:
 
     def __init__(self, writer: Writer, *, auto_create: bool, default_queues: int) -> None:
         self.default_queues = default_queues
-        self.version = Version()
+        self.version = DataVersion()
         self.tell_deleted: Callable[[str], None] = lambda _name: None
         self._writer = writer
         self._auto_create = auto_create

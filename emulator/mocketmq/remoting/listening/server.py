@@ -89,9 +89,14 @@ class RemotingServer:
 
     def metrics(self) -> Iterator[Any]:
         """Its numbers for Prometheus."""
-        from mocketmq.remoting.listening.metrics import metrics  # noqa: PLC0415 - imports what a start does not need
+        from mocketmq.remoting.listening.metrics import metric_families  # noqa: PLC0415 - a start does not need it
 
-        return metrics(self)
+        return metric_families(
+            self.dispatcher.answered,
+            connections=self.connections,
+            held_bytes=self.held_bytes,
+            unread_bytes=self.unread_bytes,
+        )
 
     async def start(self) -> None:
         """Open every port. Raises ListenError when that is not possible; then none is open."""

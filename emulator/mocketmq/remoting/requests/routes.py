@@ -17,6 +17,7 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.remoting.wire.identity import BROKER, CLUSTER
+from mocketmq.rocketmq_versions import V3_4_9
 
 
 class RouteInfo(NamedTuple):
@@ -46,7 +47,7 @@ class UnregisterTopic(NamedTuple):
 
 log = logging.getLogger(__name__)
 
-_ALI_ONS: Final = ("JAVA", 121)
+_ALI_ONS: Final = ("JAVA", V3_4_9)
 """What this client says it is. It alone does not ask for the template's route instead (sheet 7.3)."""
 _FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 

@@ -9,7 +9,6 @@ from collections.abc import Callable
 from typing import Final
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.clients import version_name
 from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import TIMER_TOPIC
@@ -19,6 +18,7 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 from mocketmq.remoting.wire.identity import VERSION
+from mocketmq.rocketmq_versions import version_name
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 from mocketmq.store.writer import MAX_WAITING

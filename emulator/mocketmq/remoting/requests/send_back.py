@@ -22,18 +22,12 @@ class SendBack(NamedTuple):
     max_reconsume_times: Int32 | None = None
 
 
-KNOWS_MAX_RETRIES: Final = 121
-"""Clients from this version on (V3_4_9) say how often a message is retried."""
-
-
 async def send_back(call: Call[SendBack]) -> Reply:
     """A consumer could not consume a message: it comes again later, or is a dead letter."""
     header = call.header
-    says = call.command.version >= KNOWS_MAX_RETRIES
+    max_retries = header.max_reconsume_times if call.command.tells_max_retries else None
     try:
-        await call.broker.pull.give_back(
-            header.group, header.offset, header.delay_level, header.max_reconsume_times if says else None
-        )
+        await call.broker.pull.give_back(header.group, header.offset, header.delay_level, max_retries)
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
     return Reply()

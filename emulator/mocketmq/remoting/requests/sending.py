@@ -57,8 +57,6 @@ LETTERS: Final = dict(
 
 ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
 """What every answer to a send says, also of a failure."""
-_V3_4_9: Final = 121
-"""The first version whose clients say how often a message may be retried."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
 """Of sysFlag: compressed, and how; several tags; committed. Others tell of what is not stored here."""
@@ -135,7 +133,7 @@ def message_of(call: Call[SendMessage], body: bytes, properties: dict[str, str],
         call.broker.clock.from_wall(header.born_timestamp * US_PER_MS),
         _as_ipv4(call.channel.remote),
         header.reconsume_times,
-        header.max_reconsume_times if call.command.version >= _V3_4_9 else None,
+        header.max_reconsume_times if call.command.tells_max_retries else None,
         Template(header.default_topic, header.default_topic_queue_nums),
     )
 

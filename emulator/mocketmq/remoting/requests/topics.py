@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.attributes import changed_attributes, parse_changes
+from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, Topic
-from mocketmq.broker.registry.version import Version
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY
@@ -90,7 +90,7 @@ async def system_topics(call: Call[NoHeader]) -> Reply:
     return Reply(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
 
 
-def data_version(version: Version) -> dict[str, int]:
+def data_version(version: DataVersion) -> dict[str, int]:
     """DataVersion, by whose counter copies of a table are compared."""
     return {"counter": version.counter, "stateVersion": 0, "timestamp": version.timestamp_ms}
 

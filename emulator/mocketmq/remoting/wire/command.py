@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from mocketmq.remoting.wire.identity import VERSION
+from mocketmq.rocketmq_versions import V3_4_9
 
 _RESPONSE: Final = 1
 _ONEWAY: Final = 2
@@ -37,6 +38,11 @@ class Command:
     def is_oneway(self) -> bool:
         """Whether nobody waits for an answer."""
         return bool(self.flag & _ONEWAY)
+
+    @property
+    def tells_max_retries(self) -> bool:
+        """Whether its sender is new enough to say how often a message may be retried."""
+        return self.version >= V3_4_9
 
     def answer(self, code: int, ext: Mapping[str, str], body: bytes, remark: str | None) -> "Command":
         """The answer to this request. In its own header form: some clients know only one (sheet 12.1)."""

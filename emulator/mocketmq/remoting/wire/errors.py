@@ -1,13 +1,10 @@
 """What only this protocol can refuse, and what clients are told of any error."""
 
-import logging
 from collections.abc import Sequence
 
-from mocketmq.errors import EmulatorError, InternalError, RefusedError, wire_codes
+from mocketmq.errors import EmulatorError, RefusedError, wire_codes
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
-
-log = logging.getLogger(__name__)
 
 
 class RemotingError(RefusedError):
@@ -33,11 +30,3 @@ class FrameError(RemotingError):
 def code_of(error: EmulatorError) -> int:
     """The ResponseCode of an error."""
     return error.code if isinstance(error, RemotingError) else wire_codes(error).remoting
-
-
-def known(error: Exception) -> EmulatorError:
-    """The error itself; for a defect, which is logged, one that says so."""
-    if isinstance(error, EmulatorError):
-        return error
-    log.error("a request failed by a defect", exc_info=error)
-    return InternalError(f"a defect of the emulator: {error!r}; its log says more")

@@ -2,9 +2,11 @@
 
 from typing import Final
 
+from mocketmq.rocketmq_versions import V4_9_8
+
 CLUSTER: Final = "DefaultCluster"
 BROKER: Final = "broker-a"
 REGION: Final = "DefaultRegion"
 """Of every broker outside Aliyun; clients name trace topics after it."""
-VERSION: Final = 409
-"""Ordinal of V4_9_8 in MQVersion, told in every answer: whose behaviour is followed."""
+VERSION: Final = V4_9_8
+"""Told in every answer: whose behaviour is followed."""

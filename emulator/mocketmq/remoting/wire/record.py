@@ -10,8 +10,8 @@ from mocketmq.errors import IllegalMessageError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES
 from mocketmq.remoting.wire import identity
+from mocketmq.rocketmq_versions import V5_0_0
 
-_V5_0_0: Final = 413
 _REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
 """Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java of 5.3.3)."""
 
@@ -60,7 +60,7 @@ def encode_record(
     body = message.body
     name = topic.encode()
     properties = message.properties.encode()
-    if version >= _V5_0_0 and _REGION not in properties:
+    if version >= V5_0_0 and _REGION not in properties:
         properties += _REGION
     if len(properties) > MAX_PROPERTIES_BYTES:
         properties = _fitting(properties)
