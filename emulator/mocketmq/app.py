@@ -205,7 +205,7 @@ async def _build(
     statistics.count_fired = lambda: timed.delivered
     topics.tell_deleted, groups.tell_deleted = statistics.forget_topic, statistics.forget_group
     retries = Retries(topics, levels)
-    takes = Takes(database, topics, groups, timer.changed)
+    takes = Takes(database, topics, groups, polls, timer.changed)
     await takes.load()
     receipts = Receipts(database, writer, clock, topics, groups, takes, polls, ledger, retries, statistics)
     await levels.read_ahead()

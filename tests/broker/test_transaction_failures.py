@@ -289,7 +289,7 @@ async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless
 
         async def pop_meanwhile(statements: Any) -> None:
             monkeypatch.setattr(database, "transact", transact)
-            popping.append(asyncio.create_task(pop(broker)))
+            popping.append(asyncio.create_task(pop(broker, wait_s=10.0 * is_refused)))
             await has_chosen.wait()
             if is_refused:
                 raise StoreUnavailableError("no")

@@ -83,7 +83,7 @@ def _group_out(found: Group) -> GroupOut:
             place.committed_offset,
             place.queue.next_offset,
             place.lag,
-            sum(not take.is_available for take in place.open.values()),
+            place.in_flight,
         )
         for place in found.queues.values()
     ]

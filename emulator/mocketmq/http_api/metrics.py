@@ -121,7 +121,7 @@ class BrokerCollector(Collector):
             for place in group.queues.values():
                 topic = place.queue.topic
                 lags[topic] = lags.get(topic, 0) + place.lag
-                taken = sum(not take.is_available for take in place.open.values())
+                taken = place.in_flight
                 flights[topic] = flights.get(topic, 0) + taken
             for topic, value in lags.items():
                 lag.add_metric([group.name, topic], value)

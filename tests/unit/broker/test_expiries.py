@@ -1,12 +1,13 @@
 from mocketmq.broker.consuming.expiries import SPARE, Expiries
-from mocketmq.broker.registry.groups import Group, GroupQueue, Take
+from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.registry.groups import Group, GroupQueue
 from mocketmq.store.queues import Queue
 
 
 def take(place: GroupQueue, offset: int, visible_us: int) -> Take:
     """A message that was given."""
     taken = Take(place, offset, offset, "orders", 0, is_delayed=False, visible_us=visible_us)
-    place.group.open(taken)
+    taken.move(State.HELD)
     return taken
 
 
@@ -16,7 +17,7 @@ def test_what_was_settled_leaves_nothing_behind() -> None:
     expiries = Expiries(lambda: changes.append(1))
     for offset in range(2 * SPARE + 2):
         one = take(place, offset, offset)
-        place.group.close(one)
+        one.close()
         expiries.expect(one)
     assert len(expiries._entries) <= SPARE
     assert expiries.next_us() is None

@@ -4,7 +4,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from mocketmq.broker.registry.groups import Take
+from mocketmq.broker.consuming.take import State, Take
 
 SPARE = 500
 
@@ -53,4 +53,4 @@ class Expiries:
 
 def _is_expiring(entry: tuple[int, int, str, int, Take]) -> bool:
     visible_us, *_, take = entry
-    return take.is_held and take.visible_us == visible_us
+    return take.state is State.HELD and take.visible_us == visible_us

@@ -8,7 +8,8 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mocketmq.broker.registry.groups import Group, Take
+from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.registry.groups import Group
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
 from mocketmq.store.queues import Queue
@@ -50,12 +51,12 @@ def find_take(group: Group, handle: str | PopHandle, now_us: int) -> Take:
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
     take = group.takes.get(commit_offset)
-    if take is None or take.is_settling:
+    if take is None or take.state is State.SETTLING:
         raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
     if for_topic != _check(take.topic) or times > take.times:
         raise ReceiptError(f"{name} is not one that this broker gave out")
-    if times < take.times or take.is_available or take.is_reserved or take.visible_us <= now_us:
-        is_known = times == take.times and not take.is_reserved
+    if times < take.times or take.state is not State.HELD or take.visible_us <= now_us:
+        is_known = times == take.times and take.state is not State.RESERVED
         when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
         raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
     return take
@@ -66,11 +67,11 @@ def _find_popped(group: Group, handle: PopHandle, now_us: int) -> Take:
     name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
     place = group.queues.get(queue)
     take = place.open.get(queue_offset) if place else None
-    if take is None or take.is_settling:
+    if take is None or take.state is State.SETTLING:
         raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
     if take.pop_ms != pop_ms:
         raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")
-    if take.is_available or take.is_reserved or take.visible_us <= now_us:
+    if take.state is not State.HELD or take.visible_us <= now_us:
         raise ReceiptSpentError(f"{name} at {pop_ms} has become visible again")
     return take
 

@@ -15,9 +15,10 @@ from mocketmq.broker.consuming.polls import Patience, Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
+from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.clients import Clients
-from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.groups import Group, Groups
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -127,7 +128,7 @@ class Pops:
         if ordered:
             for known in map(place.group.place, given):
                 known.attempt = attempt
-                rest += sum(take.is_available for take in known.open.values())
+                rest += sum(take.state is State.FREE for take in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
 

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.polls import Patience, Polls
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.groups import Group, GroupQueue, Groups
@@ -325,7 +326,7 @@ class Pull:
 
             def apply() -> None:
                 for take in ended:
-                    group.close(take)
+                    take.close()
                 place.next_offset, place.reported = next_offset, offset
 
             batch.on_commit(apply)
@@ -392,8 +393,8 @@ class Pull:
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
             take = group.takes.get(commit_offset)
-            if take is not None and take.is_open and not take.is_reserved:  # else somebody is just given it
-                self._takes.settle(batch, take, "dead" if retry.is_dead else "retried")
+            if take is not None and take.can_be_settled:  # else somebody is just given it
+                self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
             group.pulled.get(queue, {}).pop(message.queue_offset, None)

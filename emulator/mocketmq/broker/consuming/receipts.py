@@ -23,9 +23,10 @@ from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, n
 from mocketmq.broker.consuming.polls import Patience, Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import Choice, Wish
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.groups import Group, Groups
 from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, steady_us
@@ -176,9 +177,8 @@ class Receipts:
                 return []
             await self._writer.commit(work)
         except BaseException:
-            choice.undo()
             for _, take in choice.chosen:
-                self._polls.wake(take.place.queue.topic)
+                self._takes.reopen(take)
             raise
         pass_point("receive.taken")
         self._statistics.given(
@@ -208,7 +208,7 @@ class Receipts:
         def work(batch: Batch) -> SettledBy[Handle]:
             settled: SettledBy[Handle] = SettledBy([], [])
             for handle, take in valid(group, handles, batch.now_us, settled):
-                self._takes.settle(batch, take, "acked")
+                self._takes.settle(batch, take, Outcome.ACKED)
                 if take.is_delayed:
                     self._ledger.acked(batch, take.commit_offset)
                 settled.done.append(handle)
@@ -240,7 +240,7 @@ class Receipts:
             for handle, take in valid(group, retries, batch.now_us, settled):
                 retry = retries[handle]
                 self._retries.append(batch, retry)
-                self._takes.settle(batch, take, "dead" if retry.is_dead else "retried")
+                self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
                 batch.on_commit(partial(self._statistics.gave_back, take.topic, group.name))
                 settled.done.append(handle)
 
@@ -298,9 +298,8 @@ class Receipts:
         def work(batch: Batch) -> None:
             for commit_offset, times in given:
                 take = group.takes.get(commit_offset)
-                if take is not None and take.times == times and take.is_open and not take.is_reserved:
-                    self._takes.free(batch, take)
-                    batch.on_commit(partial(self._polls.wake, take.place.queue.topic))
+                if take is not None and take.times == times and take.can_be_settled:
+                    self._takes.take_back(batch, take)
 
         await self._writer.commit(work)
 
@@ -317,19 +316,18 @@ class Receipts:
             return Fired(0, until_us)
         last_us = expired[-1].visible_us
         try:
-            await self._bury([take for take in expired if take.place.group.gives_up(take)])
+            await self._bury([take for take in expired if take.place.group.gives_up(take)], last_us)
         except BaseException:
             for take in expired:
                 self._takes.expect(take)
             raise
         for take in expired:
             # While the dead were buried, it may have been settled, extended or taken back.
-            if take.is_held and take.visible_us <= last_us:
-                take.place.group.make_available(take)
-                self._polls.wake(take.place.queue.topic)
+            if take.state is State.HELD and take.visible_us <= last_us:
+                self._takes.free(take)
         return Fired(0, last_us)
 
-    async def _bury(self, dead: Sequence[Take]) -> None:
+    async def _bury(self, dead: Sequence[Take], until_us: int) -> None:
         if not dead:
             return
         messages = await messages_at(self._database, [take.commit_offset for take in dead])
@@ -341,10 +339,10 @@ class Receipts:
 
         def work(batch: Batch) -> None:
             for take, retry in retries:
-                if take.is_open:
+                if take.state is State.HELD and take.visible_us <= until_us:
                     batch.reach(take.visible_us)
                     self._retries.append(batch, retry)
-                    self._takes.settle(batch, take, "dead")
+                    self._takes.settle(batch, take, Outcome.DEAD)
 
         await self._writer.commit(work)
 

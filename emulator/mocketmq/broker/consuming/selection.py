@@ -10,8 +10,9 @@ topics of a group share, each topic counts for itself.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.groups import Group, GroupQueue, Take
+from mocketmq.broker.registry.groups import Group, GroupQueue
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
@@ -40,7 +41,7 @@ class Wish(NamedTuple):
 
 
 class Choice:
-    """What one receiver is given. Nobody else is given it before it is stored as taken, or undone.
+    """What one receiver is given. Nobody else is given it before it is stored as taken, or reopened.
 
     ``left`` are retries of other topics that were met on the way: opened, and free for their own receivers.
     """
@@ -55,7 +56,7 @@ class Choice:
         self._is_full = False
 
     async def make(self) -> None:
-        """Choose. Raises a StoreError; what was chosen until then is to be undone."""
+        """Choose. Raises a StoreError; what was chosen until then is to be reopened."""
         async with self._wish.group.lock:
             await self._choose_again(self.again())
             queues = self.queues()
@@ -86,14 +87,7 @@ class Choice:
 
     def keep_open(self) -> None:
         """Let go of what was reset or committed past since it was chosen."""
-        takes = self._wish.group.takes
-        self.chosen = [one for one in self.chosen if takes.get(one[1].commit_offset) is one[1]]
-
-    def undo(self) -> None:
-        """Let everything that was chosen be taken by others."""
-        self.keep_open()
-        for _, take in self.chosen:
-            self._wish.group.make_available(take)
+        self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
 
     def _is_of_topic(self, take: Take) -> bool:
         return self._wish.topic.name in (take.topic, take.place.queue.topic)
@@ -114,11 +108,11 @@ class Choice:
         return not given.issuperset(self._open(place))
 
     def _is_held(self, place: GroupQueue) -> bool:
-        return not all(take.is_available for take in self._open(place))
+        return not all(take.state is State.FREE for take in self._open(place))
 
     async def _choose_again(self, takes: Sequence[Take]) -> None:
         """Add those that were taken before and are visible again."""
-        wish, group = self._wish, self._wish.group
+        wish = self._wish
         barred: set[GroupQueue] = set()  # in order: where one is not wanted
         for first in range(0, len(takes), wish.limit):
             some = takes[first : first + wish.limit]
@@ -126,8 +120,8 @@ class Choice:
             for take in some:
                 message = messages.get(take.commit_offset)
                 if message is None:
-                    group.close(take)  # retention removed it
-                elif take.commit_offset not in group.available or take.place in barred:
+                    take.close()  # retention removed it
+                elif take.state is not State.FREE or take.place in barred:
                     continue
                 elif wish.tag_filter.matches(message):
                     if self._has_room(message):
@@ -171,11 +165,9 @@ class Choice:
             )
             is_retry = place.queue.topic != topic.name
             if is_retry and take.topic != topic.name:
-                group.open(take)
-                group.make_available(take)
+                take.move(State.FREE)
                 self.left.append(take)
             elif is_retry or tag_filter.matches(row):
-                group.open(take)
                 self._add(row, take)
         is_more = False
         for key, span in spans.items():
@@ -189,7 +181,7 @@ class Choice:
         return not self._is_full
 
     def _add(self, message: StoredMessage, take: Take) -> None:
-        self._wish.group.reserve(take)
+        take.move(State.RESERVED)
         self.chosen.append((message, take))
         self._bytes += len(message.body)
         self._is_full = len(self.chosen) == self._wish.limit

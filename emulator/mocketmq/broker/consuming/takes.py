@@ -7,8 +7,10 @@ from collections.abc import Callable
 from functools import partial
 
 from mocketmq.broker.consuming.expiries import Expiries
+from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import known_topic
-from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.consuming.take import Outcome, State, Take
+from mocketmq.broker.registry.groups import Group, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
@@ -40,13 +42,19 @@ class Takes:
     """
 
     def __init__(
-        self, database: Database, topics: Topics, groups: Groups, changed: Callable[[], None]
+        self,
+        database: Database,
+        topics: Topics,
+        groups: Groups,
+        polls: Polls,
+        changed: Callable[[], None],
     ) -> None:
         self.expiries = Expiries(changed)
         self.checks = Expiries(changed)
         self._database = database
         self._topics = topics
         self._groups = groups
+        self._polls = polls
 
     async def load(self) -> None:
         """Read from the store how far each group has come and what it holds."""
@@ -78,9 +86,9 @@ class Takes:
                 first_taken_us=first_taken_us or 0,
                 visible_us=visible_us,
                 pop_ms=pop_ms or 0,
-                is_saved=True,
+                has_row=True,
             )
-            group.open(take)
+            take.move(State.HELD)
             self.expect(take)
 
     def give(self, batch: Batch, take: Take, visible_us: int, pop_ms: int) -> None:
@@ -89,8 +97,10 @@ class Takes:
         self._save(batch, take, times, visible_us, now_us, pop_ms)
 
         def given() -> None:
-            take.first_taken_us = take.first_taken_us or now_us
-            self._shown_from(take, visible_us, times, pop_ms)
+            if take.state is not State.CLOSED:  # it was passed over in the same transaction
+                take.first_taken_us = take.first_taken_us or now_us
+                take.move(State.HELD)
+                self._shown_from(take, visible_us, times, pop_ms)
 
         batch.on_commit(given)
 
@@ -118,7 +128,7 @@ class Takes:
 
         def held() -> None:
             place.next_offset = stored.queue_offset + 1
-            group.open(take)
+            take.move(State.HELD)
             self.expect(take)
 
         batch.on_commit(held)
@@ -143,9 +153,9 @@ class Takes:
                 pop_ms or None,
             ),
         )
-        if not take.is_saved:
-            take.is_saved = True
-            batch.on_rollback(partial(setattr, take, "is_saved", False))
+        if not take.has_row:
+            take.has_row = True
+            batch.on_rollback(partial(setattr, take, "has_row", False))
 
     def show_from(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
         """The time of a message that is held is up at ``visible_us``."""
@@ -154,41 +164,53 @@ class Takes:
         self._save_shown(batch, take, visible_us, times, pop_ms)
         self._shown_from(take, visible_us, times, pop_ms)
 
-    def free(self, batch: Batch, take: Take) -> None:
-        """A message that nobody is just given can be taken again, and was not taken, as it turns out."""
-        group, times = take.place.group, take.times - 1
-        visible_us = min(take.visible_us, batch.now_us)
-        batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
+    def take_back(self, batch: Batch, take: Take) -> None:
+        """A message that was given reached nobody: it is free again, and that time does not count."""
+        take.move(State.RESERVED)
+        times, visible_us = take.times - 1, min(take.visible_us, batch.now_us)
         self._save_shown(batch, take, visible_us, times, take.pop_ms)
-        group.reserve(take)  # until the commit
+        batch.on_rollback(partial(self.reopen, take))
 
-        def freed() -> None:
-            take.visible_us, take.times = visible_us, times
-            if take.is_open:  # or its group has just come past it
-                group.make_available(take)
+        def taken_back() -> None:
+            if take.state is State.RESERVED:  # else its group has just come past it
+                take.visible_us, take.times = visible_us, times
+                self.free(take)
 
-        batch.on_commit(freed)
+        batch.on_commit(taken_back)
 
     def _save_shown(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
         group_name = take.place.group.name
         batch.execute(_SHOW, (visible_us, times, pop_ms or None, group_name, take.commit_offset))
 
     def _shown_from(self, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
-        take.visible_us, take.times, take.pop_ms, take.is_reserved = visible_us, times, pop_ms, False
+        take.visible_us, take.times, take.pop_ms = visible_us, times, pop_ms
         self.expect(take)
 
-    def settle(self, batch: Batch, take: Take, outcome: str) -> None:
-        """The group is done with the message."""
-        group = take.place.group
-        batch.execute(_SETTLE, (batch.now_us, outcome, group.name, take.commit_offset))
-        take.is_settling = True
-        batch.on_commit(partial(group.close, take))
-        batch.on_rollback(partial(self.reopen, take))
+    def settle(self, batch: Batch, take: Take, outcome: Outcome) -> None:
+        """The group is done with the message. Who called ``decide`` before reopens it on failure."""
+        if take.state is not State.SETTLING:
+            take.move(State.SETTLING)
+            batch.on_rollback(partial(self.reopen, take))
+        batch.execute(_SETTLE, (batch.now_us, outcome.value, take.place.group.name, take.commit_offset))
+        batch.on_commit(take.close)
+
+    def decide(self, take: Take) -> None:
+        """Let its time not run out any more: it will be settled, or else reopened."""
+        if take.state is not State.SETTLING:
+            take.move(State.SETTLING)
 
     def reopen(self, take: Take) -> None:
-        """The message was to be settled, and that came to nothing."""
-        take.is_settling = False
-        self.expect(take)
+        """What it was reserved or decided for came to nothing: it is as before."""
+        take.move_back()
+        if take.state is State.FREE:
+            self._polls.wake(take.place.queue.topic)  # they looked in vain meanwhile
+        else:
+            self.expect(take)
+
+    def free(self, take: Take) -> None:
+        """Let any receiver of the group have the message, and wake those who wait."""
+        take.move(State.FREE)
+        self._polls.wake(take.place.queue.topic)
 
     def expect(self, take: Take) -> None:
         """Something happens with it when its time is up."""

@@ -9,7 +9,7 @@ import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from functools import partial
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
@@ -19,6 +19,9 @@ from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_n
 from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch, Writer
+
+if TYPE_CHECKING:
+    from mocketmq.broker.consuming.take import Take
 
 MAX_RETRIES = 16
 MAX_RETRIES_LIMIT = 1_000
@@ -61,74 +64,6 @@ class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=Tru
 
 USUAL = GroupConfig()
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode
-
-
-class Take:
-    """A message that a group took by receipt and has not settled.
-
-    ``times`` counts how often it was taken; the receipt handle names that count, so an old handle is
-    refused. ``visible_us`` is when it can be taken again, and ``is_available`` says that it has come.
-    ``times`` is 0 for a retry that was found by a receiver of another topic and is left for its own, and
-    for a half message that nobody was asked about yet. ``pop_ms`` is the time of the wall clock that names
-    the take to who popped it, in place of a handle; 0 for who received it otherwise.
-    """
-
-    __slots__ = (
-        "commit_offset",
-        "first_taken_us",
-        "is_available",
-        "is_delayed",
-        "is_reserved",
-        "is_saved",
-        "is_settling",
-        "place",
-        "pop_ms",
-        "queue_offset",
-        "reconsume_times",
-        "times",
-        "topic",
-        "visible_us",
-    )
-
-    def __init__(
-        self,
-        place: "GroupQueue",
-        queue_offset: int,
-        commit_offset: int,
-        topic: str,
-        reconsume_times: int,
-        *,
-        is_delayed: bool,
-        times: int = 0,
-        first_taken_us: int = 0,
-        visible_us: int = 0,
-        pop_ms: int = 0,
-        is_saved: bool = False,
-    ) -> None:
-        self.place = place
-        self.queue_offset = queue_offset
-        self.commit_offset = commit_offset
-        self.topic = topic  # as the consumer knows it: a retry bears its original topic
-        self.reconsume_times = reconsume_times
-        self.times = times
-        self.first_taken_us = first_taken_us  # 0: not yet
-        self.visible_us = visible_us
-        self.pop_ms = pop_ms
-        self.is_saved = is_saved
-        self.is_delayed = is_delayed
-        self.is_available = False
-        self.is_reserved = False  # chosen for a consumer, which is not durable yet
-        self.is_settling = False
-
-    @property
-    def is_open(self) -> bool:
-        """Whether it is neither settled nor forgotten, nor about to be settled."""
-        return self.place.group.takes.get(self.commit_offset) is self and not self.is_settling
-
-    @property
-    def is_held(self) -> bool:
-        """Whether it is open, and somebody's: neither free nor about to be given out."""
-        return self.is_open and not (self.is_available or self.is_reserved)
 
 
 class GroupQueue:
@@ -175,11 +110,14 @@ class GroupQueue:
         """How many messages from the committed offset to the end of the queue."""
         return self.queue.next_offset - max(self.committed_offset, self.queue.min_offset)
 
+    @property
+    def in_flight(self) -> int:
+        """How many of its messages were received and not settled."""
+        return sum(take.is_in_flight for take in self.open.values())
+
     def save(self, batch: Batch, next_offset: int) -> None:
-        """Save ``next_offset``, but never past a take that is not saved itself: a kill would lose it."""
-        unsaved = min(
-            (offset for offset, take in self.open.items() if not take.is_saved), default=next_offset
-        )
+        """Save ``next_offset``, but never past a take that has no row: a kill would lose it."""
+        unsaved = min((offset for offset, take in self.open.items() if not take.has_row), default=next_offset)
         saved_offset = min(unsaved, next_offset)
         batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, saved_offset))
         batch.on_commit(partial(setattr, self, "saved_offset", saved_offset))
@@ -198,7 +136,7 @@ class Group:
         # Delayed messages that were pulled and not committed past yet: commit offsets by queue offset.
         self.pulled: dict[Queue, dict[int, int]] = {}
         self.takes: dict[int, Take] = {}  # all that are open, by commit offset
-        self.available: dict[int, Take] = {}  # those of them that can be taken again
+        self.available: dict[int, Take] = {}  # those of them that are free
         self.lock = asyncio.Lock()
         self._watching: set[asyncio.Event] = set()
 
@@ -221,7 +159,7 @@ class Group:
         if self.is_deleted:
             raise GroupNotFoundError(f"subscription group not exist, {self.name}")
 
-    def gives_up(self, take: Take) -> bool:
+    def gives_up(self, take: "Take") -> bool:
         """Whether a message whose time has run out is a dead letter.
 
         Half messages never are, nor what was popped: its clients see to that themselves (sheet 2.11).
@@ -236,31 +174,8 @@ class Group:
             place = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
         return place
 
-    def make_available(self, take: Take) -> None:
-        """Let the message be taken again."""
-        take.is_available, take.is_reserved = True, False
-        self.available[take.commit_offset] = take
-
-    def reserve(self, take: Take) -> None:
-        """Let nobody take the message, until it is stored what becomes of it."""
-        self.withhold(take)
-        take.is_reserved = True
-
-    def withhold(self, take: Take) -> None:
-        """Let nobody take the message until its time runs out again."""
-        self.available.pop(take.commit_offset, None)
-        take.is_available = False
-
-    def open(self, take: Take) -> None:
-        """The message was taken, or found and left."""
-        take.place.open[take.queue_offset] = take
-        self.takes[take.commit_offset] = take
-
-    def close(self, take: Take) -> None:
-        """The message is settled, or forgotten."""
-        take.place.open.pop(take.queue_offset, None)
-        self.takes.pop(take.commit_offset, None)
-        self.available.pop(take.commit_offset, None)
+    def take_closed(self) -> None:
+        """Tell those who wait for it: more of a queue may be free to be taken in order."""
         for event in self._watching:
             event.set()
 
@@ -271,7 +186,7 @@ class Group:
             place = self.queues.get(queue)
             if place is not None:
                 for take in list(place.open.values()):
-                    self.close(take)
+                    take.close()
                 place.next_offset = queue.next_offset
                 place.saved_offset = None
 
@@ -401,7 +316,7 @@ class Groups:
 
         def apply() -> None:
             for take in list(group.takes.values()):
-                group.close(take)
+                take.close()
             group.is_deleted = True
             del self._groups[group.name]
             self.tell_deleted(group.name)

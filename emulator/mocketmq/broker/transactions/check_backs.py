@@ -17,6 +17,7 @@ import asyncio
 from collections.abc import Sequence
 from typing import Final
 
+from mocketmq.broker.consuming.take import Outcome, State
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.clients import Channel, Clients
 from mocketmq.broker.registry.groups import Groups
@@ -121,7 +122,7 @@ class CheckBacks:
             checked, given_up = [], 0
             for half in halves:
                 take = half.take
-                if not take.is_open or take.visible_us > last_us:
+                if take.state is not State.HELD or take.visible_us > last_us:
                     continue
                 batch.reach(take.visible_us)
                 if self._transactions.is_kept(take):
@@ -129,7 +130,7 @@ class CheckBacks:
                     continue
                 if undecided and take.times >= self._most:
                     batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
-                    self._takes.settle(batch, take, "abandoned")
+                    self._takes.settle(batch, take, Outcome.ABANDONED)
                     given_up += 1
                     continue
                 next_us = take.visible_us + self._interval_us

@@ -23,8 +23,9 @@ from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups, Take
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.sending.intake import Intake, Judged
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
@@ -121,7 +122,7 @@ class Transactions:
         def work(batch: Batch) -> None:
             for take in self.open():
                 if take.commit_offset in kept:
-                    self._takes.settle(batch, take, "committed")
+                    self._takes.settle(batch, take, Outcome.COMMITTED)
 
         if kept:
             await self._writer.commit(work)
@@ -221,14 +222,14 @@ class Transactions:
         def check() -> None:
             if not take.is_open:
                 raise UndecidableError(_NOT_FOUND)
-            if take.is_reserved:  # else what is stored of the two could be the pop
+            if take.state is State.RESERVED:  # else what is stored of the two could be the pop
                 raise UndecidableError("a producer is just popping the half message")
             if self.is_kept(take) and not commit:
                 raise UndecidableError("the half message is being committed")
 
         def roll_back(batch: Batch) -> None:
             check()
-            self._takes.settle(batch, take, "rolled back")
+            self._takes.settle(batch, take, Outcome.ROLLED_BACK)
 
         check()
 
@@ -264,7 +265,7 @@ class Transactions:
     def open(self) -> list[Take]:
         """The half messages that wait for a decision, in the order in which they were stored."""
         kinds = (self._groups.find(name) for name in (HALF_GROUP, CHECKED_HALF_GROUP))
-        takes = (take for group in kinds if group for take in group.takes.values() if not take.is_settling)
+        takes = (take for group in kinds if group for take in group.takes.values() if take.is_open)
         return sorted(takes, key=lambda take: take.commit_offset)
 
     async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[Half]:
@@ -311,7 +312,7 @@ class Transactions:
 
     def settle_kept(self, batch: Batch, take: Take) -> None:
         """Do the rest of that commit in this transaction."""
-        self._takes.settle(batch, take, "committed")
+        self._takes.settle(batch, take, Outcome.COMMITTED)
         batch.on_commit(partial(self._has_committed, [take], 1))
 
     def _has_committed(self, takes: Sequence[Take], count: int) -> None:
@@ -325,8 +326,7 @@ class Transactions:
         Goes to its end even if the caller goes away: what the timed scheme keeps cannot be rolled back.
         """
         for take in takes:
-            take.is_settling = True  # decided: its time does not run out any more
-            take.place.group.withhold(take)
+            self._takes.decide(take)
         return await asyncio.shield(self._commit(takes))
 
     async def _commit(self, takes: Sequence[Take]) -> list[Take]:
@@ -341,12 +341,12 @@ class Transactions:
                     self._kept.add(take.commit_offset)
 
             def work(batch: Batch) -> list[Take]:
-                done = [take for take in judged if take.place.group.takes.get(take.commit_offset) is take]
+                done = [take for take in judged if take.state is State.SETTLING]
                 self._intake.check(*(judged[take] for take in done))
                 for take in done:
                     if judged[take].due_us is None:
                         self._intake.append(judged[take], batch)
-                    self._takes.settle(batch, take, "committed")
+                    self._takes.settle(batch, take, Outcome.COMMITTED)
                 return done
 
             done: list[Take] = await self._writer.commit(work)

@@ -11,9 +11,10 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
 from mocketmq.broker.consuming.selection import Wish
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group, Groups, Take
+from mocketmq.broker.registry.groups import Group, Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.transactions.half_messages import Transactions
 from mocketmq.clock import US_PER_S, Clock
@@ -96,7 +97,7 @@ class PoppedHalves:
         settled = Settled([], [])
         takes: dict[str, Take] = {}
         for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
-            take.is_settling = True  # given twice, it fails the second time
+            self._takes.decide(take)  # given twice, it fails the second time
             takes[handle] = take
         done = await self._transactions.commit(list(takes.values()))
         for handle, take in takes.items():
@@ -118,7 +119,7 @@ class PoppedHalves:
                     error = ReceiptSpentError(f"the message of {handle!r} is being committed")
                     settled.failed.append((handle, error))
                     continue
-                self._takes.settle(batch, take, "rolled back")
+                self._takes.settle(batch, take, Outcome.ROLLED_BACK)
                 settled.done.append(handle)
             return settled
 
@@ -132,25 +133,25 @@ class PoppedHalves:
     def next_due_us(self) -> int | None:
         """When the next half message is rolled back. One that is held by then is not, until it is free."""
         now_us = self._clock.now_us()
-        overs = ((_over_us(take), take.is_available) for take in self._undecided())
+        overs = ((_over_us(take), take.state is State.FREE) for take in self._undecided())
         return next((over_us for over_us, is_free in overs if is_free or over_us > now_us), None)
 
     async def fire(self, until_us: int) -> Fired:
         """Roll back what nobody has decided for :data:`LIFETIME_US`."""
         over = takewhile(lambda take: _over_us(take) <= until_us, self._undecided())
-        takes = list(islice((take for take in over if take.is_available), EXPIRY_BATCH))
+        takes = list(islice((take for take in over if take.state is State.FREE), EXPIRY_BATCH))
         if not takes:
             return Fired(0, until_us)
 
         def work(batch: Batch) -> int:
-            free = [take for take in takes if take.is_available]  # else it was popped in the meantime
+            free = [take for take in takes if take.state is State.FREE]  # else it was popped in the meantime
             rolled_back = 0
             for take in free:
                 batch.reach(_over_us(take))
                 if self._transactions.is_kept(take):
                     self._transactions.settle_kept(batch, take)
                     continue
-                self._takes.settle(batch, take, "rolled back")
+                self._takes.settle(batch, take, Outcome.ROLLED_BACK)
                 rolled_back += 1
             return rolled_back
 

@@ -145,7 +145,7 @@ class Reset:
             for commit_offset in commit_offsets:
                 take = group.takes.get(commit_offset)
                 if take is not None:
-                    group.close(take)
+                    take.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
         for queue in queues:

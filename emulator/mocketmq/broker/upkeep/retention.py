@@ -148,4 +148,4 @@ class Retention(Chore):
             for commit_offset in commit_offsets:
                 take = group.takes.get(commit_offset)
                 if take is not None:
-                    group.close(take)
+                    take.close()

@@ -1,0 +1,169 @@
+"""A take: one message in the hands of one group, from when it is first chosen until it is done with.
+
+Every take is in one state. :data:`MOVES` is the whole of what can happen to it::
+
+    NEW ──► RESERVED ◄──► FREE ◄─── time is up ─── HELD      FREE, HELD ◄──► SETTLING ──► CLOSED
+              │ ▲                                  ▲ │
+              │ └── taken back (released) ─────────┼─┘       any but NEW ─── reset, passed ──► CLOSED
+              └──── stored: somebody has it ───────┘
+
+Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a take is
+being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
+failed transaction leads back to the state before, which is the only undo there is (:meth:`Take.move_back`).
+CLOSED is final, so what ends late for a take that was reset in the meantime changes nothing.
+Nothing outside of this file sets a state.
+"""
+
+from collections.abc import Mapping
+from enum import Enum, StrEnum, auto
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from mocketmq.broker.registry.groups import GroupQueue
+
+
+class State(Enum):
+    """Where a take stands."""
+
+    NEW = auto()
+    """Made, and not the group's yet."""
+    FREE = auto()
+    """Visible to the group: any of its receivers may choose it."""
+    RESERVED = auto()
+    """Chosen for a receiver, or being taken back from one; not stored yet."""
+    HELD = auto()
+    """In flight: a receiver has it, and it is invisible to the others until ``visible_us``."""
+    SETTLING = auto()
+    """Its outcome is decided and being stored."""
+    CLOSED = auto()
+    """Settled, passed over or removed."""
+
+
+class Outcome(StrEnum):
+    """How a take ended, as the table ``takes`` has it."""
+
+    ACKED = "acked"
+    RETRIED = "retried"
+    DEAD = "dead"
+    PASSED = "passed"
+    """The group committed an offset past it, or went back to before it."""
+    COMMITTED = "committed"
+    ROLLED_BACK = "rolled back"
+    ABANDONED = "abandoned"
+    """A half message that nobody decided about."""
+
+
+MOVES: Final[Mapping[State, tuple[State, ...]]] = {
+    State.NEW: (State.RESERVED, State.FREE, State.HELD),
+    State.FREE: (State.RESERVED, State.SETTLING, State.CLOSED),
+    State.RESERVED: (State.HELD, State.FREE, State.CLOSED),
+    State.HELD: (State.FREE, State.RESERVED, State.SETTLING, State.CLOSED),
+    State.SETTLING: (State.CLOSED, State.HELD, State.FREE),
+    State.CLOSED: (),
+}
+
+
+class IllegalMoveError(Exception):
+    """A take was to be moved as :data:`MOVES` does not allow: a defect of the caller."""
+
+
+class Take:
+    """A message that a group was given, or found and left for another receiver, and has not settled.
+
+    ``times`` counts how often it was received; the receipt handle names that count, so an old handle is
+    refused. It is 0 for a retry that waits for a receiver of its own topic, and for a half message that
+    nobody was asked about yet. ``visible_us`` is when its invisible time ends. ``pop_ms`` is the time of the
+    wall clock that names the take to who popped it, in place of a handle; 0 for who received it otherwise.
+    """
+
+    __slots__ = (
+        "_state_before",
+        "commit_offset",
+        "first_taken_us",
+        "has_row",
+        "is_delayed",
+        "place",
+        "pop_ms",
+        "queue_offset",
+        "reconsume_times",
+        "state",
+        "times",
+        "topic",
+        "visible_us",
+    )
+
+    def __init__(
+        self,
+        place: "GroupQueue",
+        queue_offset: int,
+        commit_offset: int,
+        topic: str,
+        reconsume_times: int,
+        *,
+        is_delayed: bool,
+        times: int = 0,
+        first_taken_us: int = 0,
+        visible_us: int = 0,
+        pop_ms: int = 0,
+        has_row: bool = False,
+    ) -> None:
+        self.place = place
+        self.queue_offset = queue_offset
+        self.commit_offset = commit_offset
+        self.topic = topic  # as the consumer knows it: a retry bears its original topic
+        self.reconsume_times = reconsume_times
+        self.times = times
+        self.first_taken_us = first_taken_us  # 0: not yet
+        self.visible_us = visible_us
+        self.pop_ms = pop_ms
+        self.has_row = has_row  # in the table, or in a transaction that is being written
+        self.is_delayed = is_delayed
+        self.state = State.NEW
+        self._state_before = State.NEW
+
+    @property
+    def is_open(self) -> bool:
+        """Whether the group is not done with it, nor about to be."""
+        return self.state in (State.FREE, State.RESERVED, State.HELD)
+
+    @property
+    def is_in_flight(self) -> bool:
+        """Whether somebody has it, or is just being given it or settling it."""
+        return self.state is not State.FREE
+
+    @property
+    def can_be_settled(self) -> bool:
+        """Whether its outcome may be decided now."""
+        return State.SETTLING in MOVES[self.state]
+
+    def move(self, to: State) -> None:
+        """Change the state, and where the group keeps the take. Raises IllegalMoveError."""
+        was, place = self.state, self.place
+        if to not in MOVES[was]:
+            raise IllegalMoveError(f"a take cannot go from {was.name} to {to.name}")
+        group = place.group
+        if was is State.NEW:
+            place.open[self.queue_offset] = self
+            group.takes[self.commit_offset] = self
+        elif was is State.FREE:
+            del group.available[self.commit_offset]
+        self._state_before, self.state = was, to
+        if to is State.FREE:
+            group.available[self.commit_offset] = self
+        elif to is State.CLOSED:
+            del place.open[self.queue_offset]
+            del group.takes[self.commit_offset]
+            group.take_closed()
+
+    def move_back(self) -> None:
+        """The transaction for which it was reserved, or was to settle it, came to nothing.
+
+        It is as before; one that was chosen first is free. One that was closed meanwhile stays closed.
+        """
+        if self.state in (State.RESERVED, State.SETTLING):
+            self.move(State.HELD if self._state_before is State.HELD else State.FREE)
+
+    def close(self) -> None:
+        """Forget it, in whatever state it is."""
+        if self.state is not State.CLOSED:
+            self.move(State.CLOSED)

@@ -1,0 +1,103 @@
+"""The state table of a take: every state and every move, allowed or refused."""
+
+import asyncio
+from itertools import product
+
+import pytest
+from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
+from mocketmq.broker.registry.groups import Group
+from mocketmq.store.queues import Queue
+
+WAYS: dict[State, tuple[State, ...]] = {
+    State.NEW: (),
+    State.FREE: (State.FREE,),
+    State.RESERVED: (State.RESERVED,),
+    State.HELD: (State.HELD,),
+    State.SETTLING: (State.HELD, State.SETTLING),
+    State.CLOSED: (State.HELD, State.CLOSED),
+}
+"""How a new take gets into each state."""
+
+ALLOWED = {
+    *((State.NEW, to) for to in (State.RESERVED, State.FREE, State.HELD)),
+    *((State.FREE, to) for to in (State.RESERVED, State.SETTLING, State.CLOSED)),
+    *((State.RESERVED, to) for to in (State.HELD, State.FREE, State.CLOSED)),
+    *((State.HELD, to) for to in (State.FREE, State.RESERVED, State.SETTLING, State.CLOSED)),
+    *((State.SETTLING, to) for to in (State.CLOSED, State.HELD, State.FREE)),
+}
+
+
+def take_in(state: State) -> Take:
+    """A take of a group of its own, in the state."""
+    place = Group("billing", 16, 1).place(Queue(1, "orders", 0))
+    take = Take(place, 3, 7, "orders", 0, is_delayed=False)
+    for step in WAYS[state]:
+        take.move(step)
+    return take
+
+
+def check_is_listed(take: Take) -> None:
+    """What the group keeps of its takes agrees with the state."""
+    group = take.place.group
+    is_open = take.state not in (State.NEW, State.CLOSED)
+    assert group.takes == ({7: take} if is_open else {})
+    assert take.place.open == ({3: take} if is_open else {})
+    assert group.available == ({7: take} if take.state is State.FREE else {})
+    assert take.place.in_flight == (is_open and take.state is not State.FREE)
+
+
+@pytest.mark.parametrize(("was", "to"), list(product(State, State)))
+def test_every_move_is_made_or_refused_as_the_table_says(was: State, to: State) -> None:
+    take = take_in(was)
+    if (was, to) in ALLOWED:
+        take.move(to)
+        assert take.state is to
+    else:
+        with pytest.raises(IllegalMoveError, match=f"from {was.name} to {to.name}"):
+            take.move(to)
+        assert take.state is was
+    check_is_listed(take)
+
+
+def test_the_table_names_every_state() -> None:
+    assert set(MOVES) == set(State)
+
+
+@pytest.mark.parametrize("way", [State.RESERVED, State.SETTLING])
+@pytest.mark.parametrize("was", [State.FREE, State.HELD])
+def test_a_failed_transaction_leads_back_to_the_state_before(was: State, way: State) -> None:
+    take = take_in(was)
+    take.move(way)
+    take.move_back()
+    assert take.state is was
+    check_is_listed(take)
+
+
+def test_what_was_chosen_first_and_not_stored_is_free() -> None:
+    take = take_in(State.RESERVED)
+    take.move_back()
+    assert take.state is State.FREE
+
+
+@pytest.mark.parametrize("state", [State.FREE, State.HELD, State.CLOSED])
+def test_there_is_no_way_back_from_a_state_that_is_stored(state: State) -> None:
+    take = take_in(state)
+    take.move_back()
+    assert take.state is state
+
+
+@pytest.mark.parametrize("state", [state for state in State if state is not State.NEW])
+def test_it_can_be_closed_in_whatever_state_and_twice(state: State) -> None:
+    take = take_in(state)
+    closed = asyncio.Event()
+    with take.place.group.announcing(closed):
+        take.close()
+        take.close()
+    assert (take.state, closed.is_set()) == (State.CLOSED, state is not State.CLOSED)
+    check_is_listed(take)
+
+
+def test_outcomes_are_stored_as_before() -> None:
+    assert [str(outcome) for outcome in Outcome] == [
+        *("acked", "retried", "dead", "passed", "committed", "rolled back", "abandoned"),
+    ]
