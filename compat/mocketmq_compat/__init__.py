@@ -1,1 +1,1 @@
-"""What Aliyun's and others' brokers do beyond RocketMQ; put into the broker by the app."""
+"""Compatibility with Aliyun and with patched brokers, beyond RocketMQ itself; the app plugs it in."""

@@ -1,7 +1,7 @@
-"""Address discovery: the question that ONS clients ask over HTTP before they speak remoting (T-10).
+"""Tell ONS clients the address of the name server over HTTP (docs/protocol/aliyun.md §2.6, T-10).
 
-The answer is one ``host:port`` and nothing else. It needs no token: it tells callers what they know already,
-and they could not carry one.
+The answer is one ``host:port`` and nothing else. It needs no token: these clients cannot carry one, and the
+address is no secret to whoever reached this port.
 """
 
 import re
@@ -20,15 +20,23 @@ _PORT: Final = re.compile(":[0-9]*$")
 
 
 def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> Door:
-    """A door that gives out this address, or if there is none, this port of the host that was asked."""
+    """A door that answers with this address; without one, with this port of the host that was asked."""
 
     async def answer(request: web.BaseRequest) -> Answer:
         if not _PATH.fullmatch(request.rel_url.raw_path):
-            return Answer(UNMATCHED, web.Response(status=404, text="allowed: /rocketmq/nsaddr and the like"))
+            return Answer(
+                UNMATCHED,
+                web.Response(
+                    status=404,
+                    text="allowed: /rocketmq/nsaddr, /rocketmq/nsaddr4client-internet or -internal",
+                ),
+            )
         if request.method != "GET":
             return Answer(_TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET"))
         if namesrv_address is None and namesrv_port is None:
-            return Answer(_TEMPLATE, web.Response(status=404, text="remoting is off: no name server is here"))
+            return Answer(
+                _TEMPLATE, web.Response(status=404, text="remoting is off, so there is no name server")
+            )
         address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{namesrv_port}"
         return Answer(
             _TEMPLATE, web.Response(body=address.encode(errors="replace"), content_type="text/plain")

@@ -1,1 +1,1 @@
-"""Aliyun's HTTP protocol: XML over ``/topics/{topic}/messages``, signed with keys (Aliyun sheet, 1)."""
+"""Aliyun's HTTP protocol: signed XML at ``/topics/{topic}/messages`` (docs/protocol/aliyun.md §1)."""

@@ -1,4 +1,4 @@
-"""Answers, as every client of this protocol can read them (Aliyun sheet, 1.9, 1.12 and 1.13)."""
+"""Write answers in the form that every client of this protocol can read (docs/protocol/aliyun.md §1.13)."""
 
 import os
 from collections.abc import Iterable
@@ -12,20 +12,20 @@ from mocketmq_compat.aliyun_http.errors import STATUS, code_of, message_of
 
 NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1/"
 ERROR_NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1"
-"""Without the slash: the Java client takes no other in an error (X-6)."""
+"""Without the slash, or the Java client does not take it for an error (X-6)."""
 
 _VERSION: Final = "2015-06-06"
 _MEDIA_TYPE: Final = "text/xml;charset=utf-8"
 
 
-class Answer(NamedTuple):
-    """A status and a document; none with 204."""
+class XmlAnswer(NamedTuple):
+    """A status and an XML document, which is empty with 204."""
 
     status: int
     body: bytes = b""
 
     def response(self, request_id: str) -> web.Response:
-        """As HTTP: always XML (X-7), and names of headers in lower case (X-8)."""
+        """The answer over HTTP: always XML (X-7), with header names in lower case (X-8)."""
         headers = {"x-mq-request-id": request_id, "x-mq-version": _VERSION}
         if self.body:
             headers["Content-Type"] = _MEDIA_TYPE
@@ -33,19 +33,19 @@ class Answer(NamedTuple):
 
 
 def new_request_id() -> str:
-    """24 upper-case hex digits, as the service's."""
+    """A request id such as the service gives: 24 upper-case hex digits."""
     return os.urandom(12).hex().upper()
 
 
-def failure(error: EmulatorError, request_id: str, host_id: str) -> Answer:
-    """One error with the four elements that clients insist on, in the service's order."""
+def failure(error: EmulatorError, request_id: str, host_id: str) -> XmlAnswer:
+    """One error, with the four elements that clients require, in the service's order."""
     code = code_of(error)
     fields = [("Code", code), ("Message", message_of(error)), ("RequestId", request_id), ("HostId", host_id)]
-    return Answer(STATUS[code], document("Error", ERROR_NAMESPACE, elements(fields)))
+    return XmlAnswer(STATUS[code], document("Error", ERROR_NAMESPACE, elements(fields)))
 
 
-def failures(failed: Iterable[tuple[str, ReceiptError]]) -> Answer:
-    """The receipt handles that could not be settled, and why."""
+def failures(failed: Iterable[tuple[str, ReceiptError]]) -> XmlAnswer:
+    """List the receipt handles that could not be settled, and why."""
     inside = "".join(
         nested(
             "Error",
@@ -53,9 +53,9 @@ def failures(failed: Iterable[tuple[str, ReceiptError]]) -> Answer:
         )
         for handle, error in failed
     )
-    return Answer(404, document("Errors", ERROR_NAMESPACE, inside))
+    return XmlAnswer(404, document("Errors", ERROR_NAMESPACE, inside))
 
 
 def nested(name: str, fields: Iterable[tuple[str, object]]) -> str:
-    """An element without attributes that holds leaves."""
+    """An element that holds leaves, without attributes."""
     return f"<{name}>{elements(fields)}</{name}>"

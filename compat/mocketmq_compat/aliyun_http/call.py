@@ -1,4 +1,4 @@
-"""A request of this protocol, taken apart (Aliyun sheet, 1.2)."""
+"""Read the parts of a request: topic, parameters, content (docs/protocol/aliyun.md §1.2)."""
 
 import re
 from collections.abc import Container
@@ -13,11 +13,11 @@ from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_REQUEST_LINE: Final = 1_024
-"""Characters, with method and version."""
+"""Characters, including method and version."""
 
 
-class Call(NamedTuple):
-    """What an operation works with. ``topic`` and ``group`` are the broker's names: ``ns%name``."""
+class AliyunCall(NamedTuple):
+    """A request as operations get it. ``topic`` and ``group`` are the broker's names: ``ns%name``."""
 
     broker: Broker
     settings: Settings
@@ -35,7 +35,7 @@ class Call(NamedTuple):
         return in_namespace(self.parameters.get("ns"), name)
 
     def whole(self, name: str, low: int, high: int, default: int | None = None) -> int:
-        """A parameter that is a whole number. Raises InvalidArgumentError if it is out of its range."""
+        """A parameter that is a whole number. Raises InvalidArgumentError if it is out of range."""
         text = self.parameters.get(name)
         if text is None and default is not None:
             return default
@@ -59,14 +59,14 @@ def topic_in(request: web.BaseRequest) -> str:
     """The topic in the path, without its namespace. Raises AliyunError ``InvalidRequestURL``."""
     match = re.fullmatch("/topics/([^/]+)/messages", request.rel_url.raw_path)
     if not match:
-        raise AliyunError("InvalidRequestURL", "there is nothing here; allowed: /topics/<topic>/messages")
+        raise AliyunError("InvalidRequestURL", "no such path; allowed: /topics/<topic>/messages")
     return unquote(match[1])
 
 
 def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str, str]:
     """The parameters of the query, in any order.
 
-    Raises AliyunError ``InvalidQueryString`` for one that the method does not take, or that comes twice.
+    Raises AliyunError ``InvalidQueryString`` for one that the method does not take, or that is repeated.
     """
     parameters: dict[str, str] = {}
     try:
@@ -83,7 +83,7 @@ def parameters_in(request: web.BaseRequest, allowed: Container[str]) -> dict[str
 
 
 def in_namespace(namespace: str | None, name: str) -> str:
-    """What clients of other protocols call a topic or group of this instance; the default one has no name."""
+    """The broker's name of a topic or group in a namespace; the default namespace has no name."""
     return f"{namespace}%{name}" if namespace else name
 
 

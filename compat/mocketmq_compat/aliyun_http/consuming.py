@@ -1,4 +1,7 @@
-"""Consuming: taking messages, in order or not, and half ones; settling them (Aliyun sheet, 1.8 to 1.10)."""
+"""Consume and acknowledge messages, and pop and decide half messages.
+
+Source: docs/protocol/aliyun.md §1.8 to §1.10.
+"""
 
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
@@ -13,32 +16,32 @@ from mocketmq.http_api.request import is_lost
 from mocketmq.message.properties import TAGS, decode_properties
 
 from mocketmq_compat.aliyun_http import properties as property_string
-from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer, failures, nested
-from mocketmq_compat.aliyun_http.call import Call
+from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer, failures, nested
+from mocketmq_compat.aliyun_http.call import AliyunCall
 from mocketmq_compat.aliyun_http.document import document, leaves_of, representable
 from mocketmq_compat.aliyun_http.errors import AliyunError
 from mocketmq_compat.aliyun_http.publishing import md5_of
 
 MAX_MESSAGES: Final = 16
 MAX_WAIT_S: Final = 30
-"""What every client's own patience outlasts (H-6)."""
+"""Every client waits longer than this for an answer (H-6)."""
 MAX_RETRIES: Final = 287
-"""Of groups made by this door: a message is given out 288 times, then it is a dead letter."""
+"""Of a group created over this protocol: the 288th delivery of a message is the last before it is dead."""
 
 
-async def consume(call: Call) -> Answer:
-    """Take up to ``numOfMessages`` that are visible, waiting ``waitseconds`` for the first."""
+async def consume(call: AliyunCall) -> XmlAnswer:
+    """Take up to ``numOfMessages`` visible messages, waiting up to ``waitseconds`` for the first."""
     return await _consume(call, call.settings.aliyun_invisible_us, ordered=False)
 
 
-async def consume_in_order(call: Call) -> Answer:
-    """As ``consume``, but nothing of a queue while something of it is taken."""
+async def consume_in_order(call: AliyunCall) -> XmlAnswer:
+    """As ``consume``, but from no queue of which the group has messages in flight."""
     return await _consume(call, call.settings.aliyun_ordered_invisible_us, ordered=True)
 
 
-async def _consume(call: Call, invisible_us: int, *, ordered: bool) -> Answer:
+async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> XmlAnswer:
     group, max_messages, wait_s, tag_filter = _wishes(call)
-    await call.broker.topics.for_receive(call.topic)  # a refused topic makes no group
+    await call.broker.topics.for_receive(call.topic)  # a refused topic creates no group
     await call.broker.groups.for_use(group, MAX_RETRIES)
     receipts = call.broker.receipts
     taken = await receipts.receive(
@@ -55,10 +58,10 @@ async def _consume(call: Call, invisible_us: int, *, ordered: bool) -> Answer:
     return _messages(call, taken)
 
 
-async def consume_half_messages(call: Call) -> Answer:
-    """Take half messages that wait for a decision; they are shown again until there is one.
+async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
+    """Take half messages that wait for a decision; they are redelivered until there is one.
 
-    Whichever group asks is taken for their producer's.
+    Any group may ask for them, not only their producer's.
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
     taken = await call.broker.popped_halves.pop(
@@ -67,8 +70,8 @@ async def consume_half_messages(call: Call) -> Answer:
     return _messages(call, taken)
 
 
-async def acknowledge(call: Call) -> Answer:
-    """The messages are done with. Handles that are not valid are listed; the others are acknowledged."""
+async def acknowledge(call: AliyunCall) -> XmlAnswer:
+    """Acknowledge the messages with these handles, and list the handles that are not valid."""
     group = call.group
 
     async def settle(handles: Sequence[str]) -> Settled:
@@ -80,7 +83,7 @@ async def acknowledge(call: Call) -> Answer:
                 settled.failed.append((handle, error))
             else:
                 of_topic.append(handle)
-        if of_topic:  # else there may be no such group
+        if of_topic:  # otherwise there may be no such group
             done, failed = await call.broker.receipts.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
@@ -89,34 +92,34 @@ async def acknowledge(call: Call) -> Answer:
     return await _settle(call, settle)
 
 
-async def commit(call: Call) -> Answer:
-    """Make half messages whole. A handle is enough; the group may be missing (H-7)."""
+async def commit(call: AliyunCall) -> XmlAnswer:
+    """Commit half messages by their handles; no group is needed (H-7)."""
     return await _settle(call, lambda handles: call.broker.popped_halves.commit(call.topic, handles))
 
 
-async def rollback(call: Call) -> Answer:
-    """Take half messages back. As ``commit``."""
+async def rollback(call: AliyunCall) -> XmlAnswer:
+    """Roll half messages back. As ``commit``."""
     return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
 
 
-async def _settle(call: Call, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> Answer:
+async def _settle(call: AliyunCall, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> XmlAnswer:
     handles = _handles(call.content)
     if not handles:
         raise AliyunError("MissingReceiptHandle")
     failed = (await settle(handles)).failed
-    return failures(failed) if failed else Answer(204)
+    return failures(failed) if failed else XmlAnswer(204)
 
 
 def _handles(content: bytes) -> list[str]:
-    """The handles in the body, every one once."""
+    """The handles in the body, without repeats."""
     if not content:
         return []
     leaves = leaves_of(content, "ReceiptHandles", ("ReceiptHandle",))
     return list(dict.fromkeys(text for _, leaf in leaves if (text := leaf.strip())))
 
 
-def _wishes(call: Call) -> tuple[str, int, float, TagFilter]:
-    """For which group, how many messages, how long to wait in real seconds, and which tags.
+def _wishes(call: AliyunCall) -> tuple[str, int, float, TagFilter]:
+    """The group, the number of messages, the real seconds to wait, and the tags that a consumer asks for.
 
     A wait is cut to the setting ``max_wait``. Raises InvalidArgumentError.
     """
@@ -125,15 +128,15 @@ def _wishes(call: Call) -> tuple[str, int, float, TagFilter]:
     return call.group, max_messages, wait_s, TagFilter.parse(call.parameters.get("tag"))
 
 
-def _messages(call: Call, taken: Sequence[Taken]) -> Answer:
+def _messages(call: AliyunCall, taken: Sequence[Taken]) -> XmlAnswer:
     if not taken:
         raise AliyunError("MessageNotExist")
     limit = call.broker.intake.max_message_bytes
-    return Answer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
+    return XmlAnswer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
 
 
 def _message(taken: Taken, limit: int) -> str:
-    """One message, its body unpacked up to ``limit`` bytes. Times are milliseconds of the emulated clock."""
+    """One message, with its body decompressed up to ``limit`` bytes. Times are emulated milliseconds."""
     message = taken.message
     properties = decode_properties(message.properties)
     body = representable(body_of(message, limit).content.decode(errors="replace"))

@@ -1,7 +1,7 @@
-"""XML: reading what the clients write, and writing what every one of them can read.
+"""Read the XML that clients write, and write XML that all of them can read.
 
 Documents of this protocol are two levels deep: a root, and leaves of text. The parser is expat, which comes
-with Python. A document type is refused where it begins, so there are no entities but XML's own five.
+with Python. A document type is refused as soon as it begins, so XML's own five entities are all there are.
 """
 
 import re
@@ -20,12 +20,12 @@ _ESCAPES: Final = str.maketrans({"&": "&amp;", "<": "&lt;", ">": "&gt;", "\r": "
 
 
 def leaves_of(content: bytes, root: str, allowed: Iterable[str]) -> list[tuple[str, str]]:
-    """The leaves of a document with this root, as pairs of name and text, in their order.
+    """The leaves of a document with this root, as pairs of name and text, in order.
 
     Names are compared without namespaces (X-1). A byte order mark, CDATA and a missing declaration are fine
-    (X-2). Raises AliyunError ``MalformedXML`` for what is no XML in UTF-8 or has a document type (X-3), and
-    InvalidArgumentError for another root, leaves that are not ``allowed``, more than 1,000 of them, and
-    anything deeper.
+    (X-2). Raises AliyunError ``MalformedXML`` unless it is XML in UTF-8 without a document type (X-3), and
+    InvalidArgumentError for another root, leaves that are not ``allowed``, more than 1,000 leaves, and
+    deeper elements.
     """
     reader = _Reader(root, frozenset(allowed))
     parser = expat.ParserCreate("utf-8")
@@ -42,7 +42,7 @@ def leaves_of(content: bytes, root: str, allowed: Iterable[str]) -> list[tuple[s
 
 
 class _Reader:
-    """Gathers leaves, and refuses what is not as it should be as soon as it is met."""
+    """Collects leaves, and refuses the document at the first mistake."""
 
     def __init__(self, root: str, allowed: frozenset[str]) -> None:
         self.leaves: list[tuple[str, list[str]]] = []
@@ -85,7 +85,7 @@ def representable(text: str) -> str:
 
 
 def elements(fields: Iterable[tuple[str, object]]) -> str:
-    """Leaves without attributes, each with one plain text (X-9, X-11); left out is what has none (X-10)."""
+    """Leaves of plain text, without attributes (X-9, X-11); an empty one is left out (X-10)."""
     return "".join(
         f"<{name}>{representable(text).translate(_ESCAPES)}</{name}>"
         for name, value in fields

@@ -1,4 +1,4 @@
-"""Aliyun's HTTP protocol as a door of the HTTP server: who may come in, and which operation is meant."""
+"""Serve Aliyun's HTTP protocol: authenticate a request, and call its operation."""
 
 from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
@@ -12,8 +12,14 @@ from mocketmq.http_api import door
 from mocketmq.http_api.request import content_of, host_of, max_body_bytes
 from mocketmq.settings import Settings
 
-from mocketmq_compat.aliyun_http.answer import Answer, failure, new_request_id
-from mocketmq_compat.aliyun_http.call import Call, check_request_line, in_namespace, parameters_in, topic_in
+from mocketmq_compat.aliyun_http.answer import XmlAnswer, failure, new_request_id
+from mocketmq_compat.aliyun_http.call import (
+    AliyunCall,
+    check_request_line,
+    in_namespace,
+    parameters_in,
+    topic_in,
+)
 from mocketmq_compat.aliyun_http.consuming import (
     acknowledge,
     commit,
@@ -34,7 +40,7 @@ _TEMPLATE: Final = "/topics/{topic}/messages"
 
 class _Method(NamedTuple):
     parameters: frozenset[str]
-    operations: dict[str, Callable[[Call], Awaitable[Answer]]]  # by the parameter trans
+    operations: dict[str, Callable[[AliyunCall], Awaitable[XmlAnswer]]]  # by the parameter trans
 
 
 _METHODS: Final = {
@@ -48,11 +54,11 @@ _METHODS: Final = {
     ),
 }
 _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
-"""The others are of producers, also those that settle half messages."""
+"""All others belong to producers, also those that settle half messages."""
 
 
 class AliyunDoor:
-    """Answers every request in the protocol's own form."""
+    """Answers every request in the protocol's own form; an error, too."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
         self._broker = broker
@@ -61,7 +67,7 @@ class AliyunDoor:
         self._max_body_bytes = max_body_bytes(settings)
 
     async def answer(self, request: web.BaseRequest) -> door.Answer:
-        """Never raises, but when it is cancelled because the client has gone."""
+        """Answer a request. Raises nothing, unless it is cancelled because the client has gone."""
         request_id = new_request_id()
         template = door.UNMATCHED
         try:
@@ -70,14 +76,14 @@ class AliyunDoor:
             topic = topic_in(request)
             template = _TEMPLATE
             answer = await self._operate(request, topic, account)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told in its own way
+        except Exception as error:  # noqa: BLE001 - every error is told in the protocol's form
             answer = failure(as_emulator_error(error), request_id, f"http://{host_of(request)}")
         return door.Answer(template, answer.response(request_id))
 
     def _account(self, request: web.BaseRequest) -> Account | None:
-        """Who may do what its account says; None is for those who may do everything.
+        """The account that signed the request; None for a client that may do everything.
 
-        Without accounts that is everybody, signed or not, unless the JSON API asks for a token.
+        Without accounts every client may, signed or not, unless the JSON API asks for a token.
         """
         if self._access is not None:
             accounts, host = self._access.accounts, request.remote or ""
@@ -89,7 +95,7 @@ class AliyunDoor:
             )
         return None
 
-    async def _operate(self, request: web.BaseRequest, topic: str, account: Account | None) -> Answer:
+    async def _operate(self, request: web.BaseRequest, topic: str, account: Account | None) -> XmlAnswer:
         method = _METHODS.get(request.method)
         if method is None:
             raise AliyunError(
@@ -102,13 +108,13 @@ class AliyunDoor:
         content = await content_of(request, self._max_body_bytes)
         check_digest(request.headers.get("Content-MD5"), content)
         topic = in_namespace(parameters.get("ns"), topic)
-        call = Call(self._broker, self._settings, request, topic, parameters, content)
+        call = AliyunCall(self._broker, self._settings, request, topic, parameters, content)
         if account is not None:
             account.check(_needs(call, operation in _OF_CONSUMERS))
         return await operation(call)
 
 
-def _needs(call: Call, is_of_consumer: bool) -> Iterator[Need]:
+def _needs(call: AliyunCall, is_of_consumer: bool) -> Iterator[Need]:
     if is_of_consumer:
         yield group_need(call.group)
     yield topic_need(call.topic, Permission.SUB if is_of_consumer else Permission.PUB)

@@ -1,4 +1,4 @@
-"""What this protocol calls an error (Aliyun sheet, 1.12)."""
+"""The codes and sentences of errors in this protocol (docs/protocol/aliyun.md §1.12)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -36,11 +36,11 @@ _WORDS: Final = {
     "ReceiptHandleError": "The receipt handle you provide is not valid.",
     "TopicNotExist": "The topic you provided does not exist.",
 }
-"""The service's own sentences, where they are known (1.9, 1.12)."""
+"""The service's own sentences, where they are known."""
 
 
 class AliyunError(RefusedError):
-    """A refusal that only this protocol knows. ``code`` is a key of ``STATUS``."""
+    """A refusal that no other protocol has. ``code`` is a key of ``STATUS``."""
 
     def __init__(self, code: str, reason: str = "") -> None:
         super().__init__(reason)
@@ -48,13 +48,13 @@ class AliyunError(RefusedError):
 
 
 def code_of(error: EmulatorError) -> str:
-    """What the error is called. What HTTP itself refuses of a body is a wrong argument here."""
+    """The code of the error. A body that HTTP itself refuses is an invalid argument here."""
     if isinstance(error, AliyunError):
         return error.code
     return "InvalidArgument" if isinstance(error, HttpError) else wire_codes(error).aliyun
 
 
 def message_of(error: EmulatorError) -> str:
-    """The service's sentence if it is known, else what was wrong here. For a spent handle it is both."""
+    """The service's sentence if it is known, otherwise the error's. For a spent handle, both."""
     words, reason = _WORDS.get(code_of(error)), str(error)
     return f"{words} ({reason})" if isinstance(error, ReceiptSpentError) else words or reason

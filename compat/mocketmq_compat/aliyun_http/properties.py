@@ -1,4 +1,4 @@
-"""The string ``key:value|key:value|`` in which this protocol keeps properties (Aliyun sheet, 1.6)."""
+"""Read and write properties as the string ``key:value|key:value|`` (docs/protocol/aliyun.md §1.6)."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -9,10 +9,10 @@ from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME
 from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY
 
 CHECK_IMMUNITY: Final = "__TransCheckT"
-"""Makes a message a half message; seconds until its producer is first asked about it."""
+"""Makes a message a half message: the seconds until its producer is first asked about it."""
 
 _LAST: Final = (KEYS, START_DELIVER_TIME, SHARDING_KEY, CHECK_IMMUNITY)
-"""Names that mean something to the service; they follow the user's own."""
+"""Names that have a meaning for the service; they follow the user's own."""
 
 _ROCKETMQ: Final = frozenset(
     {
@@ -27,21 +27,21 @@ _ROCKETMQ: Final = frozenset(
         *("UNIQ_KEY", "WAIT", "__BORNHOST", "__transactionId__", HALF_DUE_US),
     }
 )
-"""Names that brokers and other clients use among themselves (remoting sheet, 4): not for users here."""
+"""Names that brokers and other clients keep for themselves (docs/protocol/remoting.md §4)."""
 
 
 def parse(text: str) -> dict[str, str]:
     """The properties of a message that is sent.
 
-    Raises InvalidArgumentError for a pair that is not ``key:value``, both without ``:`` and ``|`` and not
-    empty, a key that comes twice, and RocketMQ's own names.
+    Raises InvalidArgumentError for a pair other than ``key:value``, where neither is empty or contains ``:``
+    or ``|``, for a repeated key, and for RocketMQ's own names.
     """
     properties: dict[str, str] = {}
     for pair in filter(None, text.split("|")):
         key, _, value = pair.partition(":")
         if not key or not value or ":" in value:
             raise InvalidArgumentError(
-                "a pair in Properties", pair, "key:value, both there and without : and |"
+                "a pair in Properties", pair, "key:value, where neither is empty or contains : or |"
             )
         if key in properties:
             raise InvalidArgumentError("a key in Properties", key, "every key once")
@@ -52,9 +52,9 @@ def parse(text: str) -> dict[str, str]:
 
 
 def render(properties: Mapping[str, str]) -> str:
-    """What a consumer is shown: the user's, then the service's, every pair ended by ``|`` (X-5).
+    """The properties that a consumer gets: the user's, then the service's, each pair ended by ``|`` (X-5).
 
-    Left out are RocketMQ's own, and by whatever door they came, those that this string cannot hold.
+    RocketMQ's own are left out, and those of messages from other protocols that this string cannot hold.
     """
     own = [key for key in properties if key not in _ROCKETMQ and key not in _LAST]
     return "".join(

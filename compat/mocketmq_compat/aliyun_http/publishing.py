@@ -1,4 +1,4 @@
-"""Publishing: a message at once, for later, in order, or in a transaction (Aliyun sheet, 1.7)."""
+"""Publish a message: at once, delayed, in order, or in a transaction (docs/protocol/aliyun.md §1.7)."""
 
 import hashlib
 from typing import Final
@@ -10,8 +10,8 @@ from mocketmq.message.message import Message
 from mocketmq.message.properties import TAGS
 
 from mocketmq_compat.aliyun_http import properties as property_string
-from mocketmq_compat.aliyun_http.answer import NAMESPACE, Answer
-from mocketmq_compat.aliyun_http.call import Call, whole_number
+from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer
+from mocketmq_compat.aliyun_http.call import AliyunCall, whole_number
 from mocketmq_compat.aliyun_http.document import document, elements, leaves_of
 from mocketmq_compat.aliyun_http.properties import CHECK_IMMUNITY
 from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY, sharded_queue_id
@@ -22,10 +22,10 @@ LONGEST_IMMUNITY_S: Final = 300
 _BODY, _TAG, _PROPERTIES = "MessageBody", "MessageTag", "Properties"
 
 
-async def publish(call: Call) -> Answer:
-    """Answers when the message is durable, with the id by which its consumers will know it.
+async def publish(call: AliyunCall) -> XmlAnswer:
+    """Store the message; the answer has the id that its consumers will see.
 
-    Raises as :meth:`Broker.send`, AliyunError ``MalformedXML``, and InvalidArgumentError.
+    Raises as :meth:`Broker.send`; AliyunError ``MalformedXML``; InvalidArgumentError.
     """
     message = await _message(call)
     immunity_us = _immunity_us(message.properties)
@@ -39,15 +39,15 @@ async def publish(call: Call) -> Answer:
         ("MessageBodyMD5", md5_of(message.body)),
         ("ReceiptHandle", handle),
     ]
-    return Answer(201, document("Message", NAMESPACE, elements(fields)))
+    return XmlAnswer(201, document("Message", NAMESPACE, elements(fields)))
 
 
 def md5_of(body: bytes) -> str:
-    """The MD5 in upper-case hex, over the bytes that are sent (1.13)."""
+    """The MD5 of the bytes on the wire, in upper-case hex."""
     return hashlib.md5(body, usedforsecurity=False).hexdigest().upper()
 
 
-async def _message(call: Call) -> Message:
+async def _message(call: AliyunCall) -> Message:
     given: dict[str, str] = {}
     for name, text in leaves_of(call.content, "Message", (_BODY, _TAG, _PROPERTIES)):
         if name in given:
@@ -71,7 +71,7 @@ async def _message(call: Call) -> Message:
 
 
 def _immunity_us(properties: dict[str, str]) -> int | None:
-    """For how long the producer of a half message is not asked about it; None for a whole one."""
+    """How long the producer of a half message is not asked about it; None for an ordinary message."""
     text = properties.get(CHECK_IMMUNITY)
     if text is None:
         return None

@@ -1,4 +1,4 @@
-"""Sharding: messages with one key go to one queue, and so are consumed in order."""
+"""Choose a queue by sharding key, so that messages with one key are consumed in order."""
 
 from typing import Final
 
@@ -10,9 +10,9 @@ _SMALLEST: Final = -(1 << 31)
 
 
 def sharded_queue_id(sharding_key: str, queues: int) -> int:
-    """The queue of this key among so many: by the absolute value of Java's hash, as Aliyun's clients choose.
+    """The id of the key's queue: the absolute value of Java's hash, as Aliyun's clients choose.
 
-    The smallest integer has no absolute value in Java, and means the first queue.
+    The smallest integer has no absolute value in Java; it stands for the first queue.
     """
     code = java_hash(sharding_key)
     return 0 if code == _SMALLEST else abs(code) % queues

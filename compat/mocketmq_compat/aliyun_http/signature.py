@@ -1,4 +1,4 @@
-"""Signatures, dates and digests of requests (Aliyun sheet, 1.3 and 1.4)."""
+"""Check signature, date and digest of a request (docs/protocol/aliyun.md §1.3 and §1.4)."""
 
 import base64
 import hashlib
@@ -19,13 +19,13 @@ MAX_SKEW: Final = timedelta(minutes=15)
 
 _EXAMPLE: Final = "Tue, 11 Apr 2017 10:09:19 GMT"
 _IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GMT")
-"""The Python client names day and month in its locale's language. Such a date is signed, but not judged."""
+"""A date by the Python client, in its locale's language: part of the signed text, but not checked itself."""
 
 
 def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
-    """What a client has to sign; ``target`` is the request's, as it stood on the request line.
+    """The text that a client has to sign; ``target`` is taken from the request line, as it stood there.
 
-    ``headers`` are found by names in any case.
+    The names of ``headers`` may be in any case.
     """
     own = sorted((name.lower(), value) for name, value in headers.items() if name.lower().startswith("x-mq-"))
     return "\n".join(
@@ -41,8 +41,8 @@ def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
 
 
 def sign(secret: str, text: str) -> str:
-    """base64 of HMAC-SHA1 with the key's secret."""
-    # A header that is not UTF-8 comes with its bytes as surrogates.
+    """The signature: base64 of HMAC-SHA1 with the key's secret."""
+    # aiohttp turns bytes that are not UTF-8 into surrogates.
     code = hmac.digest(secret.encode(), text.encode(errors="surrogateescape"), "sha1")
     return base64.b64encode(code).decode()
 
@@ -50,10 +50,9 @@ def sign(secret: str, text: str) -> str:
 def check_signature(
     method: str, target: str, headers: Mapping[str, str], accounts: Accounts, host: str
 ) -> Account | None:
-    """The account by which the request was signed, at most 15 minutes ago by the wall clock.
+    """The account that signed the request, at most 15 minutes ago by the wall clock.
 
-    None if the client at ``host`` is trusted without. Raises AliyunError with the code of what is missing or
-    wrong.
+    None if the client at ``host`` needs no signature. Raises AliyunError with the code of the mistake.
     """
     if accounts.trusts(host):
         return None
@@ -61,7 +60,7 @@ def check_signature(
     if not given:
         raise AliyunError(
             "MissingAuthorizationHeader",
-            "a signature is needed: Authorization: MQ <access key id>:<signature>",
+            "the request must be signed: Authorization: MQ <access key id>:<signature>",
         )
     match = re.fullmatch(r"MQ ([^:\s]+):([^:\s]+)", given)
     if not match:
@@ -77,14 +76,14 @@ def check_signature(
     expected = sign(account.secret, text)
     if not hmac.compare_digest(signature.encode(errors="surrogateescape"), expected.encode()):
         raise AliyunError(
-            "SignatureDoesNotMatch", f"the secret is another one, or the text signed is not this: {text!r}"
+            "SignatureDoesNotMatch", f"the secret is wrong, or another text was signed than {text!r}"
         )
     return account
 
 
 def _check_date(text: str) -> None:
     if not text:
-        raise AliyunError("MissingDateHeader", f"Date is needed, such as {_EXAMPLE}")
+        raise AliyunError("MissingDateHeader", f"a Date is needed, such as {_EXAMPLE}")
     if parsedate_tz(text) is None and _IN_ANOTHER_LANGUAGE.fullmatch(text):
         return
     try:
@@ -104,10 +103,10 @@ def _check_date(text: str) -> None:
 
 
 def check_digest(given: str | None, content: bytes) -> None:
-    """Refuse a wrong ``Content-MD5``. Raises AliyunError ``InvalidDigest``.
+    """Raise AliyunError ``InvalidDigest`` for a wrong ``Content-MD5``; the header may be missing.
 
-    Right are base64 of the digest (RFC 1864), the digest in hex, and base64 of that, which Aliyun's clients
-    send. No header is fine.
+    It may be base64 of the digest (RFC 1864), the digest in hex, or base64 of that hex text, as Aliyun's
+    clients send.
     """
     if not given:
         return

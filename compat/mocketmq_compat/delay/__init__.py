@@ -1,1 +1,1 @@
-"""Delay schemes for any due time: second directories, and what they stand on."""
+"""Second directories: a delay scheme for any due time, one file per message."""

@@ -63,7 +63,7 @@ async def test_it_can_be_configured_and_needs_no_token() -> None:
 async def test_without_a_name_server_there_is_none_to_tell_of() -> None:
     async with running_aliyun(remoting=False) as aliyun:
         answer = await aliyun.call("GET", PATHS[0])
-        assert (answer.status, answer.body) == (404, b"remoting is off: no name server is here")
+        assert (answer.status, answer.body) == (404, b"remoting is off, so there is no name server")
     async with running_aliyun(remoting=False, namesrv_address="names.test:1234") as aliyun:
         answer = await aliyun.call("GET", PATHS[0])
         assert (answer.status, answer.body) == (200, b"names.test:1234")
