@@ -8,32 +8,32 @@
     │   ├── IllegalMessageError        body or properties over their limits, malformed property
     │   ├── UnauthorizedError          token missing or wrong
     │   ├── AccessError                the access key may not do this
-    │   │   ├── UnknownAccessKeyError      … or is none that is known
-    │   │   └── SignatureError             … or something else was signed with it, or by another secret
+    │   │   ├── UnknownAccessKeyError      … or is unknown
+    │   │   └── SignatureError             … or the signature does not fit the request
     │   ├── NoPermissionError          the topic may not be read or written in this way
     │   ├── TopicNotFoundError         unknown topic and automatic creation is off
     │   ├── QueueNotFoundError         the topic has no queue with this number
-    │   │   └── WrongQueueError            … and a message was to go there
+    │   │   └── WrongQueueError            … and a message was sent there
     │   ├── GroupNotFoundError         unknown group and automatic creation is off
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
-    │   ├── UndecidableError           no half message waits for this decision
-    │   ├── ReceiptError               the receipt handle was never given out, or not for this
+    │   ├── UndecidableError           the message is no half message, or is being decided
+    │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
-    │   ├── ClientOfflineError         no such client is connected, or none that can do it
+    │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
-    ├── ClientFailedError          a connected client was asked for something, and has not done it
+    ├── ClientFailedError          a connected client refused a request, or went away
     │   └── ClientTimeoutError         … or has not answered in time
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
-    │   ├── StoreBusyError             more is waiting to be written than the writer takes
-    │   ├── StoreFullError             delayed messages take all the disk that they may
-    │   ├── DelayedSendError           in the words of the patch that mode dongwo follows
+    │   ├── StoreBusyError             too many writes are waiting
+    │   ├── StoreFullError             delayed messages have used up their disk quota
+    │   ├── DelayedSendError           as the patch says it that mode dongwo follows
     │   ├── StoreLockedError           another broker owns the data directory
     │   └── StoreUnreadableError       the database cannot be opened; it is left as it is
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
     ├── ListenError                a port cannot be opened; the broker does not start
-    ├── StoppingError              the broker is on its way down
+    ├── StoppingError              the broker is starting or stopping
     └── InternalError              a defect of the emulator itself; please report it
 
 A front door never invents a code: it looks the error's type up with :func:`wire_codes`.
@@ -79,11 +79,11 @@ class AccessError(RefusedError):
 
 
 class UnknownAccessKeyError(AccessError):
-    """The access key is missing, or none that is known."""
+    """The access key is missing or unknown."""
 
 
 class SignatureError(AccessError):
-    """The signature was not made by the access key's secret, or of something else."""
+    """The signature does not fit the request and the access key's secret."""
 
 
 class NoPermissionError(RefusedError):
@@ -104,7 +104,7 @@ class QueueNotFoundError(RefusedError):
 
 
 class WrongQueueError(QueueNotFoundError):
-    """The message is for a queue that its topic does not have."""
+    """The message was sent to a queue that its topic does not have."""
 
 
 class GroupNotFoundError(RefusedError):
@@ -120,31 +120,31 @@ class NotPendingError(RefusedError):
 
 
 class UndecidableError(RefusedError):
-    """The message is no half message that waits for a decision, or not for this one."""
+    """The message is no half message, or the producer's decision does not fit it."""
 
 
 class ReceiptError(RefusedError):
-    """The receipt handle was never given out, or not for what it is used on."""
+    """The receipt handle is unknown, or belongs to another topic or group."""
 
 
 class ReceiptSpentError(ReceiptError):
-    """The receipt handle was good once: it has expired, or its message was settled."""
+    """The receipt handle has expired, or its message is settled already."""
 
 
 class ClientOfflineError(RefusedError):
-    """The client is not connected, or cannot do what it is wanted for."""
+    """The client is not connected, or is no consumer that can do this."""
 
 
 class ClockError(RefusedError):
-    """The clock was asked to go back, or further than it can."""
+    """The clock cannot go back, nor further than its range."""
 
 
 class ClientFailedError(EmulatorError):
-    """A connected client was asked for something, and refused it or went away."""
+    """The client refused the broker's request, or went away before it answered."""
 
 
 class ClientTimeoutError(ClientFailedError):
-    """A connected client has not answered in time."""
+    """The client has not answered in time."""
 
 
 class StoreError(EmulatorError):
@@ -152,11 +152,11 @@ class StoreError(EmulatorError):
 
 
 class StoreUnavailableError(StoreError):
-    """A write or a read failed; nothing of it was kept. It may be tried again."""
+    """A write or a read failed and left nothing behind; it may be tried again."""
 
 
 class StoreBusyError(StoreError):
-    """The writer has more waiting than it takes; try again in a moment."""
+    """Too many writes are waiting; try again in a moment."""
 
 
 class StoreFullError(StoreError):
@@ -164,7 +164,7 @@ class StoreFullError(StoreError):
 
 
 class DelayedSendError(StoreError):
-    """A delayed message could not be kept; mode ``dongwo`` says no more than this (sheet D-4)."""
+    """A delayed message could not be kept, in the words of the patch (docs/protocol/aliyun.md §3.2, D-4)."""
 
     def __init__(self) -> None:
         super().__init__("send delay message error!")
@@ -199,7 +199,7 @@ class ListenError(EmulatorError):
 
 
 class StoppingError(EmulatorError):
-    """The broker is stopping and takes no more requests."""
+    """The broker is starting or stopping and takes no requests."""
 
 
 class InternalError(EmulatorError):
@@ -207,11 +207,11 @@ class InternalError(EmulatorError):
 
 
 class WireCodes(NamedTuple):
-    """What one kind of error is called in each protocol."""
+    """The codes of one kind of error, by protocol."""
 
     http: int  # HTTP status
-    remoting: int  # RocketMQ ResponseCode, reference sheet 7.1
-    aliyun: str  # code in Aliyun's HTTP protocol, Aliyun sheet 1.12; it brings a status of its own
+    remoting: int  # RocketMQ's ResponseCode, docs/protocol/remoting.md §7.1
+    aliyun: str  # code of Aliyun's HTTP protocol, which implies a status: docs/protocol/aliyun.md §1.12
 
 
 _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {

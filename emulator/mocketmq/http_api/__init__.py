@@ -1,1 +1,1 @@
-"""JSON over HTTP: the first front door. It translates and decides nothing."""
+"""The JSON API over HTTP: a front door that translates requests and decides nothing."""

@@ -1,4 +1,4 @@
-"""Clients that are connected by RocketMQ's own protocol."""
+"""RocketMQ clients: list them, ask a consumer about itself, let it consume a message."""
 
 from collections.abc import Mapping
 from typing import Annotated, Any
@@ -15,7 +15,7 @@ from mocketmq.rocketmq_versions import version_name
 
 
 class SubscriptionOut(msgspec.Struct, frozen=True):
-    """What a client wants of a topic; `expression_type` says in which language of filters."""
+    """A topic that a client subscribes to, and its filter. `expression_type` is `TAG` or `SQL92`."""
 
     topic: str
     expression: str
@@ -23,9 +23,9 @@ class SubscriptionOut(msgspec.Struct, frozen=True):
 
 
 class ConsumingOut(msgspec.Struct, frozen=True):
-    """How a client consumes for a group, in RocketMQ's words.
+    """How a client consumes for a group, in RocketMQ's terms.
 
-    `lag` is that of the whole group; null for a broadcast, whose clients keep their offsets to themselves.
+    `lag` is that of the whole group; it is null when broadcasting, as such clients keep their own offsets.
     """
 
     group: str
@@ -37,7 +37,7 @@ class ConsumingOut(msgspec.Struct, frozen=True):
 
 
 class ClientOut(msgspec.Struct, frozen=True):
-    """A client. `version` is the name that RocketMQ has for it, or else the number that the client sent."""
+    """A client. `version` is RocketMQ's name for its version, or the number if there is no name."""
 
     client_id: str
     address: str
@@ -48,7 +48,7 @@ class ClientOut(msgspec.Struct, frozen=True):
 
 
 class ClientsOut(msgspec.Struct, frozen=True):
-    """All clients, by id."""
+    """All clients, sorted by id."""
 
     clients: list[ClientOut]
 
@@ -56,7 +56,7 @@ class ClientsOut(msgspec.Struct, frozen=True):
 class ClientPath(Input, frozen=True):
     """A client."""
 
-    client_id: Annotated[str, Meta(min_length=1, max_length=1_024)]
+    client_id: Annotated[str, Meta(min_length=1, max_length=1_024, description="Id of the client")]
 
 
 class ConsumerPath(ClientPath, frozen=True):
@@ -66,23 +66,23 @@ class ConsumerPath(ClientPath, frozen=True):
 
 
 class RunningInfoOut(msgspec.Struct, frozen=True):
-    """What a consumer told of itself, in the words of its library: subscriptions, queues, rates.
+    """What a consumer reports of itself, as its library names it: subscriptions, queues, rates.
 
-    Objects that stand there as keys, such as queues, are text here.
+    Keys that are objects, such as queues, are JSON in text.
     """
 
     running_info: dict[str, Any]
 
 
 class ConsumeIn(Input, frozen=True):
-    """What a client shall consume, and for which group; the message by unique key or offset message id."""
+    """The message to consume, and the group to consume it for."""
 
     group: GroupName
     message_id: MessageId
 
 
 class ConsumedOut(msgspec.Struct, frozen=True):
-    """What came of it. `result` is RocketMQ's, such as `CR_SUCCESS`, `CR_LATER` or `CR_THROW_EXCEPTION`."""
+    """The result, in RocketMQ's terms: `CR_SUCCESS`, `CR_LATER`, `CR_THROW_EXCEPTION` and others."""
 
     result: str
     remark: str
@@ -90,22 +90,22 @@ class ConsumedOut(msgspec.Struct, frozen=True):
 
 
 async def clients(call: Call, _: NoInput) -> ClientsOut:
-    """As they described themselves in their last heartbeat. Consumers by receipt are not among them."""
+    """Clients as of their last heartbeat. Consumers over HTTP are not listed."""
     return ClientsOut([_client_out(call.broker, member) for member in call.broker.clients])
 
 
 async def running_info(call: Call, path: ConsumerPath) -> RunningInfoOut:
-    """Asks the client, which has 10 s to answer."""
+    """Asks the client, and waits 10 s for its answer."""
     told = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(told)))
 
 
 _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
-"""By the numbers that Go clients tell."""
+"""By the numbers that Go clients send."""
 
 
 async def consume(call: Call, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
-    """Whatever became of the message before; the group's offsets stay as they are."""
+    """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
     told = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(told)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
@@ -123,7 +123,7 @@ def _content(told: Told) -> Mapping[str, Any]:
 
 
 def _unreadable(told: Told) -> ClientFailedError:
-    return ClientFailedError(f"the client has answered what cannot be read, {len(told.text)} bytes")
+    return ClientFailedError(f"the client's answer of {len(told.text)} bytes cannot be read")
 
 
 def _client_out(broker: Broker, member: Member) -> ClientOut:
@@ -152,14 +152,14 @@ def _consuming_out(broker: Broker, one: Consuming) -> ConsumingOut:
 
 CLIENTS = Family(
     "clients",
-    "RocketMQ clients that are connected",
+    "Connected RocketMQ clients",
     [
-        Route("GET", "/v1/clients", clients, "All clients", ClientsOut),
+        Route("GET", "/v1/clients", clients, "List the connected clients", ClientsOut),
         Route(
             "GET",
             "/v1/clients/{client_id}/running-info",
             running_info,
-            "Ask a consumer what it does",
+            "Ask a consumer for its running info",
             RunningInfoOut,
             ConsumerPath,
             errors=[ClientOfflineError, ClientFailedError, ClientTimeoutError],
@@ -168,7 +168,7 @@ CLIENTS = Family(
             "POST",
             "/v1/clients/{client_id}/consume",
             consume,
-            "Let a consumer consume a message now",
+            "Have a consumer consume a message now",
             ConsumedOut,
             ClientPath,
             ConsumeIn,

@@ -1,4 +1,4 @@
-"""Looking at the clock, and moving it."""
+"""Show the broker's clock, and move it."""
 
 from datetime import UTC, datetime, timedelta
 from typing import Annotated
@@ -15,7 +15,7 @@ from mocketmq.http_api.route import Call, Family, Route
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
-# Each unit at most once and short enough that the sum is less than a century.
+# Each unit at most once, with so few digits that the sum is below a century.
 Duration = Annotated[
     str,
     matching(
@@ -28,7 +28,10 @@ Duration = Annotated[
 
 
 class ClockOut(msgspec.Struct, frozen=True):
-    """What time it is. `now` is ISO 8601 in UTC; `next_due_ms` is when something happens by itself next."""
+    """The broker's time. `now` is ISO 8601 in UTC; `next_due_ms` is the next instant at which it acts.
+
+    `pending` counts the delayed messages that wait.
+    """
 
     mode: str
     now_ms: int
@@ -38,19 +41,19 @@ class ClockOut(msgspec.Struct, frozen=True):
 
 
 class AdvanceIn(Input, frozen=True):
-    """How far."""
+    """A duration to move the clock by."""
 
     by: Duration
 
 
 class ToIn(Input, frozen=True):
-    """Where to."""
+    """An instant to move the clock to."""
 
     instant_ms: InstantMs
 
 
 class Moved(msgspec.Struct, frozen=True):
-    """A move: how many delayed messages it delivered, and what is left."""
+    """A move of the clock. `fired` counts the delayed messages that it delivered, `pending` those left."""
 
     from_ms: int
     now_ms: int
@@ -60,7 +63,7 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 async def clock(call: Call, _: NoInput) -> ClockOut:
-    """In emulated time."""
+    """The time on the broker's clock, and when it acts next."""
     broker = call.broker
     now_us = broker.clock.now_us()
     now = _EPOCH + timedelta(microseconds=now_us)
@@ -74,17 +77,17 @@ async def clock(call: Call, _: NoInput) -> ClockOut:
 
 
 async def advance(call: Call, _: NoInput, move: AdvanceIn) -> Moved:
-    """Answers when everything on the way is delivered."""
+    """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.advance_clock(parse_duration_us(move.by, "by")))
 
 
 async def move_to(call: Call, _: NoInput, move: ToIn) -> Moved:
-    """Answers when everything on the way is delivered."""
+    """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.move_clock_to(move.instant_ms * US_PER_MS))
 
 
 async def move_to_next(call: Call, _: NoInput, __: NoInput) -> Moved:
-    """Answers when everything that is due then is delivered."""
+    """Answers once all that is due at that instant is delivered."""
     return _moved(call, await call.broker.move_clock_to_next())
 
 
@@ -100,9 +103,9 @@ def _moved(call: Call, move: MovedClock) -> Moved:
 
 CLOCK = Family(
     "clock",
-    "Look at the clock, and move it forward",
+    "The broker's clock: show it, move it forward",
     [
-        Route("GET", "/v1/clock", clock, "What time it is, and when something is due next", ClockOut),
+        Route("GET", "/v1/clock", clock, "Show the clock", ClockOut),
         Route(
             "POST",
             "/v1/clock/advance",
@@ -125,7 +128,7 @@ CLOCK = Family(
             "POST",
             "/v1/clock/next",
             move_to_next,
-            "Move the clock to where the next delayed message is due",
+            "Move the clock to the next due time",
             Moved,
             body=NoInput,
             is_body_optional=True,

@@ -1,4 +1,4 @@
-"""Consuming by receipt: receive, acknowledge, give back, extend."""
+"""Consume by receipt: receive, acknowledge, give back, extend."""
 
 from collections.abc import Sequence
 from typing import Annotated
@@ -25,7 +25,7 @@ from mocketmq.http_api.route import Call, Family, Route
 from mocketmq.settings import Settings
 
 LONGEST_INVISIBLE_MS = 43_200_000
-"""Twelve hours, the longest that upstream allows."""
+"""Twelve hours, upstream's limit."""
 
 Receipts = Annotated[
     list[Annotated[str, Meta(min_length=1, max_length=255)]], Meta(min_length=1, max_length=1_000)
@@ -33,7 +33,10 @@ Receipts = Annotated[
 
 
 class ReceiveIn(Input, frozen=True):
-    """What to take, how long to wait for it, and for how long nobody else gets it (emulated time)."""
+    """Receive up to `max` messages, waiting up to `wait_ms` for the first.
+
+    For `invisible_ms`, on the broker's clock, the group's other consumers do not get them.
+    """
 
     topic: TopicName
     max: Annotated[int, Meta(ge=1, le=MAX_MESSAGES)] = 1
@@ -44,10 +47,10 @@ class ReceiveIn(Input, frozen=True):
 
 
 class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
-    """A message that was taken. `topic` is the one that was asked for, also for a retry.
+    """A received message. `receipt` acknowledges it, until `visible_ms`. A retry has its original `topic`.
 
-    `times` counts how often the group took it by receipt, `attempt` how often it was given to the group as
-    a new message: 1, and one more for each time that it was given back.
+    `attempt` is 1, and one more for each time that the group gave the message back. `times` counts how often
+    this attempt was received.
     """
 
     receipt: str
@@ -57,47 +60,50 @@ class ReceivedMessage(MessageOut, frozen=True, kw_only=True):
 
 
 class Received(msgspec.Struct, frozen=True):
-    """What was taken; nothing when nothing came in time."""
+    """The received messages; none if none came in time."""
 
     messages: list[ReceivedMessage]
 
 
 class AckIn(Input, frozen=True):
-    """Receipts of messages that are done with."""
+    """Receipts of consumed messages."""
 
     receipts: Receipts
 
 
 class GiveBackIn(Input, frozen=True):
-    """Receipts of messages to retry: at this delay level, 0 for the next in turn, less for never again."""
+    """Receipts of messages to retry at `delay_level`.
+
+    0 takes the next level with each retry; below 0, messages become dead letters at once.
+    """
 
     receipts: Receipts
     delay_level: Annotated[int, INT32] = 0
 
 
 class ExtendIn(Input, frozen=True):
-    """Receipts of messages to keep for so long from now; 0 makes them visible at once."""
+    """Receipts of messages to keep invisible for `invisible_ms` from now; 0 makes them visible at once."""
 
     receipts: Receipts
     invisible_ms: Annotated[int, Meta(ge=0, le=LONGEST_INVISIBLE_MS)]
 
 
 class FailedReceipt(msgspec.Struct, frozen=True):
-    """A receipt that could not be settled, and why."""
+    """A receipt that failed, and why."""
 
     receipt: str
     detail: str
 
 
 class SettledOut(msgspec.Struct, frozen=True):
-    """What became of each receipt."""
+    """The receipts that were settled, and those that failed."""
 
     settled: list[str]
     failed: list[FailedReceipt]
 
 
 async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
-    """A client that goes away before its answer is written has taken nothing."""
+    """If the client disconnects before the answer is sent, its messages are visible again at once."""
     receipts = call.broker.receipts
     await prepare(what.filter_type)
     taken = await receipts.receive(
@@ -114,17 +120,17 @@ async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
 
 
 async def acknowledge(call: Call, path: GroupPath, what: AckIn) -> SettledOut:
-    """Each receipt settles or fails by itself."""
+    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     return _settled(await call.broker.receipts.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: Call, path: GroupPath, what: GiveBackIn) -> SettledOut:
-    """Each receipt settles or fails by itself."""
+    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     return _settled(await call.broker.receipts.give_back(path.group, what.receipts, what.delay_level))
 
 
 async def extend(call: Call, path: GroupPath, what: ExtendIn) -> SettledOut:
-    """Each receipt settles or fails by itself."""
+    """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     invisible_us = what.invisible_ms * US_PER_MS
     return _settled(await call.broker.receipts.extend(path.group, what.receipts, invisible_us))
 
@@ -153,18 +159,18 @@ def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
 
 
 def consuming(settings: Settings) -> Family:
-    """The routes, with waits as long as the settings allow."""
+    """The routes, with waits limited by the settings."""
     path = "/v1/groups/{group}/"
     errors = [GroupNotFoundError, ReceiptError]
     return Family(
         "consuming",
-        "Take messages for a consumer group, and settle them by receipt",
+        "Receive messages for a consumer group, and settle them by receipt",
         [
             Route(
                 "POST",
                 path + "receive",
                 receive,
-                "Take messages, waiting for the first if need be",
+                "Receive messages",
                 Received,
                 GroupPath,
                 bound_waits(ReceiveIn, settings.max_wait_us),
@@ -195,7 +201,7 @@ def consuming(settings: Settings) -> Family:
                 "POST",
                 path + "give-back",
                 give_back,
-                "Give messages back, to be retried later or never",
+                "Give messages back for a retry",
                 SettledOut,
                 GroupPath,
                 GiveBackIn,
@@ -205,7 +211,7 @@ def consuming(settings: Settings) -> Family:
                 "POST",
                 path + "extend",
                 extend,
-                "Keep messages for longer, or no longer",
+                "Change the invisible time of messages",
                 SettledOut,
                 GroupPath,
                 ExtendIn,

@@ -1,4 +1,4 @@
-"""The delay levels as a table, and the messages that wait in them."""
+"""Delayed messages: the level table, and what is pending; cancel a message, or deliver it now."""
 
 from typing import Annotated
 
@@ -9,13 +9,13 @@ from mocketmq.broker.looking.pending import PendingMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
-from mocketmq.http_api.fields import LARGEST, Input, MessagePath, NoInput, TopicName
+from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, PageStart, TopicName
 from mocketmq.http_api.record import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import Call, Family, Route, given
 
 
 class LevelOut(msgspec.Struct, frozen=True):
-    """One delay level. Offsets are those of its level queue; instants in emulated milliseconds."""
+    """A delay level. In its queue, all before `delay_offset` is delivered; `max_offset` is its end."""
 
     level: int
     delay: str
@@ -28,10 +28,10 @@ class LevelOut(msgspec.Struct, frozen=True):
 
 
 class SecondDirectoriesOut(msgspec.Struct, frozen=True):
-    """The files of messages with an absolute due time. Instants in emulated milliseconds.
+    """The files of messages with an absolute due time.
 
-    `quarantined` files were put aside as damaged; `unremoved` ones are of messages that are done with, but
-    the disk does not let go of them.
+    `quarantined` counts damaged files that were put aside, `unremoved` files of delivered or cancelled
+    messages that could not be removed.
     """
 
     pending: int
@@ -44,36 +44,36 @@ class SecondDirectoriesOut(msgspec.Struct, frozen=True):
 
 
 class LevelsOut(msgspec.Struct, frozen=True):
-    """The level table, and beside it what waits in second directories."""
+    """The delay levels, and the second directories."""
 
     levels: list[LevelOut]
     second_directories: SecondDirectoriesOut
 
 
 class Pending(Input, frozen=True):
-    """Which pending messages: all, or those of a topic or a level. `after` is a `next_after`."""
+    """A page of pending messages: all, or those of a topic or a level."""
 
     topic: TopicName | UnsetType = UNSET
-    level: Annotated[int, Meta(ge=1, le=1024)] | UnsetType = UNSET
-    after: Annotated[int, Meta(ge=-1, le=LARGEST)] = -1
-    max: Annotated[int, Meta(ge=1, le=1000)] = 100
+    level: Annotated[int, Meta(ge=1, le=1024, description="Delay level")] | UnsetType = UNSET
+    after: PageStart = -1
+    max: PageSize = 100
 
 
 class DelayedOut(MessageOut, frozen=True, kw_only=True):
-    """A parked message and its level, which is null in second directories."""
+    """A parked message. `level` is null if it has an absolute due time."""
 
     level: int | None
 
 
 class DelayedList(msgspec.Struct, frozen=True):
-    """Pending messages, oldest first. `next_after` is null at the end."""
+    """A page of pending messages, oldest first. `next_after` is the `after` of the next page, if any."""
 
     messages: list[DelayedOut]
     next_after: int | None
 
 
 async def levels(call: Call, _: NoInput) -> LevelsOut:
-    """All levels, also those without messages."""
+    """Every level, and how many messages wait."""
     files = call.broker.pending.timed()
     return LevelsOut(
         [
@@ -102,7 +102,7 @@ async def levels(call: Call, _: NoInput) -> LevelsOut:
 
 
 async def pending(call: Call, which: Pending) -> DelayedList:
-    """A page of what waits."""
+    """Messages that wait for their due time, in order of arrival."""
     found = await call.broker.pending.list(
         topic=given(which.topic), level=given(which.level), after=which.after, limit=which.max
     )
@@ -111,12 +111,12 @@ async def pending(call: Call, which: Pending) -> DelayedList:
 
 
 async def cancel(call: Call, path: MessagePath) -> DelayedOut:
-    """The message is never delivered."""
+    """The message will never be delivered."""
     return _delayed(call, await call.broker.pending.cancel(path.message_id))
 
 
 async def deliver(call: Call, path: MessagePath) -> DelayedOut:
-    """The message does not wait any longer."""
+    """The ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
 
 
@@ -126,9 +126,9 @@ def _delayed(call: Call, found: PendingMessage) -> DelayedOut:
 
 DELAYED = Family(
     "delayed",
-    "The delay levels, and what waits in them",
+    "Delayed messages and the delay levels",
     [
-        Route("GET", "/v1/levels", levels, "The table of delay levels", LevelsOut),
+        Route("GET", "/v1/levels", levels, "Show the delay levels", LevelsOut),
         Route(
             "GET",
             "/v1/delayed",

@@ -1,6 +1,6 @@
 """Types of fields that several requests share, with their limits.
 
-A limit stands here once: it is checked when a request is decoded, and shown by the OpenAPI document.
+Each limit is declared once, here: requests are checked against it, and the OpenAPI document shows it.
 """
 
 from typing import Annotated, Final, Literal, TypeVar
@@ -16,7 +16,7 @@ INT32: Final = Meta(ge=-(1 << 31), le=(1 << 31) - 1)
 
 
 def matching(pattern: str, rule: str) -> Meta:
-    """Text that matches the pattern; ``rule`` is what people are told."""
+    """Text that matches the pattern; ``rule`` says the same to people."""
     return Meta(pattern=pattern, description=rule)
 
 
@@ -37,24 +37,30 @@ FilterExpression = Annotated[
         " on properties, such as price > 10 AND region IN ('x', 'y')",
     ),
 ]
-FilterType = Annotated[Literal["TAG", "SQL92"], Meta(description="The language in which the filter is")]
+FilterType = Annotated[Literal["TAG", "SQL92"], Meta(description="The language of the filter")]
 MessageId = Annotated[
-    str, Meta(min_length=1, max_length=255, description="Unique key or offset message id of a message")
+    str,
+    Meta(
+        min_length=1, max_length=255, description="Id of a message: its unique key, or its offset message id"
+    ),
 ]
-QueueId = Annotated[int, Meta(ge=0, le=1023)]
-Offset = Annotated[int, Meta(ge=0, le=LARGEST)]
+QueueId = Annotated[int, Meta(ge=0, le=1023, description="Number of the queue in its topic")]
+Offset = Annotated[int, Meta(ge=0, le=LARGEST, description="Offset of the first message to read")]
 InstantMs = Annotated[
-    int, Meta(ge=0, le=LATEST_US // US_PER_MS, description="Milliseconds since the epoch, emulated time")
+    int,
+    Meta(ge=0, le=LATEST_US // US_PER_MS, description="Milliseconds since the epoch, on the broker's clock"),
 ]
-WaitMs = Annotated[int, Meta(ge=0, description="Longest wait, in real milliseconds")]
+PageStart = Annotated[int, Meta(ge=-1, le=LARGEST, description="The `next_after` of the page before")]
+PageSize = Annotated[int, Meta(ge=1, le=1000, description="Most entries of a page")]
+WaitMs = Annotated[int, Meta(ge=0, description="Longest wait in milliseconds of real time")]
 
 
 class Input(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Base of what a client sends."""
+    """Base of parameters and bodies that a client sends."""
 
 
 class NoInput(Input, frozen=True):
-    """Nothing needs to be given."""
+    """Takes no fields."""
 
 
 class TopicPath(Input, frozen=True):

@@ -1,4 +1,4 @@
-"""Consumer groups and how far they have come."""
+"""Consumer groups: their settings, committed offsets and lag."""
 
 from typing import Annotated
 
@@ -12,7 +12,10 @@ from mocketmq.http_api.route import Call, Created, Family, Route
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
-    """A group in one queue. `lag` counts from the first message that it has not finished."""
+    """A group's position in a queue. `lag` counts messages from `committed_offset` to the end.
+
+    `in_flight` counts those of them that were received and are not settled.
+    """
 
     topic: str
     queue_id: int
@@ -23,7 +26,7 @@ class GroupQueueOut(msgspec.Struct, frozen=True):
 
 
 class GroupOut(msgspec.Struct, frozen=True):
-    """A consumer group, with the queues of which it has consumed. `in_flight` is taken and not settled."""
+    """A consumer group, and its position in each queue that it has consumed from."""
 
     name: str
     max_retries: int
@@ -34,43 +37,43 @@ class GroupOut(msgspec.Struct, frozen=True):
 
 
 class GroupsOut(msgspec.Struct, frozen=True):
-    """All groups, by name."""
+    """All groups, sorted by name."""
 
     groups: list[GroupOut]
 
 
 class DeletedGroupOut(msgspec.Struct, frozen=True):
-    """The group that is no more."""
+    """The name of the deleted group."""
 
     deleted: str
 
 
 class GroupIn(Input, frozen=True):
-    """How the group shall be."""
+    """Settings of a consumer group. `retry_queues` is how many queues `%RETRY%group` has."""
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
 
 
 async def groups(call: Call, _: NoInput) -> GroupsOut:
-    """All groups with their lag."""
+    """Every consumer group, with its position in each queue."""
     return GroupsOut([_group_out(group) for group in call.broker.groups])
 
 
 async def group(call: Call, path: GroupPath) -> GroupOut:
-    """One group with its lag."""
+    """A consumer group, with its position in each queue."""
     return _group_out(call.broker.groups.get(path.group))
 
 
 async def put_group(call: Call, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
-    """Answers when it is durable."""
+    """Answers once the group is durable."""
     is_new = all(known.name != path.group for known in call.broker.groups)
     made = await call.broker.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
     return Created(_group_out(made)) if is_new else _group_out(made)
 
 
 async def delete_group(call: Call, path: GroupPath) -> DeletedGroupOut:
-    """With how far it has come; its retries and dead letters stay in their topics."""
+    """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
     await call.broker.groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
 
@@ -100,17 +103,23 @@ def _group_out(found: Group) -> GroupOut:
 
 GROUPS = Family(
     "groups",
-    "Consumer groups and how far they have come",
+    "Consumer groups, their committed offsets and lag",
     [
-        Route("GET", "/v1/groups", groups, "All groups", GroupsOut),
+        Route("GET", "/v1/groups", groups, "List the consumer groups", GroupsOut),
         Route(
-            "GET", "/v1/groups/{group}", group, "One group", GroupOut, GroupPath, errors=[GroupNotFoundError]
+            "GET",
+            "/v1/groups/{group}",
+            group,
+            "Show a consumer group",
+            GroupOut,
+            GroupPath,
+            errors=[GroupNotFoundError],
         ),
         Route(
             "PUT",
             "/v1/groups/{group}",
             put_group,
-            "Create a group, or change it",
+            "Create or change a consumer group",
             GroupOut,
             GroupPath,
             GroupIn,
@@ -121,7 +130,7 @@ GROUPS = Family(
             "DELETE",
             "/v1/groups/{group}",
             delete_group,
-            "Delete a group",
+            "Delete a consumer group",
             DeletedGroupOut,
             GroupPath,
             errors=[NoPermissionError, GroupNotFoundError],

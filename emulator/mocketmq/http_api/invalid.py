@@ -1,4 +1,4 @@
-"""What a decoder refused, in words: the field, its value, and what it may be by its declared type."""
+"""Say in words what a decoder refused: the field, its value, and the values that its type allows."""
 
 import re
 from typing import Any, Final
@@ -22,7 +22,7 @@ class _Missing:
 def invalid_argument(
     error: msgspec.ValidationError, kind: type[msgspec.Struct], given: object
 ) -> InvalidArgumentError:
-    """The error with everything a caller needs; ``given`` is what was decoded as a ``kind``."""
+    """The error that names field, value and rule; ``given`` is the value that is no ``kind``."""
     place = _PLACE.match(str(error))
     what, path = (place["what"], place["path"] or "") if place else (str(error), "")
     definitions: dict[str, Schema] = msgspec.json.schema(kind)["$defs"]
@@ -51,7 +51,7 @@ def _step(definitions: dict[str, Schema], schema: Schema, step: str) -> Schema:
 
 
 def _value(value: Any, step: str) -> object:
-    if step == "[...]":  # which entry of an object is not told
+    if step == "[...]":  # of an object; the decoder does not say which entry
         return value
     if step.startswith("["):
         index = int(step[1:-1])

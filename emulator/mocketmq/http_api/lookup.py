@@ -1,4 +1,4 @@
-"""Looking at messages without consuming them."""
+"""Look messages up: by queue, id or key, without consuming them."""
 
 from typing import Annotated, Literal
 
@@ -28,13 +28,13 @@ class Browse(TopicPath, frozen=True):
 
     queue_id: QueueId
     offset: Offset = 0
-    max: Annotated[int, Meta(ge=1, le=256)] = 32
+    max: Annotated[int, Meta(ge=1, le=256, description="Most messages to return")] = 32
     filter: FilterExpression = "*"
     filter_type: FilterType = "TAG"
 
 
 class Browsed(msgspec.Struct, frozen=True):
-    """What a range holds. `next_offset` is where to go on."""
+    """Messages of a queue. `next_offset` is the offset to go on from, `status` RocketMQ's pull status."""
 
     status: PullStatus
     next_offset: int
@@ -44,7 +44,7 @@ class Browsed(msgspec.Struct, frozen=True):
 
 
 class LifeOut(msgspec.Struct, frozen=True):
-    """Everything that is known of a message. `state` is that of its newest record."""
+    """All records of a message, and what happened to them. `state` is that of the newest record."""
 
     message_id: str
     state: Literal["pending", "delivered", "cancelled", "stored"]
@@ -55,11 +55,11 @@ class LifeOut(msgspec.Struct, frozen=True):
 
 
 class ByKey(Input, frozen=True):
-    """Messages that bear a key."""
+    """Messages with a key."""
 
-    key: Annotated[str, Meta(min_length=1, max_length=255)]
+    key: Annotated[str, Meta(min_length=1, max_length=255, description="One of the message's `keys`")]
     topic: TopicName | UnsetType = UNSET
-    max: Annotated[int, Meta(ge=1, le=256)] = 64
+    max: Annotated[int, Meta(ge=1, le=256, description="Most messages to return")] = 64
 
 
 class Messages(msgspec.Struct, frozen=True):
@@ -69,7 +69,7 @@ class Messages(msgspec.Struct, frozen=True):
 
 
 async def browse(call: Call, where: Browse) -> Browsed:
-    """Leaves no trace."""
+    """Reads from an offset on; no group's offset changes."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
     status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
@@ -81,7 +81,7 @@ async def browse(call: Call, where: Browse) -> Browsed:
 
 
 async def life(call: Call, path: MessagePath) -> LifeOut:
-    """By unique key, or by the offset message id of any of its records."""
+    """Finds a message by its unique key, or by the offset message id of any of its records."""
     found = await call.broker.lives.life(path.message_id)
     return LifeOut(
         found.records[0].unique_key,
@@ -94,7 +94,7 @@ async def life(call: Call, path: MessagePath) -> LifeOut:
 
 
 async def by_key(call: Call, what: ByKey) -> Messages:
-    """By one of its `keys`."""
+    """Finds messages by one of their `keys`, in one topic or all."""
     found = await call.broker.lives.by_key(what.key, given(what.topic), what.max)
     return Messages([message_out(call.broker, record) for record in found])
 
@@ -126,11 +126,11 @@ LOOKUP = Family(
             "GET",
             "/v1/messages/{message_id}",
             life,
-            "Look a message up with its whole life",
+            "Show the history of a message",
             LifeOut,
             MessagePath,
             errors=[MessageNotFoundError],
         ),
-        Route("GET", "/v1/messages", by_key, "Look messages up by key", Messages, ByKey),
+        Route("GET", "/v1/messages", by_key, "Find messages by key", Messages, ByKey),
     ],
 )

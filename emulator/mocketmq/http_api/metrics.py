@@ -1,4 +1,4 @@
-"""Metrics for Prometheus: the broker's numbers, read from memory when they are asked for."""
+"""Metrics for Prometheus, read from the broker's memory at each scrape."""
 
 from collections.abc import Iterator
 
@@ -14,24 +14,24 @@ from mocketmq.schedule.scheme import TimedState
 
 
 def render(api: Api) -> bytes:
-    """Everything in Prometheus' text format."""
+    """All metrics in Prometheus' text format."""
     registry = CollectorRegistry()
     registry.register(BrokerCollector(api))
     return generate_latest(registry)
 
 
 class BrokerCollector(Collector):
-    """Reads a broker. Counters begin at 0 with each start."""
+    """Collects a broker's metrics. Counters begin at 0 with each start."""
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
     def describe(self) -> list[Metric]:
-        """Nothing in advance: the registry holds no other collector whose names could collide."""
+        """Describe nothing: no other collector is in the registry, so no names can collide."""
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All families, now."""
+        """All metric families, as of now."""
         yield from self._messages()
         yield from self._delayed()
         yield from self._groups()

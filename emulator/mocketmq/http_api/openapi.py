@@ -1,6 +1,7 @@
-"""The OpenAPI 3.1 document, made from the same routes that the server serves."""
+"""Make the OpenAPI 3.1 document from the routes that the server serves."""
 
 from collections.abc import Iterator
+from inspect import cleandoc
 from typing import Any
 
 import msgspec
@@ -15,10 +16,10 @@ _REASONS = {
     400: "A field is missing, unknown, or has a value that is not allowed",
     401: "The token is missing or wrong",
     413: "The body is too large",
-    500: "A defect of the emulator",
-    503: "The store refuses, or the broker is stopping; nothing was changed",
+    500: "A defect of mocketmq",
+    503: "The store failed, or the broker is stopping; nothing was changed",
 }
-"""What can go wrong with any request that could."""
+"""Problems that every route may answer, where they apply."""
 
 Document = dict[str, Any]
 
@@ -37,8 +38,8 @@ def document(api: Api) -> Document:
         "info": {
             "title": "mocketmq",
             "version": __version__,
-            "description": "RocketMQ for test environments. Instants are milliseconds since the epoch"
-            " (`_ms`), or microseconds where the name says so (`_us`), of the emulated clock.",
+            "description": "RocketMQ for test environments. Instants are epoch milliseconds (`_ms`) or epoch"
+            " microseconds (`_us`) on the broker's clock, which may have been moved.",
         },
         "tags": [{"name": family.name, "description": family.summary} for family in api.families],
         "paths": paths,
@@ -55,7 +56,7 @@ def _operation(route: Route, tag: str, *, has_token: bool) -> Document:
         "operationId": route.handler.__name__,
         "tags": [tag],
         "summary": route.summary,
-        "description": route.handler.__doc__,
+        "description": cleandoc(route.handler.__doc__ or ""),
         "responses": _responses(route, has_token=has_token),
     }
     if parameters := list(_parameters(route)):
@@ -89,9 +90,9 @@ def _responses(route: Route, *, has_token: bool) -> Document:
         }
     else:
         content = {JSON: {"schema": _reference(route.answer)}}
-    responses: Document = {str(route.status): {"description": "Done", "content": content}}
+    responses: Document = {str(route.status): {"description": "Success", "content": content}}
     if route.may_create:
-        responses["201"] = {"description": "Made anew", "content": content}
+        responses["201"] = {"description": "Created", "content": content}
     if route.links:
         responses[str(route.status)]["links"] = {
             name: {"operationId": name, **given} for name, given in route.links.items()
@@ -109,7 +110,7 @@ def _responses(route: Route, *, has_token: bool) -> Document:
 
 
 def _problems(route: Route, *, has_token: bool) -> dict[int, str]:
-    """What can go wrong, by status."""
+    """Descriptions of problems, by status."""
     statuses = [400, 500, 503]
     if has_token and not route.is_open:
         statuses.append(401)
@@ -131,6 +132,9 @@ def _schemas(routes: list[Route]) -> Document:
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     for kind in kinds:
         schemas[kind.__name__] |= getattr(kind, "more_schema", {})
+    for schema in schemas.values():
+        if "description" in schema:
+            schema["description"] = cleandoc(schema["description"])
     return schemas
 
 

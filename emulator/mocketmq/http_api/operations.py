@@ -1,4 +1,4 @@
-"""Health, information, reset, metrics and the documents of the API itself."""
+"""Health, information, reset, metrics, and the API's own documents."""
 
 from typing import Literal
 
@@ -17,7 +17,7 @@ TEXT, HTML = "text/plain", "text/html"
 
 
 class Info(msgspec.Struct, frozen=True):
-    """What is running, with the limits that a client may want to know."""
+    """The broker's settings and limits. `run` counts its starts on this store."""
 
     version: str
     profile: str
@@ -33,13 +33,13 @@ class Info(msgspec.Struct, frozen=True):
 
 
 class ResetIn(Input, frozen=True):
-    """What to empty: one topic, or everything."""
+    """The topic to empty; without it, all topics."""
 
     topic: TopicName | UnsetType = UNSET
 
 
 class ResetOut(msgspec.Struct, frozen=True):
-    """What was emptied: `all`, or the topic."""
+    """`all`, or the topic that was emptied."""
 
     reset: str
 
@@ -57,7 +57,7 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 async def info(call: Call, _: NoInput) -> Info:
-    """What does not change while it runs, and for how long it has."""
+    """Version, settings, limits and uptime of the broker."""
     settings = call.api.settings
     return Info(
         __version__,
@@ -75,7 +75,10 @@ async def info(call: Call, _: NoInput) -> Info:
 
 
 async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
-    """Topics, groups, settings and the clock stay; with one topic, so do its rows in the ledger."""
+    """Removes messages, pending ones too. Topics, groups, settings and the clock stay.
+
+    Emptying all topics empties the ledger as well; emptying one leaves its rows there.
+    """
     if what.topic is UNSET:
         await call.broker.reset.all()
         return ResetOut("all")
@@ -84,19 +87,19 @@ async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
 
 
 async def health(_: Call, __: NoInput) -> Health:
-    """No token needed."""
+    """Needs no token."""
     return Health()
 
 
 async def readiness(call: Call, _: NoInput) -> Readiness:
-    """No token needed. A problem with status 503 while the broker starts or stops."""
+    """Needs no token. Answers 503 while the broker starts or stops."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
     return Readiness()
 
 
 async def metrics(call: Call, _: NoInput) -> web.Response:
-    """In the text format of Prometheus."""
+    """In Prometheus' text format."""
     # Half as long to import as the whole API, and many brokers are never scraped.
     from mocketmq.http_api.metrics import render  # noqa: PLC0415
 
@@ -106,14 +109,14 @@ async def metrics(call: Call, _: NoInput) -> web.Response:
 
 
 async def openapi(call: Call, _: NoInput) -> web.Response:
-    """This document."""
+    """The OpenAPI 3.1 document of this API."""
     from mocketmq.http_api.openapi import document  # noqa: PLC0415
 
     return web.json_response(body=msgspec.json.encode(document(call.api)))
 
 
 async def docs(_: Call, __: NoInput) -> web.Response:
-    """Works without a network."""
+    """An HTML page of this API that needs no network."""
     from importlib.resources import files  # noqa: PLC0415
 
     return web.Response(
@@ -125,21 +128,21 @@ OPERATIONS = Family(
     "operations",
     "Health, information, reset, metrics",
     [
-        Route("GET", "/v1/info", info, "What is running", Info),
+        Route("GET", "/v1/info", info, "Show version, settings and limits", Info),
         Route(
             "POST",
             "/v1/reset",
             reset,
-            "Empty the broker, or one topic",
+            "Empty all topics, or one",
             ResetOut,
             body=ResetIn,
             is_body_optional=True,
             errors=[TopicNotFoundError],
         ),
-        Route("GET", "/healthz", health, "Whether the process answers", Health, is_open=True),
-        Route("GET", "/readyz", readiness, "Whether the broker takes requests", Readiness, is_open=True),
-        Route("GET", "/metrics", metrics, "Metrics for Prometheus", TEXT),
-        Route("GET", "/openapi.json", openapi, "This document", JSON),
-        Route("GET", "/docs", docs, "This document for people", HTML),
+        Route("GET", "/healthz", health, "Check that the process answers", Health, is_open=True),
+        Route("GET", "/readyz", readiness, "Check that the broker is ready", Readiness, is_open=True),
+        Route("GET", "/metrics", metrics, "Read the metrics", TEXT),
+        Route("GET", "/openapi.json", openapi, "Read this document", JSON),
+        Route("GET", "/docs", docs, "Read this document as a page", HTML),
     ],
 )

@@ -1,4 +1,4 @@
-"""Errors as RFC 9457 problem documents: one function for whatever can go wrong with a request."""
+"""Turn any error into a problem document (RFC 9457)."""
 
 import re
 from collections.abc import Mapping
@@ -16,14 +16,14 @@ _WORD: Final = re.compile(r"[A-Z](?:[a-z]+|[A-Z]+(?![a-z]))")
 
 
 class HttpError(RefusedError):
-    """Base of refusals that only HTTP knows. Such a class brings its status with it."""
+    """Base of refusals that only HTTP knows; each class has its own status."""
 
     status: ClassVar[int]
     headers: Mapping[str, str] = {}
 
 
 class MalformedJSONError(HttpError):
-    """The body is no JSON."""
+    """The body is not JSON."""
 
     status = 400
     field = "body"
@@ -31,7 +31,10 @@ class MalformedJSONError(HttpError):
 
 
 class Problem(msgspec.Struct, frozen=True):
-    """What went wrong (RFC 9457). `type` names the kind of error, `detail` says it in a sentence."""
+    """Why a request failed (RFC 9457). `type` names the kind of error, `detail` describes it.
+
+    `field` names the wrong field, `allowed` says which values it takes.
+    """
 
     type: str
     title: str
@@ -42,7 +45,7 @@ class Problem(msgspec.Struct, frozen=True):
 
 
 def problem_response(error: Exception) -> web.Response:
-    """The answer to a request that failed with this error."""
+    """The response to a request that failed with this error."""
     problem = problem_of(error)
     headers = {"Content-Type": MEDIA_TYPE}
     if isinstance(error, HttpError):
@@ -53,7 +56,7 @@ def problem_response(error: Exception) -> web.Response:
 
 
 def problem_of(error: Exception) -> Problem:
-    """What the error is called, its status, and what the caller can do about it."""
+    """The problem document of an error."""
     error = as_emulator_error(error)
     words = _WORD.findall(type(error).__name__.removesuffix("Error"))
     first, *others = (word if word.isupper() else word.lower() for word in words)

@@ -1,4 +1,4 @@
-"""A stored message as clients see it."""
+"""Stored messages as JSON."""
 
 from typing import Any
 
@@ -13,10 +13,12 @@ from mocketmq.message.properties import KEYS, TAGS, decode_properties
 
 
 class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
-    """A stored message. `body` is null when it is not UTF-8 text; it is in `body_base64` then.
+    """A stored message. A body that is not UTF-8 text is in `body_base64`, and `body` is null.
 
-    What a client library compressed with zlib is shown as it was before, unless that is more than a body may
-    have. Otherwise `compression` says how `body_base64` is compressed. `sys_flag` is as stored.
+    Bodies that a client compressed with zlib are shown uncompressed, if they then fit `max_message_bytes`.
+    Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
+    `due_ms`, `real_topic` and `real_queue_id` are those of a parked message: when and where it is delivered.
+    `parked_offset_message_id` is that of a delivered one.
     """
 
     message_id: str
@@ -38,19 +40,19 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     flag: int
     sys_flag: int
     reconsume_times: int
-    due_ms: int | None  # parked messages only
-    real_topic: str | None  # parked messages only: where it goes when it is due
+    due_ms: int | None
+    real_topic: str | None
     real_queue_id: int | None
-    parked_offset_message_id: str | None  # delivered messages only
+    parked_offset_message_id: str | None
 
 
 def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
-    """The message, in the topic and queue in which it is stored."""
+    """The message as JSON, with the topic and queue in which it is stored."""
     return MessageOut(**fields_of(broker, message))
 
 
 def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
-    """The fields of :class:`MessageOut`, for it and what extends it."""
+    """The fields of :class:`MessageOut`, for it and its subclasses."""
     queue = broker.topics.queue(message.queue_key)
     properties = decode_properties(message.properties)
     parked_offset = message.parked_offset
@@ -95,5 +97,5 @@ def _text(body: bytes) -> str | None:
 
 
 def to_ms(instant_us: int | None) -> int | None:
-    """Whole milliseconds of an instant that may be missing."""
+    """Microseconds as whole milliseconds; None stays None."""
     return None if instant_us is None else instant_us // US_PER_MS

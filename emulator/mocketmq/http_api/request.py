@@ -1,4 +1,4 @@
-"""What a request carries, decoded and checked: its parameters and its body."""
+"""Read a request: its client, its parameters, its body; each decoded and checked."""
 
 from collections.abc import Callable
 from typing import Any
@@ -14,15 +14,13 @@ from mocketmq.settings import Settings
 
 
 class BodyTooLargeError(HttpError):
-    """The body is larger than any request needs."""
+    """The body is larger than the limit."""
 
     status = 413
     field = "body"
 
     def __init__(self, limit: int) -> None:
-        super().__init__(
-            f"the body has more than {limit} bytes, which is what max_message_bytes leaves room for"
-        )
+        super().__init__(f"the body has more than {limit} bytes, the most that max_message_bytes allows")
         self.allowed = f"at most {limit} bytes"
 
 
@@ -38,7 +36,7 @@ def client_of(request: web.BaseRequest) -> str:
 
 
 def host_of(request: web.BaseRequest) -> str:
-    """How the client reached this server: the Host header, or without one the socket's own address."""
+    """The host by which the client reached this server: the Host header, or the socket's own address."""
     transport = request.transport
     return request.headers.get("Host") or _address(transport and transport.get_extra_info("sockname"))
 
@@ -49,13 +47,13 @@ def _address(of_socket: object) -> str:
 
 
 def is_lost(request: web.BaseRequest) -> bool:
-    """Whether the client has gone, so that the answer will reach nobody."""
+    """Whether the client has closed its connection, so that the response reaches nobody."""
     transport = request.transport
     return transport is None or transport.is_closing()
 
 
 def max_body_bytes(settings: Settings) -> int:
-    """Room for the largest message in base64, or in text half of which needs escapes, and its properties."""
+    """Largest body: the largest message in base64, or as text half escaped, and its properties."""
     return 2 * settings.max_message_bytes + (1 << 20)
 
 
@@ -77,13 +75,13 @@ async def content_of(request: web.BaseRequest, limit: int) -> bytes:
     """The body. Raises BodyTooLargeError for more than ``limit`` bytes, IncompleteBodyError."""
     if (request.content_length or 0) > limit:
         raise BodyTooLargeError(limit)
-    if "Expect" in request.headers:  # curl asks before it sends much
+    if "Expect" in request.headers:  # curl asks before it sends a large body
         await request.writer.write(b"HTTP/1.1 100 Continue\r\n\r\n")
     payload = request.content
     try:
         if not payload.is_eof():
             return await request.read()
-        # It came in one piece with the header; taking it at once is a tenth of a small request's cost.
+        # It came with the header; awaiting it would add a tenth to the cost of a small request.
         content = payload.read_nowait()
     except web.HTTPRequestEntityTooLarge:
         raise BodyTooLargeError(limit) from None
@@ -115,7 +113,7 @@ def decoder(kind: type[Input]) -> Callable[[bytes], Input]:
 
 
 def _with_integers(value: Any) -> Any:
-    """The value with ``5`` for ``5.0``: one number to JSON, and some clients know only the latter."""
+    """The value with ``5`` for ``5.0``, which some clients write for whole numbers."""
     match value:
         case float() if value.is_integer():
             return int(value)

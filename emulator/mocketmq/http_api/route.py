@@ -1,4 +1,4 @@
-"""A route of the JSON API: what it takes and answers, declared once for the server and for the document."""
+"""A route of the JSON API: its input and output, declared once for the server and the OpenAPI document."""
 
 from collections import Counter
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
@@ -32,10 +32,9 @@ Handler = Callable[..., Awaitable[object]]
 class Route(NamedTuple):
     """One method of one path.
 
-    ``parameters`` are those of the path and, beyond these, of the query. ``answer`` is the type that is
-    sent as JSON, or the media type of anything else. ``errors`` are those of its own; what can go wrong
-    with every request is not repeated. ``links`` say, by the name of another handler, what of this answer
-    it can be given (OpenAPI link objects).
+    ``parameters`` are those of path and query. ``answer`` is the type of the JSON response, or the media type
+    of another one. ``errors`` are those of this route, beside those of every request. ``links`` are OpenAPI
+    link objects by the name of another handler.
     """
 
     method: str
@@ -47,7 +46,7 @@ class Route(NamedTuple):
     body: type[Input] | None = None
     is_body_optional: bool = False
     status: int = 200
-    may_create: bool = False  # answers 201 instead when something new was made
+    may_create: bool = False  # answers 201 when it created something
     is_open: bool = False  # needs no token
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
@@ -62,13 +61,13 @@ class Family(NamedTuple):
 
 
 class Created(NamedTuple):
-    """The answer of a handler that made something new."""
+    """The answer of a handler that created something."""
 
     answer: object
 
 
 class Api:
-    """What the handlers work with, and what they count; ``more_metrics`` are those of other doors."""
+    """What handlers share: broker, settings, counters. ``more_metrics`` are those of other front doors."""
 
     def __init__(
         self,
@@ -90,12 +89,12 @@ class Api:
 
     @property
     def uptime_us(self) -> int:
-        """How long it has been there, in real microseconds."""
+        """Real microseconds since the start."""
         return steady_us() - self._started_us
 
 
 class Call:
-    """One request on its way through a handler."""
+    """One request, as a handler gets it."""
 
     __slots__ = ("api", "broker", "request")
 
@@ -111,12 +110,12 @@ class Call:
 
     @property
     def is_lost(self) -> bool:
-        """Whether the client has gone, so that the answer will reach nobody."""
+        """Whether the client has closed its connection, so that the response reaches nobody."""
         return is_lost(self.request)
 
 
 class Endpoint:
-    """A route made ready to be served."""
+    """A route with its decoder and encoder."""
 
     def __init__(self, api: Api, route: Route) -> None:
         self.route = route
@@ -125,7 +124,7 @@ class Endpoint:
         self._encode = msgspec.json.Encoder().encode
 
     async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.Response:
-        """Decode, call the handler, encode. Raises an EmulatorError for what is refused."""
+        """Decode the request, call the handler, encode its answer. Raises EmulatorError."""
         route = self.route
         call = Call(self._api, request)
         parameters = parameters_of(request, in_path, route.parameters)
@@ -145,5 +144,5 @@ class Endpoint:
 
 
 def given(value: Any) -> Any:
-    """An optional field's value, None when it was left out."""
+    """The value of an optional field; None if it was left out."""
     return None if value is UNSET else value

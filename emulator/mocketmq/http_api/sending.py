@@ -1,4 +1,4 @@
-"""Sending messages."""
+"""Send messages, alone or in a batch."""
 
 from collections.abc import Mapping
 from typing import Annotated, ClassVar, Final
@@ -36,7 +36,7 @@ from mocketmq.message.properties import (
 )
 
 OWN_FIELDS: Final = {DELAY: "delay_level", KEYS: "keys", TAGS: "tag", UNIQ_KEY: "message_id"}
-"""Properties that have a field of their own."""
+"""Properties that are given by a field."""
 RESERVED: Final = frozenset(
     {
         *OWN_FIELDS,
@@ -44,13 +44,13 @@ RESERVED: Final = frozenset(
         *("CONSUME_START_TIME", "CORRECTION_FLAG", "MAX_OFFSET", "MAX_RECONSUME_TIMES", "MIN_OFFSET"),
         *("MQ2_FLAG", "ORIGIN_MESSAGE_ID", "PGROUP", "REAL_QID", "REAL_TOPIC", "RECONSUME_TIME"),
         *("RETRY_TOPIC", TIMER_OUT_MS, "TRANSFER_FLAG", "WAIT"),
-        # Ask for what would have no effect when it comes in by this door.
+        # Would have no effect over HTTP.
         *(TIMER_DEL_UNIQKEY, CHECK_IMMUNITY, CHECK_TIMES, "TRAN_MSG", "TRAN_PREPARED_QUEUE_OFFSET"),
     }
 )
-"""Names that no user property may have."""
+"""Names that user properties may not have."""
 DUE_PROPERTIES: Final = (START_DELIVER_TIME, *TIMERS)
-"""Properties that delay a message, as SDKs give them. Two have a field as well, whose values are checked."""
+"""Properties by which SDKs delay a message. Two of them can be given by a field as well."""
 
 Key = Annotated[
     str,
@@ -60,7 +60,7 @@ Key = Annotated[
     ),
 ]
 REFUSALS: Final = (NoPermissionError, TopicNotFoundError, WrongQueueError)
-"""Why a message may be refused of which every field is good."""
+"""Errors of a send whose fields are valid."""
 
 PropertyText = Annotated[
     str, matching(r"^[^\x01\x02]+$", "text that is not empty and has neither U+0001 nor U+0002")
@@ -70,12 +70,12 @@ PropertyText = Annotated[
 class MessageIn(Input, frozen=True):
     """A message to send, with exactly one of `body` and `body_base64`.
 
-    It can be delayed in one way: by `delay_level`, 1 to the highest level, a higher one is clamped, 0 or less
-    is no delay; by `delay_ms`, which becomes the property `TIMER_DELAY_MS`; until `start_deliver_ms`, which
-    becomes `__STARTDELIVERTIME`; or by one of the properties `__STARTDELIVERTIME`, `TIMER_DELAY_SEC`,
-    `TIMER_DELAY_MS` and `TIMER_DELIVER_MS`, which are taken as they are.
+    At most one field or property delays it: `delay_level` (a level above the highest counts as the highest, 0
+    or less is no delay); `delay_ms`, which becomes the property `TIMER_DELAY_MS`; `start_deliver_ms`, which
+    becomes `__STARTDELIVERTIME`; or a property `__STARTDELIVERTIME`, `TIMER_DELAY_SEC`, `TIMER_DELAY_MS` or
+    `TIMER_DELIVER_MS`.
 
-    Other `properties` are the user's own; all properties together take at most 32,767 bytes.
+    All other `properties` are user properties. All properties together take at most 32,767 bytes.
     """
 
     more_schema: ClassVar[Mapping[str, object]] = {
@@ -98,7 +98,7 @@ class MessageIn(Input, frozen=True):
             bytes,
             Meta(
                 min_length=1,
-                description="base64 of any bytes but none",
+                description="at least one byte, as base64",
                 extra_json_schema={
                     "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
                 },
@@ -118,7 +118,11 @@ class MessageIn(Input, frozen=True):
     delay_ms: (
         Annotated[
             int,
-            Meta(ge=0, le=MAX_TIMER_DELAY_MS, description="Delay in milliseconds, emulated time; 0 is none"),
+            Meta(
+                ge=0,
+                le=MAX_TIMER_DELAY_MS,
+                description="Delay in milliseconds on the broker's clock; 0 is none",
+            ),
         ]
         | UnsetType
     ) = UNSET
@@ -128,14 +132,16 @@ class MessageIn(Input, frozen=True):
             Meta(
                 ge=0,
                 le=LATEST_US // US_PER_MS,
-                description="When to deliver: milliseconds since the epoch, by the wall clock even when the"
-                " emulated clock was moved. What is past is delivered at once; the settings"
-                " start_deliver_time and start_deliver_window say how far ahead it may be",
+                description="Instant of delivery: milliseconds since the epoch by the wall clock, even if the"
+                " broker's clock was moved. A past instant means at once. The settings start_deliver_time"
+                " and start_deliver_window limit how far ahead it may be",
             ),
         ]
         | UnsetType
     ) = UNSET
-    queue_id: Annotated[QueueId, Meta(description="Any one when left out")] | UnsetType = UNSET
+    queue_id: (
+        Annotated[QueueId, Meta(description="Queue to send to; without it, the broker picks one")] | UnsetType
+    ) = UNSET
     message_id: (
         Annotated[
             str,
@@ -151,7 +157,7 @@ class MessageIn(Input, frozen=True):
 
 
 class Sent(msgspec.Struct, frozen=True):
-    """A durable message. Its offsets are those of the stored record, `queue_id` is its real queue."""
+    """A stored message. If it is delayed, its offsets are those of the parked record."""
 
     message_id: str
     offset_message_id: str
@@ -165,36 +171,36 @@ class Sent(msgspec.Struct, frozen=True):
 
 
 class BatchIn(Input, frozen=True):
-    """Messages that are stored as one transaction: all or none."""
+    """Messages to store in one transaction: all or none."""
 
     messages: Annotated[list[MessageIn], Meta(min_length=1, max_length=MAX_BATCH)]
 
 
 class SentBatch(msgspec.Struct, frozen=True):
-    """What became of each message, in their order."""
+    """The stored messages, in the order of the batch."""
 
     sent: list[Sent]
 
 
 async def send(call: Call, path: TopicPath, message: MessageIn) -> Sent:
-    """Answers when the message is durable."""
+    """Answers once the message is durable."""
     return _sent(await call.broker.send(message_of(path.topic, message, call.client)))
 
 
 async def send_batch(call: Call, path: TopicPath, batch: BatchIn) -> SentBatch:
-    """Answers when all messages are durable."""
+    """Answers once all messages are durable."""
     client = call.client
     sent = await call.broker.send_batch([message_of(path.topic, one, client) for one in batch.messages])
     return SentBatch([_sent(one) for one in sent])
 
 
 def links_by_id(*handlers: str) -> dict[str, Mapping[str, object]]:
-    """Links to handlers that can be given the id of the message that was stored."""
+    """OpenAPI links to handlers that take the id of the stored message."""
     return {name: {"parameters": {"message_id": "$response.body#/message_id"}} for name in handlers}
 
 
 def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
-    """The message that a client sends. Raises IllegalMessageError, InvalidArgumentError."""
+    """The message that a body describes. Raises IllegalMessageError, InvalidArgumentError."""
     if (given_in.body is UNSET) == (given_in.body_base64 is UNSET):
         both = "missing" if given_in.body is UNSET else "given twice"
         raise IllegalMessageError("body", f"the body is {both}; allowed: exactly one of body and body_base64")
@@ -231,7 +237,7 @@ def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
 
 
 def _delays(given_in: MessageIn) -> list[tuple[str, object]]:
-    """The fields that delay the message, with their values. All but one of them would have no effect."""
+    """The fields and properties that delay the message, with their values."""
     delays: list[tuple[str, object]] = []
     if given_in.delay_level is not UNSET and given_in.delay_level > 0:
         delays.append(("delay_level", given_in.delay_level))
@@ -278,7 +284,7 @@ SENDING = Family(
             "POST",
             "/v1/topics/{topic}/messages",
             send,
-            "Send a message, at once or for later",
+            "Send a message, delayed or not",
             Sent,
             TopicPath,
             MessageIn,

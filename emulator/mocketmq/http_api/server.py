@@ -1,6 +1,6 @@
-"""The HTTP listeners, and what happens to every request of the JSON API: token, errors, counting.
+"""The HTTP listeners, and the steps of every JSON request: check the token, answer errors, count.
 
-It stands on aiohttp's low-level server, since a third of what a request costs in aiohttp is its application.
+It uses aiohttp's low-level server, since aiohttp's application costs a third of a request.
 """
 
 import asyncio
@@ -30,19 +30,19 @@ from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.settings import Settings
 
 GRACE_S = 2.0
-"""Real seconds that running requests have when the server stops; then they are cancelled."""
+"""Real seconds for running requests to end when the server stops; then they are cancelled."""
 
 MAX_LINE_BYTES = 1 << 16
-"""Of a request: a filter of the allowed length fits, every character percent-encoded."""
+"""Longest request line: the longest filter fits with every character percent-encoded."""
 
 _MAIN: Final = "http_port"
 
 
 class HttpServer:
-    """JSON over HTTP, and further doors beside it by the first segment of a path.
+    """Serve the JSON API, and other protocols on the same port by the first segment of the path.
 
-    Started and closed by the app, which also says when the broker is ready. ``more`` are listeners on ports
-    of their own, ``more_metrics`` give metrics of other doors.
+    The app starts and closes it, and sets :attr:`is_ready`. ``more`` are listeners on other ports,
+    ``more_metrics`` yield metrics of other front doors.
     """
 
     def __init__(
@@ -70,7 +70,7 @@ class HttpServer:
 
     @property
     def is_ready(self) -> bool:
-        """Whether every listener is up and recovery is over; ``/readyz`` says so."""
+        """Whether the broker takes requests: what ``/readyz`` answers."""
         return self._api.is_ready
 
     @is_ready.setter
@@ -79,12 +79,12 @@ class HttpServer:
 
     @property
     def url(self) -> str:
-        """Where the JSON API listens, with the port that was picked."""
+        """The address of the JSON API, with the port that was picked."""
         return self._url_of(_MAIN)
 
     @property
     def more_urls(self) -> dict[str, str]:
-        """Where the further listeners listen, by the setting that names the port."""
+        """The addresses of the other listeners, by the setting that names the port."""
         return {setting: self._url_of(setting) for setting in self._ports if setting != _MAIN}
 
     def _url_of(self, setting: str) -> str:
@@ -92,7 +92,7 @@ class HttpServer:
         return f"http://{f'[{host}]' if ':' in host else host}:{self._ports.get(setting, 0)}"
 
     async def start(self) -> None:
-        """Open every port. Raises ListenError when that is not possible; then none is open."""
+        """Open every port, or none: raises ListenError."""
         try:
             for listener in self._listeners:
                 await self._listen(listener)
@@ -127,7 +127,7 @@ class HttpServer:
         self._ports[listener.setting] = runner.addresses[0][1]
 
     async def close(self) -> None:
-        """Accept nothing more, give running requests a moment, then cancel them. May be called twice."""
+        """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""
         self.is_ready = False
         runners, self._runners = self._runners, []
         await asyncio.gather(*(runner.cleanup() for runner in runners))
@@ -146,7 +146,7 @@ class HttpServer:
             endpoint, parameters = self._router.find(request.method, path)
             template = endpoint.route.path
             return Answer(template, await endpoint.serve(request, parameters))
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told as a problem
+        except Exception as error:  # noqa: BLE001 - every error is answered as a problem
             return Answer(template, problem_response(error))
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:

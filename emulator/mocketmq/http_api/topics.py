@@ -1,4 +1,4 @@
-"""Topics and their queues."""
+"""Topics and their queues: list, create, delete them; wait for messages."""
 
 from typing import Annotated, Literal
 
@@ -17,7 +17,7 @@ _LETTERS = {"r": PERM_READ, "w": PERM_WRITE, "i": PERM_INHERIT}
 
 
 class QueueOut(msgspec.Struct, frozen=True):
-    """A queue: its messages have the offsets from `min_offset` to `max_offset - 1`."""
+    """A queue. Its messages have the offsets from `min_offset` to `max_offset - 1`."""
 
     queue_id: int
     min_offset: int
@@ -25,7 +25,7 @@ class QueueOut(msgspec.Struct, frozen=True):
 
 
 class TopicOut(msgspec.Struct, frozen=True):
-    """A topic. `perm` says what clients may do: `r` read, `w` write, `i` inherit."""
+    """A topic. `perm` is what clients may do: `r` read, `w` write, `i` inherit."""
 
     name: str
     read_queues: int
@@ -36,13 +36,13 @@ class TopicOut(msgspec.Struct, frozen=True):
 
 
 class TopicsOut(msgspec.Struct, frozen=True):
-    """All topics, by name."""
+    """All topics, sorted by name."""
 
     topics: list[TopicOut]
 
 
 class TopicIn(Input, frozen=True):
-    """How the topic shall be. Queues beyond a smaller count stay, unread."""
+    """Settings of a topic. If it gets fewer queues than it has, the others stay but are not read."""
 
     read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     write_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
@@ -50,38 +50,38 @@ class TopicIn(Input, frozen=True):
 
 
 class DeletedTopicOut(msgspec.Struct, frozen=True):
-    """How many delayed messages were cancelled with the topic."""
+    """The deleted topic. `cancelled` counts its pending messages, which are cancelled."""
 
     deleted: str
     cancelled: int
 
 
 class WaitIn(Input, frozen=True):
-    """How many messages the topic shall have got since it was last reset, and how long to wait for them."""
+    """How many messages to wait for, counted since the topic was last reset."""
 
     delivered: Annotated[int, Meta(ge=1, le=LARGEST)]
     timeout_ms: WaitMs = 5_000
 
 
 class WaitOut(msgspec.Struct, frozen=True):
-    """How many messages the topic has got, and whether that is enough."""
+    """`delivered` counts the topic's messages; `reached` is whether they are enough."""
 
     delivered: int
     reached: bool
 
 
 async def topics(call: Call, _: NoInput) -> TopicsOut:
-    """System topics are among them."""
+    """Every topic, system topics too, with its queues."""
     return TopicsOut([_topic_out(topic) for topic in call.broker.topics])
 
 
 async def topic(call: Call, path: TopicPath) -> TopicOut:
-    """One topic with its queues."""
+    """A topic with its queues."""
     return _topic_out(call.broker.topics.get(path.topic))
 
 
 async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
-    """Answers when it is durable."""
+    """Answers once the topic is durable."""
     is_new = call.broker.topics.find(path.topic) is None
     made = await call.broker.topics.put_by_client(
         path.topic, wanted.read_queues, wanted.write_queues, sum(_LETTERS[letter] for letter in wanted.perm)
@@ -90,12 +90,12 @@ async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | 
 
 
 async def delete_topic(call: Call, path: TopicPath) -> DeletedTopicOut:
-    """With its messages, their retries and dead letters, and how far groups have come in it."""
+    """Deletes its messages, their retries and dead letters, what is pending, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
 
 
 async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
-    """The topic may not exist yet, if it is made on first use."""
+    """The topic need not exist yet, if topics are created on first use."""
     broker = call.broker
     if not broker.topics.auto_create:
         broker.topics.get(path.topic)
@@ -122,17 +122,17 @@ def _topic_out(found: Topic) -> TopicOut:
 
 
 def topic_routes(settings: Settings) -> Family:
-    """The routes, with waits as long as the settings allow."""
+    """The routes, with waits limited by the settings."""
     return Family(
         "topics",
         "Topics and their queues",
         [
-            Route("GET", "/v1/topics", topics, "All topics", TopicsOut),
+            Route("GET", "/v1/topics", topics, "List the topics", TopicsOut),
             Route(
                 "GET",
                 "/v1/topics/{topic}",
                 topic,
-                "One topic",
+                "Show a topic",
                 TopicOut,
                 TopicPath,
                 errors=[TopicNotFoundError],
@@ -141,7 +141,7 @@ def topic_routes(settings: Settings) -> Family:
                 "PUT",
                 "/v1/topics/{topic}",
                 put_topic,
-                "Create a topic, or change it",
+                "Create or change a topic",
                 TopicOut,
                 TopicPath,
                 TopicIn,
@@ -153,7 +153,7 @@ def topic_routes(settings: Settings) -> Family:
                 "DELETE",
                 "/v1/topics/{topic}",
                 delete_topic,
-                "Delete a topic with all that it holds",
+                "Delete a topic",
                 DeletedTopicOut,
                 TopicPath,
                 errors=[NoPermissionError, TopicNotFoundError],
@@ -162,7 +162,7 @@ def topic_routes(settings: Settings) -> Family:
                 "POST",
                 "/v1/topics/{topic}/wait",
                 wait,
-                "Wait until a topic has got so many messages",
+                "Wait until a topic has received enough messages",
                 WaitOut,
                 TopicPath,
                 bound_waits(WaitIn, settings.max_wait_us),

@@ -1,4 +1,4 @@
-"""Transactions: half messages, which nobody consumes before somebody has decided about them."""
+"""Transactions: half messages, which no consumer gets before they are committed."""
 
 from typing import Annotated
 
@@ -8,7 +8,7 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, Half
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
-from mocketmq.http_api.fields import LARGEST, GroupName, Input, MessagePath, TopicName, TopicPath
+from mocketmq.http_api.fields import GroupName, Input, MessagePath, PageSize, PageStart, TopicName, TopicPath
 from mocketmq.http_api.record import MessageOut, fields_of, to_ms
 from mocketmq.http_api.route import Call, Family, Route, given
 from mocketmq.http_api.sending import REFUSALS, MessageIn, links_by_id, message_of
@@ -16,23 +16,24 @@ from mocketmq.message.properties import CHECK_IMMUNITY
 
 
 class HalfIn(MessageIn, frozen=True, kw_only=True):
-    """A message as for sending, and the `group` whose producers are asked what is to become of it.
+    """A message as for sending, and the producer `group` that decides about it.
 
-    They are first asked after the setting `transaction_timeout`, or after `check_after_s` seconds.
+    Its producers are first asked after `check_after_s` seconds, or else the setting `transaction_timeout`.
     """
 
     group: GroupName
     check_after_s: (
-        Annotated[int, Meta(ge=0, le=LONGEST_IMMUNITY_S, description="Seconds of emulated time")] | UnsetType
+        Annotated[int, Meta(ge=0, le=LONGEST_IMMUNITY_S, description="Seconds on the broker's clock")]
+        | UnsetType
     ) = UNSET
 
 
 class HalfOut(MessageOut, frozen=True, kw_only=True):
-    """A half message: the record that is kept of it, and in `real_topic` where a commit lets it go.
+    """A half message as it is stored. A commit sends it to `real_topic`.
 
-    `producer_group` is null for one of Aliyun's HTTP protocol, which producers take themselves. `checks` says
-    how often they were asked, or took it; `next_check_ms` when they are asked next, or can take it. `due_ms`
-    is an absolute due time; a delay level counts from the commit.
+    `checks` counts how often its producers were asked, and `next_check_ms` is when they are asked next.
+    `producer_group` is null for one of Aliyun's HTTP protocol: its producers receive it, and are not asked.
+    `due_ms` is an absolute due time; a delay level counts from the commit.
     """
 
     producer_group: str | None
@@ -41,22 +42,22 @@ class HalfOut(MessageOut, frozen=True, kw_only=True):
 
 
 class OpenHalves(Input, frozen=True):
-    """Which half messages: all, or those for a topic. `after` is a `next_after`."""
+    """A page of half messages: all, or those for a topic."""
 
     topic: TopicName | UnsetType = UNSET
-    after: Annotated[int, Meta(ge=-1, le=LARGEST)] = -1
-    max: Annotated[int, Meta(ge=1, le=1000)] = 100
+    after: PageStart = -1
+    max: PageSize = 100
 
 
 class HalfList(msgspec.Struct, frozen=True):
-    """Half messages that wait for a decision, oldest first. `next_after` is null at the end."""
+    """A page of open half messages, oldest first. `next_after` is the `after` of the next page, if any."""
 
     messages: list[HalfOut]
     next_after: int | None
 
 
 async def prepare(call: Call, path: TopicPath, message: HalfIn) -> HalfOut:
-    """Answers when the half message is durable. A client of the group is asked about it, if one is there."""
+    """Answers once the half message is durable. A connected producer of the group is asked about it later."""
     half = message_of(path.topic, message, call.client)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
@@ -64,19 +65,19 @@ async def prepare(call: Call, path: TopicPath, message: HalfIn) -> HalfOut:
 
 
 async def transactions(call: Call, which: OpenHalves) -> HalfList:
-    """Of all doors."""
+    """Half messages that wait for a decision, of every protocol."""
     found = await call.broker.transactions.page(which.after, which.max, topic_name=given(which.topic))
     last = found[-1].stored.commit_offset if len(found) == which.max else None
     return HalfList([_half_out(call, half) for half in found], last)
 
 
 async def commit(call: Call, path: MessagePath) -> HalfOut:
-    """The message becomes visible, or is delayed, as it was sent. Of several with one id, the oldest."""
+    """The message becomes visible, or waits for its due time. Of several with one id, the oldest."""
     return _half_out(call, await call.broker.transactions.decide(path.message_id, commit=True))
 
 
 async def rollback(call: Call, path: MessagePath) -> HalfOut:
-    """The message is never seen. Of several with one id, the oldest."""
+    """No consumer will get the message. Of several with one id, the oldest."""
     return _half_out(call, await call.broker.transactions.decide(path.message_id, commit=False))
 
 
@@ -92,7 +93,7 @@ def _half_out(call: Call, half: Half) -> HalfOut:
 
 TRANSACTIONS = Family(
     "transactions",
-    "Half messages, and the decisions about them",
+    "Half messages: prepare, list, commit, roll back",
     [
         Route(
             "POST",

@@ -83,7 +83,7 @@ async def test_bytes_that_are_no_text_travel_as_base64(api: Api) -> None:
         ({"body": "a", "body_base64": "YQ=="}, "body", None),
         ({"body": ""}, "body", "text that is not empty"),
         ({"body": 5}, "body", "text that is not empty"),
-        ({"body_base64": "%%"}, "body_base64", "base64 of any bytes but none"),
+        ({"body_base64": "%%"}, "body_base64", "at least one byte, as base64"),
         ({"body": "a", "tag": ""}, "tag", "text that is not empty and has neither U+0001 nor U+0002"),
         ({"body": "a", "keys": ["a b"]}, "keys[0]", "text without spaces and control characters"),
         ({"body": "a", "flag": 1 << 31}, "flag", "a whole number from -2147483648 to 2147483647"),

@@ -48,7 +48,7 @@ _PASSED = (
 
 
 class PullStatus(Enum):
-    """GetMessageStatus of upstream, as far as it can happen here."""
+    """RocketMQ's status of a pull (GetMessageStatus)."""
 
     FOUND = "FOUND"
     NO_MATCHED_MESSAGE = "NO_MATCHED_MESSAGE"

@@ -1,4 +1,4 @@
-"""The whole life of a message: sent, parked, due, delivered, who took it, acknowledged."""
+"""The history of a message: its records, deliveries, interventions and takes."""
 
 from typing import Literal, NamedTuple
 
@@ -17,7 +17,7 @@ _BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
 
 
 class TakeRecord(msgspec.Struct, frozen=True):
-    """What one group did with one record of the message. Instants in emulated microseconds."""
+    """How a group consumed a record of the message. `outcome` is null until it is settled."""
 
     group: str
     commit_offset: int
@@ -30,7 +30,7 @@ class TakeRecord(msgspec.Struct, frozen=True):
 
 
 class DeliveryRecord(msgspec.Struct, frozen=True):
-    """The ledger's row for one delivery after a delay. Instants in emulated microseconds."""
+    """A row of the ledger: one delivery after a delay, with the instant of each stage."""
 
     delivered_offset: int
     parked_offset: int
@@ -46,7 +46,7 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
 
 
 class InterventionRecord(msgspec.Struct, frozen=True):
-    """Somebody cancelled the message or delivered it by hand (`forced`)."""
+    """A parked message was `cancelled`, or delivered by hand (`forced`)."""
 
     parked_offset: int
     kind: Literal["cancelled", "forced"]
