@@ -5,7 +5,6 @@ from typing import Annotated, Literal
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.consuming.polls import Patience
 from mocketmq.broker.registry.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
@@ -99,15 +98,14 @@ async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
     broker = call.broker
     if not broker.topics.auto_create:
         broker.topics.get(path.topic)
-    patience = Patience(what.timeout_ms * US_PER_MS / US_PER_S)
-    with broker.polls.listening((path.topic,)) as arrival:
-        while True:
-            arrival.clear()
-            found = broker.topics.find(path.topic)
-            delivered = sum(queue.next_offset - queue.min_offset for queue in found.queues) if found else 0
-            reached = delivered >= what.delivered
-            if reached or broker.polls.is_closed or not await patience.wait(arrival):
-                return WaitOut(delivered, reached)
+
+    async def look() -> WaitOut:
+        found = broker.topics.find(path.topic)
+        delivered = sum(queue.next_offset - queue.min_offset for queue in found.queues) if found else 0
+        return WaitOut(delivered, delivered >= what.delivered)
+
+    wait_s = what.timeout_ms * US_PER_MS / US_PER_S
+    return await broker.polls.wait_for(look, (path.topic,), wait_s, is_enough=lambda seen: seen.reached)
 
 
 def _topic_out(found: Topic) -> TopicOut:

@@ -6,12 +6,11 @@ retry topic of its own, which is the same to clients. They see to dead letters t
 
 from collections import Counter
 from collections.abc import Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.handles import PopHandle
-from mocketmq.broker.consuming.polls import Patience, Polls
+from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
@@ -201,18 +200,15 @@ class Pops:
         """Whether there is something to pop, wanted or not; waits for it up to ``wait_s`` real seconds."""
         group, topic, _ = place
         choice = Choice(self._database, self._topics, self._wish(place, ordered=ordered))
-        patience = Patience(wait_s)
-        with (
-            self._polls.listening((topic.name, retry_topic(group.name))) as arrival,
-            group.announcing(arrival) if ordered else nullcontext(),
-        ):
-            while True:
-                arrival.clear()
-                held = self._held_by(place, attempt) if ordered and attempt else ()
-                if held or choice.again() or self._spans(place, choice.queues()):
-                    return True
-                if self._polls.is_closed or not await patience.wait(arrival):
-                    return False
+
+        async def look() -> bool:
+            held = self._held_by(place, attempt) if ordered and attempt else ()
+            return bool(held or choice.again() or self._spans(place, choice.queues()))
+
+        places = (topic.name, retry_topic(group.name))
+        if ordered:
+            return await self._polls.wait_for(look, places, wait_s, also=group.announcing)
+        return await self._polls.wait_for(look, places, wait_s)
 
     async def peek(self, place: PopPlace, limit: int) -> Popped:
         """The messages that would be popped, without any trace, and how many there are, these among them."""

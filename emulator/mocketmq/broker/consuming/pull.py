@@ -7,7 +7,7 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.polls import Patience, Polls
+from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
@@ -186,7 +186,7 @@ class Pull:
             place.pulled_offset = offset
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
         if wait_s > 0 and _is_at_end(pulled, offset):
-            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, Patience(wait_s))
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The broker was started empty, or lost the newest, and the client was not.
             place = group.queues.get(queue)
@@ -202,21 +202,26 @@ class Pull:
         limit: int,
         tag_filter: Filter,
         max_bytes: int,
-        patience: Patience,
+        wait_s: float,
     ) -> Pulled:
         start = offset
-        with self._polls.listening((queue,)) as arrival:
+
+        async def look() -> Pulled:
+            nonlocal start
             while True:
-                arrival.clear()
                 self._topics.get(queue.topic)  # it may have been deleted meanwhile
                 pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
-                if pulled.status is PullStatus.NO_MATCHED_MESSAGE:
-                    start = pulled.next_offset
-                elif not _is_at_end(pulled, start):
+                if pulled.status is not PullStatus.NO_MATCHED_MESSAGE:
                     return pulled
-                elif self._polls.is_closed or not await patience.wait(arrival):
-                    break
-        return pulled if start == offset else pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
+                start = pulled.next_offset
+
+        def is_enough(pulled: Pulled) -> bool:
+            return not _is_at_end(pulled, start)
+
+        pulled = await self._polls.wait_for(look, (queue,), wait_s, is_enough=is_enough)
+        if start == offset or is_enough(pulled):
+            return pulled
+        return pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
 
     async def _note_pulled(self, group: Group, queue: Queue, messages: Sequence[StoredMessage]) -> None:
         delayed = [message for message in messages if message.parked_offset is not None]

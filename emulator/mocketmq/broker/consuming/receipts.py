@@ -15,12 +15,11 @@ it is answered, so a kill forgets no acknowledgement and no receipt. What is giv
 
 import asyncio
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from contextlib import nullcontext
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
-from mocketmq.broker.consuming.polls import Patience, Polls
+from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import Choice, Wish
 from mocketmq.broker.consuming.take import Outcome, State, Take
@@ -123,18 +122,18 @@ class Receipts:
 
     async def take(self, wish: Wish, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
         """As ``receive``, for a group and from a topic that need not be open to clients."""
-        group, patience = wish.group, Patience(wait_s)
-        with (
-            self._polls.listening((wish.topic.name, retry_topic(group.name))) as arrival,
-            group.announcing(arrival) if wish.ordered else nullcontext(),
-        ):
-            while True:
-                arrival.clear()
-                # It may have been changed or deleted meanwhile.
-                wish = wish._replace(topic=self._topics.get(wish.topic.name))
-                taken = await self._take_unless_cancelled(wish, invisible_us)
-                if taken or self._polls.is_closed or not await patience.wait(arrival):
-                    return taken
+        group, topic_name = wish.group, wish.topic.name
+
+        async def look() -> list[Taken]:
+            # The topic may have been changed or deleted meanwhile.
+            return await self._take_unless_cancelled(
+                wish._replace(topic=self._topics.get(topic_name)), invisible_us
+            )
+
+        places = (topic_name, retry_topic(group.name))
+        if wish.ordered:
+            return await self._polls.wait_for(look, places, wait_s, also=group.announcing)
+        return await self._polls.wait_for(look, places, wait_s)
 
     async def _take_unless_cancelled(self, wish: Wish, invisible_us: int) -> list[Taken]:
         take = asyncio.create_task(self._take(wish, invisible_us))

@@ -1,0 +1,89 @@
+"""Long polls: when they look, and when they answer."""
+
+import asyncio
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.store.queues import Queue
+
+QUEUE = Queue(1, "orders", 0)
+LONG_S = 60.0
+
+
+class Looking:
+    """Counts looks, and finds what ``found`` holds."""
+
+    def __init__(self) -> None:
+        self.found: list[str] = []
+        self.looks = 0
+        self.looked = asyncio.Event()
+
+    async def __call__(self) -> list[str]:
+        """Find a copy of it."""
+        self.looks += 1
+        self.looked.set()
+        return list(self.found)
+
+    async def again(self) -> None:
+        """Until it has looked once more."""
+        self.looked.clear()
+        async with asyncio.timeout(10):
+            await self.looked.wait()
+
+
+async def test_what_is_there_is_found_without_waiting() -> None:
+    look = Looking()
+    look.found = ["first"]
+    polls = Polls()
+    assert await polls.wait_for(look, ["orders"], LONG_S) == ["first"]
+    assert (look.looks, polls.count) == (1, 0)
+
+
+async def test_it_looks_again_when_something_arrives_until_that_is_enough() -> None:
+    look, polls = Looking(), Polls()
+    waiting = asyncio.create_task(
+        polls.wait_for(look, [QUEUE], LONG_S, is_enough=lambda found: len(found) == 2)
+    )
+    await look.again()
+    assert polls.count == 1
+    look.found = ["first"]
+    polls.arrived(QUEUE)
+    await look.again()
+    look.found = ["first", "second"]
+    polls.arrived(QUEUE)
+    assert await waiting == ["first", "second"]
+    assert (look.looks, polls.count) == (3, 0)
+
+
+async def test_who_does_not_wait_looks_once() -> None:
+    look = Looking()
+    assert await Polls().wait_for(look, ["orders"], 0.0) == []
+    assert look.looks == 1
+
+
+async def test_a_broker_that_stops_answers_with_what_there_is() -> None:
+    look, polls = Looking(), Polls()
+    waiting = asyncio.create_task(polls.wait_for(look, ["orders"], LONG_S))
+    await look.again()
+    polls.close()
+    assert await waiting == []
+    assert await polls.wait_for(look, ["orders"], LONG_S) == []
+
+
+async def test_another_event_makes_it_look_as_well() -> None:
+    look, polls = Looking(), Polls()
+    events: list[asyncio.Event] = []
+
+    @contextmanager
+    def keep(event: asyncio.Event) -> Iterator[None]:
+        events.append(event)
+        yield
+        events.remove(event)
+
+    waiting = asyncio.create_task(polls.wait_for(look, ["orders"], LONG_S, also=keep))
+    await look.again()
+    look.found = ["freed"]
+    events[0].set()
+    assert await waiting == ["freed"]
+    assert events == []
