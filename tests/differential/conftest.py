@@ -10,7 +10,8 @@ import pytest_asyncio
 
 from tests.differential.duel import Duel
 from tests.differential.known import RULES, Known, Rule
-from tests.differential.operations import Ends, Side
+from tests.differential.op import Ends
+from tests.differential.operations import Side
 from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 from typing import Any, NamedTuple
 
-from tests.differential.operations import Op, Seen
+from tests.differential.op import Op, Seen
 
 
 class Difference(NamedTuple):

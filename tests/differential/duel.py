@@ -9,7 +9,8 @@ from typing import NamedTuple
 
 from tests.differential.difference import Difference, differences
 from tests.differential.known import Known
-from tests.differential.operations import CHANGING, POLL_S, Ends, Op, Seen, Side, side
+from tests.differential.op import CHANGING, Ends, Op, Seen
+from tests.differential.operations import POLL_S, Side, side
 from tests.support.remoting import ClosedError
 
 PATIENCE_S = 1.5

@@ -10,7 +10,7 @@ from mocketmq.message.properties import TRAN_MSG
 from mocketmq.remoting.wire.record import decode_properties
 
 from tests.differential.difference import Difference
-from tests.differential.operations import CHANGING
+from tests.differential.op import CHANGING
 
 PAGE: Final = Path(__file__).parents[2] / "docs" / "differences.md"
 _MARK: Final = re.compile(r"<!-- differential: ([a-z0-9-]+) -->")

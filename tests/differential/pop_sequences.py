@@ -11,7 +11,7 @@ from typing import Any
 
 from mocketmq.remoting.wire.codes import RequestCode
 
-from tests.differential.operations import Op
+from tests.differential.op import Op
 from tests.differential.values import FILTERS
 from tests.doors.remoting.producing import BORN_MS, joined
 

@@ -7,7 +7,7 @@ import pytest
 
 from tests.differential.difference import Difference
 from tests.differential.duel import Duel
-from tests.differential.operations import Op
+from tests.differential.op import Op
 from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
 

@@ -4,7 +4,7 @@ from collections import Counter
 
 from tests.differential.difference import differences
 from tests.differential.known import RULES, Known, ids_on_page, rule_of
-from tests.differential.operations import Op
+from tests.differential.op import Op
 from tests.differential.pop_known import POP_RULES
 from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence

@@ -1,0 +1,41 @@
+"""Operations that are played on two brokers, and the forms of what comes of them."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+CHANGING = frozenset(
+    (
+        *("send", "send_batch", "end", "held", "heartbeat", "unregister", "leave", "lock", "back", "commit"),
+        *("expect", "change", "leave_open", "asked"),
+        *("pop", "held_pop", "pop_and_lapse", "lapse", "ack", "acks", "invisible", "recall"),
+        "held_notification",
+    )
+)
+"""Operations that are played once; others only look."""
+
+
+class Op(NamedTuple):
+    """One operation: a method of :class:`~tests.differential.operations.Side`, and its arguments."""
+
+    name: str
+    args: Mapping[str, Any]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(f'{key}={_short(value)}' for key, value in self.args.items())})"
+
+
+def _short(value: object) -> str:
+    text = repr(value)
+    return text if len(text) < 200 else f"{text[:150]}… ({len(text)} characters)"
+
+
+class Ends(NamedTuple):
+    """Where a broker and its name server listen."""
+
+    host: str
+    namesrv_port: int
+    broker_port: int
+
+
+Seen = dict[str, Any]
+"""What came of an operation: JSON without anything that two equal brokers would do differently."""

@@ -1,0 +1,158 @@
+"""Play operations on one broker: connections, membership, locks, and plain requests."""
+
+import json
+from collections import Counter
+from collections.abc import Mapping
+from contextlib import AsyncExitStack
+from typing import Any
+
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record
+
+from tests.differential.answers import Names, json_seen
+from tests.differential.asked import Asked
+from tests.differential.op import Ends, Op, Seen
+from tests.doors.remoting import consuming
+from tests.support.remoting import RemotingClient, connected
+
+
+class Player:
+    """Plays operations on one broker, over connections that it opens when they are first used."""
+
+    def __init__(self, ends: Ends, run: str, stack: AsyncExitStack) -> None:
+        self._expected: Counter[str] = Counter()
+        self._waiting: set[str] = set()
+        self._made_again: set[str] = set()
+        self.names = Names(f"_{run}")
+        self._ends = ends
+        self._run = f"_{run}"
+        self._stack = stack
+        self._clients: dict[str, RemotingClient] = {}
+        self._records: dict[str, Record] = {}
+        self._halves: dict[str, Mapping[str, str]] = {}
+        self._pushed: dict[str, list[Seen]] = {}
+        self._producer: Asked | None = None
+        self.names.add(f"{ends.host}:{ends.broker_port}", "<broker>")
+        self.names.add(f"{ends.host}:{ends.namesrv_port}", "<name server>")
+
+    async def play(self, op: Op) -> Seen:
+        """Do it."""
+        method = getattr(self, op.name)
+        seen: Seen = await method(**{name: self.real(value) for name, value in op.args.items()})
+        return seen
+
+    def real(self, value: Any) -> Any:
+        """What is given to an operation, with the names of this run."""
+        if isinstance(value, str):
+            return value.replace("~", self._run)
+        if isinstance(value, dict):
+            return {self.real(key): self.real(each) for key, each in value.items()}
+        if isinstance(value, list | tuple):
+            return [self.real(each) for each in value]
+        return value
+
+    async def client(self, name: str = "one") -> RemotingClient:
+        """The connection of this name, which is opened when it is first used."""
+        if name not in self._clients:
+            port = self._ends.namesrv_port if name == "ns" else self._ends.broker_port
+            client = await self._stack.enter_async_context(connected(self._ends.host, port))
+            self._clients[name] = client
+            if name != "ns":  # whose port may be that of a client of the broker
+                self.names.add(client.address, f"<client {name}>")
+        return self._clients[name]
+
+    # ── membership ──
+
+    async def heartbeat(
+        self, client: str, client_id: str, groups: Mapping[str, Mapping[str, Any]], producers: list[str]
+    ) -> Seen:
+        """34: of each group, what the topics' subscriptions are."""
+        consumers = [
+            consuming.consumer(
+                *(consuming.subscription(topic, **one) for topic, one in given["topics"].items()),
+                group=group,
+            )
+            for group, given in groups.items()
+        ]
+        body = consuming.beat(*consumers, client=client_id, producers=tuple(producers))
+        return self._seen(await (await self.client(client)).call(consuming.HEART_BEAT, body=body))
+
+    async def unregister(self, client: str, **ext: str) -> Seen:
+        """35."""
+        return await self._plain(consuming.UNREGISTER, ext, client)
+
+    async def leave(self, client: str) -> Seen:
+        """The connection ends."""
+        if client in self._clients:
+            await self._clients[client].close()
+            del self._clients[client]
+        return {}
+
+    async def pushes(self) -> Seen:
+        """What the broker has asked of each client so far."""
+        for name, client in self._clients.items():
+            while not client.pushes.empty():
+                self._pushed.setdefault(name, []).append(self._seen(client.pushes.get_nowait()))
+        return {name: sorted(seen, key=json.dumps) for name, seen in self._pushed.items()}
+
+    async def lock(self, code: int, client_id: str, group: str, queues: list[tuple[str, int]]) -> Seen:
+        """41 or 42."""
+        places = [{"brokerName": "broker-a", "topic": topic, "queueId": number} for topic, number in queues]
+        body = json.dumps({"clientId": client_id, "consumerGroup": group, "mqSet": places}).encode()
+        return self._seen(await (await self.client()).call(code, body=body))
+
+    async def check(self, group: str, client_id: str, **subscription: Any) -> Seen:
+        """46."""
+        body = json.dumps(
+            {
+                "clientId": client_id,
+                "group": group,
+                "subscriptionData": consuming.subscription(**subscription),
+            }
+        ).encode()
+        return self._seen(await (await self.client()).call(consuming.CHECK_CONFIG, body=body))
+
+    # ── whatever else ──
+
+    async def ask(
+        self,
+        code: int,
+        ext: Mapping[str, str],
+        client: str = "one",
+        body: str = "",
+        is_deleted: bool = False,  # noqa: ARG002
+    ) -> Seen:
+        """Any request with a body of JSON in its answer; maybe about a topic that was deleted."""
+        return self._seen(await (await self.client(client)).call(code, ext, body.encode()))
+
+    async def change(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:
+        """The same, when it changes something."""
+        if code == RequestCode.DELETE_TOPIC_IN_BROKER:
+            self._made_again.add(ext["topic"])
+            self._expected[ext["topic"]] = 0
+        return await self.ask(code, ext, client, body)
+
+    async def table(self, code: int, ext: Mapping[str, str], name: str, client: str = "one") -> Seen:
+        """The same, of which only what is about this run is looked at."""
+        seen = await self.ask(code, ext, client)
+        if isinstance(seen["body"], dict):
+            seen["body"] = {name: _own(seen["body"].get(name))}
+        return seen
+
+    async def _plain(self, code: int, ext: Mapping[str, str], client: str = "one") -> Seen:
+        return self._seen(await (await self.client(client)).call(code, ext))
+
+    def _seen(self, answer: Command, body: Any = ...) -> Seen:
+        return {
+            "code": answer.code,
+            "remark": None if answer.remark is None else self.names.of(answer.remark),
+            "ext": {name: self.names.of(value) for name, value in answer.ext.items()},
+            "body": json_seen(answer.body, self.names) if body is ... else body,
+        }
+
+
+def _own(value: Any) -> Any:
+    if isinstance(value, dict):
+        return {key: each for key, each in value.items() if "~" in key}
+    return [each for each in value or () if "~" in str(each)]
