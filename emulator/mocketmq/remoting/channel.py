@@ -23,7 +23,7 @@ STATUS_S: Final = 5.0
 """The same for how far it has come (Broker2Client of 4.9.8)."""
 
 
-class Channel:
+class RemotingChannel:
     """Addresses are ``host:port``.
 
     ``remote`` is the client's; ``advertised`` the broker's, as this client can reach it; ``store_host`` the

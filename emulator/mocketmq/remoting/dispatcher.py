@@ -7,9 +7,9 @@ from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import as_emulator_error
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.guard import Guard
-from mocketmq.remoting.request import Call, LongPoll, Reply, Request
+from mocketmq.remoting.request import LongPoll, RemotingCall, Request, Response
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError, code_of
@@ -40,7 +40,7 @@ class Dispatcher:
         request = self._requests.get(code)
         return None if request is None else request.long_poll
 
-    async def answer(self, channel: Channel, command: Command, *, may_wait: bool) -> Command:
+    async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command:
         """The answer to a request, also where nobody waits for one."""
         try:
             reply = await self._reply(channel, command, may_wait)
@@ -48,10 +48,10 @@ class Dispatcher:
             refusal = as_emulator_error(error)
             # What is quoted in it may be no Unicode that can be written.
             remark = str(refusal).encode(errors="backslashreplace").decode()
-            reply = Reply(code=code_of(refusal), remark=remark)
+            reply = Response(code=code_of(refusal), remark=remark)
         return self.counted(command, reply)
 
-    async def _reply(self, channel: Channel, command: Command, may_wait: bool) -> Reply:
+    async def _reply(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
         request = self._requests.get(command.code)
         if request is None:
             raise RemotingError(
@@ -59,10 +59,10 @@ class Dispatcher:
             )
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
         header = request.reader.read(command.ext)
-        call = Call(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
+        call = RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
         return await request.handler(call)
 
-    def counted(self, command: Command, reply: Reply) -> Command:
+    def counted(self, command: Command, reply: Response) -> Command:
         """The answer, counted."""
         self.answered[self._label(command.code), reply.code] += 1
         return command.answer(reply.code, reply.ext, reply.body, reply.remark)

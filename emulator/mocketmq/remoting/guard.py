@@ -5,7 +5,7 @@ from typing import Final
 from mocketmq.access.access import Access
 from mocketmq.errors import AccessError, SignatureError
 from mocketmq.remoting.access_rule import AccessRule
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError
@@ -21,7 +21,7 @@ class Guard:
     def __init__(self, access: Access) -> None:
         self._access = access
 
-    def check(self, rule: AccessRule, channel: Channel, command: Command) -> bool:
+    def check(self, rule: AccessRule, channel: RemotingChannel, command: Command) -> bool:
         """Whether the sender is authorized. False only for open requests, which are served even then.
 
         Raises RemotingError, with upstream's code and words, for a request that is refused.

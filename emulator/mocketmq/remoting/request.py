@@ -9,16 +9,16 @@ from typing import Any, Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.broker import Broker
 from mocketmq.remoting.access_rule import AccessRule
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.header import HeaderReader
 from mocketmq.settings import Settings
 
-Header = TypeVar("Header")
+HeaderT = TypeVar("HeaderT")
 
 
-class Call(NamedTuple, Generic[Header]):
+class RemotingCall(NamedTuple, Generic[HeaderT]):
     """One request on its way through a handler.
 
     A sender that is not ``is_authorized`` may look, and change nothing. Without ``may_wait`` too many long
@@ -27,14 +27,14 @@ class Call(NamedTuple, Generic[Header]):
 
     broker: Broker
     settings: Settings
-    channel: Channel
+    channel: RemotingChannel
     command: Command
-    header: Header
+    header: HeaderT
     is_authorized: bool = True
     may_wait: bool = True
 
 
-class Reply(NamedTuple):
+class Response(NamedTuple):
     """What a request is answered. Every value of ``ext`` is text, as clients want it."""
 
     ext: Mapping[str, str] = MappingProxyType({})
@@ -43,7 +43,7 @@ class Reply(NamedTuple):
     remark: str | None = None
 
 
-Handler = Callable[[Call[Any]], Awaitable[Reply]]
+Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 """Raises an EmulatorError to refuse the request."""
 
 
@@ -75,7 +75,7 @@ class Request:
         return HeaderReader(self.header, self.names)
 
 
-class Family(NamedTuple):
+class RequestFamily(NamedTuple):
     """Requests that belong together, under the name that the documentation has for them."""
 
     name: str

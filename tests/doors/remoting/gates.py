@@ -5,9 +5,9 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from mocketmq.remoting.request import Call, Reply
-from mocketmq.remoting.requests.routes import RouteInfo
+from mocketmq.remoting.request import RemotingCall, Response
 from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.header import TopicHeader
 
 from tests.support.remoting import Remoting
 
@@ -23,17 +23,17 @@ class Gate:
         self.ended: list[str] = []
         self.events: dict[str, asyncio.Event] = {}
         requests = remoting.server.dispatcher._requests
-        held = replace(requests[code], header=RouteInfo, names={}, handler=self._handle)
+        held = replace(requests[code], header=TopicHeader, names={}, handler=self._handle)
         monkeypatch.setitem(requests, int(code), held)
 
-    async def _handle(self, call: Call[RouteInfo]) -> Reply:
+    async def _handle(self, call: RemotingCall[TopicHeader]) -> Response:
         topic = call.header.topic
         self.started.append(topic)
         try:
             await self.events.setdefault(topic, asyncio.Event()).wait()
         finally:
             self.ended.append(topic)
-        return Reply(body=topic.encode())
+        return Response(body=topic.encode())
 
     def let_go(self, topic: str) -> None:
         self.events.setdefault(topic, asyncio.Event()).set()

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from mocketmq.remoting.requests.families import REQUESTS
-from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
 
@@ -48,7 +48,7 @@ def header(code: int = V2, properties: Mapping[str, str] | str = "", **fields: o
         "batch": code == BATCH,
         **fields,
     }
-    assert set(given) <= set(SendMessage._fields)
+    assert set(given) <= set(SendMessageHeader._fields)
     names = REQUESTS[code].names
     return {
         names.get(name, _camel(name)): str(value).lower() if isinstance(value, bool) else str(value)

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 from mocketmq.errors import ClientFailedError, ClientTimeoutError
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
@@ -17,12 +17,12 @@ INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
 EXT = {"consumerGroup": "g", "clientId": "one"}
 
 
-async def channel_of(remoting: Remoting, client: RemotingClient, name: str = "one") -> Channel:
+async def channel_of(remoting: Remoting, client: RemotingClient, name: str = "one") -> RemotingChannel:
     """The broker's end of a client's connection."""
     await client.ok(HEART_BEAT, body=beat(client=name, producers=("makers",)))
     member = remoting.broker.clients.producer(name)
     assert member is not None
-    assert isinstance(member.channel, Channel)
+    assert isinstance(member.channel, RemotingChannel)
     return member.channel
 
 

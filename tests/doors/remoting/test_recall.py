@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mocketmq.clock import wall_us
-from mocketmq.remoting.requests.recall import Handle
+from mocketmq.remoting.requests.recall import RecallHandle
 
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, pulled, sent
 from tests.support.brokers import TOPIC, S
@@ -143,7 +143,7 @@ async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
 
 async def test_a_recall_wants_a_topic_and_a_handle() -> None:
     async with running_remoting() as remoting:
-        handle = Handle("nowhere", "broker-a", 10**13, "key").encode()
+        handle = RecallHandle("nowhere", "broker-a", 10**13, "key").encode()
         assert await recall(remoting, handle, "nowhere") == (
             17,
             "recall failed, the topic[nowhere] not exist",

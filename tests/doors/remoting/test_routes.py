@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.requests.routes import MAX_MISSES
 
 from tests.support.remoting import Remoting, running_remoting
@@ -145,7 +145,7 @@ async def test_a_route_names_the_address_by_which_the_client_came_in(host: str) 
 
 
 async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
-    channels: list[Channel] = []
+    channels: list[RemotingChannel] = []
     async with running_remoting(host="::1") as remoting:
         monkeypatch.setattr(remoting.broker.clients, "gone", channels.append)
         async with remoting.another() as client:

@@ -13,9 +13,9 @@ import psutil
 import pytest
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.listening import server
-from mocketmq.remoting.request import Reply
+from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import encode
@@ -123,7 +123,7 @@ async def test_answers_of_one_turn_are_written_together(
     gate = Gate(remoting, monkeypatch)
     answers = [remoting.client.ask(105, {"topic": topic}) for topic in "abc"]
     await until(lambda: len(gate.started) == 3)
-    (served, *_) = remoting.server._hall.connections
+    (served, *_) = remoting.server._hub.connections
     written: list[bytes] = []
     monkeypatch.setattr(served, "_transport", Watched(cast(asyncio.Transport, served._transport), written))
     for topic in "abc":
@@ -185,11 +185,11 @@ async def test_every_answer_is_javas_4_9_8_and_has_ext_fields(remoting: Remoting
 async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    async def fail(error: Exception) -> Reply:
+    async def fail(error: Exception) -> Response:
         raise error
 
-    async def too_large() -> Reply:
-        return Reply(body=bytes(17 << 20))
+    async def too_large() -> Response:
+        return Response(body=bytes(17 << 20))
 
     requests = remoting.server.dispatcher._requests
     for make, code, remark in (
@@ -264,7 +264,7 @@ async def test_connections_are_looked_after_again_and_again(
 async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    gone: list[Channel] = []
+    gone: list[RemotingChannel] = []
     monkeypatch.setattr(remoting.broker.clients, "gone", gone.append)
     gate = Gate(remoting, monkeypatch)
     async with remoting.another() as client:

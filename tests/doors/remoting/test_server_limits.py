@@ -6,7 +6,7 @@ from typing import cast
 
 import pytest
 from mocketmq.remoting.listening import connection, server
-from mocketmq.remoting.request import Reply
+from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
@@ -59,9 +59,9 @@ async def test_no_more_is_read_of_a_client_that_does_not_read_its_answers(
 ) -> None:
     started = []
 
-    async def large(_: object) -> Reply:
+    async def large(_: object) -> Response:
         started.append(True)
-        return Reply(body=bytes(8 << 20))
+        return Response(body=bytes(8 << 20))
 
     requests = remoting.server.dispatcher._requests
     monkeypatch.setitem(requests, 105, replace(requests[105], handler=large))
@@ -88,15 +88,15 @@ async def test_of_too_many_unread_answers_whoever_has_more_than_a_share_is_cut_o
     remoting: Remoting, own_mb: int, others_mb: tuple[int, ...], is_cut_off: bool
 ) -> None:
     await remoting.client.ok(105, ROUTE)
-    hall = remoting.server._hall
-    (served,) = hall.connections
-    others = [connection.Connection(hall) for _ in others_mb]
-    hall.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
+    hub = remoting.server._hub
+    (served,) = hub.connections
+    others = [connection.Connection(hub) for _ in others_mb]
+    hub.unread |= {served: 0, **{other: mb << 20 for other, mb in zip(others, others_mb, strict=True)}}
     transport = cast(asyncio.Transport, served._transport)
     served._transport = Unread(transport, own_mb << 20)  # type: ignore[assignment]
     served._flush()
     assert served._transport.is_closing() is is_cut_off
-    hall.unread.clear()
+    hub.unread.clear()
 
 
 async def test_pulls_that_wait_leave_room_for_heartbeats(
@@ -168,9 +168,9 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
     async with remoting.another() as other:
         remoting.client.write(frame[:-1])
         await until(lambda: remoting.server.held_bytes == len(frame) - 1)
-        slow = next(each for each in remoting.server._hall.connections if each.incomplete)
+        slow = next(each for each in remoting.server._hub.connections if each.incomplete)
         for is_spent, is_paused, quiet in ((False, False, 2), (True, True, 2), (True, False, 0)):
-            remoting.server._hall.budget._limit = 1 << (20 if is_spent else 30)
+            remoting.server._hub.budget._limit = 1 << (20 if is_spent else 30)
             slow._is_paused, slow.quiet = is_paused, quiet
             remoting.server._look_after()
             await other.ok(105, ROUTE)
@@ -182,11 +182,11 @@ async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_ne
 
 
 async def test_when_the_memory_is_spent_little_is_read_at_once(remoting: Remoting) -> None:
-    hall = remoting.server._hall
+    hub = remoting.server._hub
     await remoting.client.ok(105, ROUTE)
-    (served,) = hall.connections
+    (served,) = hub.connections
     sizes = [len(served.get_buffer(-1))]
-    hall.budget._limit = 0
+    hub.budget._limit = 0
     sizes.append(len(served.get_buffer(-1)))
     assert sizes == [256 << 10, 4 << 10]
     await remoting.client.ok(105, ROUTE, bytes(10_000))  # and it goes on

@@ -9,11 +9,11 @@ from mocketmq.broker.registry.clients import (
     Member,
     Moved,
 )
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.command import Command
 
 
-class Line(Channel):
+class Line(RemotingChannel):
     """A connection by which nothing is said."""
 
     def __init__(self, remote: str) -> None:

@@ -8,30 +8,29 @@ from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.requests.families import FAMILIES, REQUESTS
-from mocketmq.remoting.requests.lookup import QueryMessage, ViewMessage
-from mocketmq.remoting.requests.membership import ConsumerList, UnregisterClient
+from mocketmq.remoting.requests.lookup import QueryMessageHeader, ViewMessageHeader
+from mocketmq.remoting.requests.membership import UnregisterClientHeader
 from mocketmq.remoting.requests.offsets import (
-    OffsetOfQueue,
-    QueryConsumerOffset,
-    SearchOffset,
-    UpdateConsumerOffset,
+    QueryConsumerOffsetHeader,
+    QueueHeader,
+    SearchOffsetHeader,
+    UpdateConsumerOffsetHeader,
 )
 from mocketmq.remoting.requests.popping import (
-    AckMessage,
-    ChangeInvisibleTime,
-    Notification,
-    PeekMessage,
-    PollingInfo,
-    PopMessage,
+    AckMessageHeader,
+    ChangeInvisibleTimeHeader,
+    NotificationHeader,
+    PeekMessageHeader,
+    PollingInfoHeader,
+    PopMessageHeader,
 )
-from mocketmq.remoting.requests.pulling import PullMessage
-from mocketmq.remoting.requests.recall import RecallMessage
-from mocketmq.remoting.requests.resets import ResetOffset
-from mocketmq.remoting.requests.routes import RouteInfo
-from mocketmq.remoting.requests.send_back import SendBack
-from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.requests.pulling import PullMessageHeader
+from mocketmq.remoting.requests.recall import RecallMessageHeader
+from mocketmq.remoting.requests.resets import ResetOffsetHeader
+from mocketmq.remoting.requests.send_back import SendBackHeader
+from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, TopicHeader
 
 from tests.support.remoting import READERS
 
@@ -51,7 +50,9 @@ PULL = {
     "expressionType": "TAG",
     "maxMsgBytes": "2147483647",
 }
-PULLED = PullMessage("g", "t", 3, 2**63 - 1, 32, 6, -1, 15_000, 1_700_000_000_000, "a || b", "TAG", 2**31 - 1)
+PULLED = PullMessageHeader(
+    "g", "t", 3, 2**63 - 1, 32, 6, -1, 15_000, 1_700_000_000_000, "a || b", "TAG", 2**31 - 1
+)
 SEND = {
     "producerGroup": "g",
     "topic": "t",
@@ -67,7 +68,7 @@ SEND = {
     "maxReconsumeTimes": "16",
     "batch": "true",
 }
-SENT = SendMessage(
+SENT = SendMessageHeader(
     *("g", "t", "TBW102", 4, -1, 1, 1_700_000_000_000, -(2**31), "TAGS\x01a", 2, False, 16, True),
 )
 LETTERS = dict(zip("abcdefghijklm", SEND.values(), strict=True)) | {"n": "broker-a"}
@@ -92,11 +93,11 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "order": "true",
             "attemptId": "x",
         },
-        PopMessage("g", "t", 3, 32, 60_000, 15_000, 1, 1_700_000_000_000, "TAG", "a || b", True, "x"),
+        PopMessageHeader("g", "t", 3, 32, 60_000, 15_000, 1, 1_700_000_000_000, "TAG", "a || b", True, "x"),
     ),
     RequestCode.ACK_MESSAGE: (
         {"consumerGroup": "g", **QUEUE, "extraInfo": "0 1 2 3 0 b 3 7", "offset": "7"},
-        AckMessage("g", "t", 3, "0 1 2 3 0 b 3 7", 7),
+        AckMessageHeader("g", "t", 3, "0 1 2 3 0 b 3 7", 7),
     ),
     RequestCode.CHANGE_MESSAGE_INVISIBLETIME: (
         {
@@ -106,7 +107,7 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "offset": "7",
             "invisibleTime": "10000",
         },
-        ChangeInvisibleTime("g", "t", 3, "0 1 2 3 0 b 3 7", 7, 10_000),
+        ChangeInvisibleTimeHeader("g", "t", 3, "0 1 2 3 0 b 3 7", 7, 10_000),
     ),
     RequestCode.NOTIFICATION: (
         {
@@ -117,14 +118,14 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "order": "true",
             "attemptId": "x",
         },
-        Notification("g", "t", 3, 15_000, 1_700_000_000_000, True, "x"),
+        NotificationHeader("g", "t", 3, 15_000, 1_700_000_000_000, True, "x"),
     ),
     RequestCode.PEEK_MESSAGE: (
         {"consumerGroup": "g", **QUEUE, "maxMsgNums": "32"},
-        PeekMessage("g", "t", 3, 32),
+        PeekMessageHeader("g", "t", 3, 32),
     ),
-    RequestCode.POLLING_INFO: ({"consumerGroup": "g", **QUEUE}, PollingInfo("g", "t", 3)),
-    RequestCode.RECALL_MESSAGE: ({"topic": "t", "recallHandle": "djE="}, RecallMessage("t", "djE=")),
+    RequestCode.POLLING_INFO: ({"consumerGroup": "g", **QUEUE}, PollingInfoHeader("g", "t", 3)),
+    RequestCode.RECALL_MESSAGE: ({"topic": "t", "recallHandle": "djE="}, RecallMessageHeader("t", "djE=")),
     RequestCode.QUERY_MESSAGE: (
         {
             "topic": "t",
@@ -134,28 +135,28 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "endTimestamp": "9223372036854775807",
             "_UNIQUE_KEY_QUERY": "true",
         },
-        QueryMessage("t", "k", 64, 0, 2**63 - 1, True),
+        QueryMessageHeader("t", "k", 64, 0, 2**63 - 1, True),
     ),
     RequestCode.QUERY_CONSUMER_OFFSET: (
         {"consumerGroup": "g", **QUEUE, "setZeroIfNotFound": "false"},
-        QueryConsumerOffset("g", "t", 3, False),
+        QueryConsumerOffsetHeader("g", "t", 3, False),
     ),
     RequestCode.UPDATE_CONSUMER_OFFSET: (
         {"consumerGroup": "g", **QUEUE, "commitOffset": "7"},
-        UpdateConsumerOffset("g", "t", 3, 7),
+        UpdateConsumerOffsetHeader("g", "t", 3, 7),
     ),
     RequestCode.SEARCH_OFFSET_BY_TIMESTAMP: (
         {**QUEUE, "timestamp": "1700000000000", "boundaryType": "upper"},
-        SearchOffset("t", 3, 1_700_000_000_000, "upper"),
+        SearchOffsetHeader("t", 3, 1_700_000_000_000, "upper"),
     ),
-    RequestCode.GET_MAX_OFFSET: (QUEUE, OffsetOfQueue("t", 3)),
-    RequestCode.GET_MIN_OFFSET: (QUEUE, OffsetOfQueue("t", 3)),
-    RequestCode.GET_EARLIEST_MSG_STORETIME: (QUEUE, OffsetOfQueue("t", 3)),
-    RequestCode.VIEW_MESSAGE_BY_ID: ({"offset": "7"}, ViewMessage(7)),
+    RequestCode.GET_MAX_OFFSET: (QUEUE, QueueHeader("t", 3)),
+    RequestCode.GET_MIN_OFFSET: (QUEUE, QueueHeader("t", 3)),
+    RequestCode.GET_EARLIEST_MSG_STORETIME: (QUEUE, QueueHeader("t", 3)),
+    RequestCode.VIEW_MESSAGE_BY_ID: ({"offset": "7"}, ViewMessageHeader(7)),
     RequestCode.HEART_BEAT: ({}, NoHeader()),
     RequestCode.UNREGISTER_CLIENT: (
         {"clientID": "ip@1", "producerGroup": "p", "consumerGroup": "c"},
-        UnregisterClient("ip@1", "p", "c"),
+        UnregisterClientHeader("ip@1", "p", "c"),
     ),
     RequestCode.CONSUMER_SEND_MSG_BACK: (
         {
@@ -167,18 +168,18 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
             "unitMode": "true",
             "maxReconsumeTimes": "16",
         },
-        SendBack(7, "g", -1, "7F", "t", True, 16),
+        SendBackHeader(7, "g", -1, "7F", "t", True, 16),
     ),
-    RequestCode.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "g"}, ConsumerList("g")),
+    RequestCode.GET_CONSUMER_LIST_BY_GROUP: ({"consumerGroup": "g"}, ConsumerGroupHeader("g")),
     RequestCode.LOCK_BATCH_MQ: ({}, NoHeader()),
     RequestCode.UNLOCK_BATCH_MQ: ({}, NoHeader()),
     RequestCode.CHECK_CLIENT_CONFIG: ({}, NoHeader()),
-    RequestCode.GET_ROUTEINFO_BY_TOPIC: ({"topic": "t", "acceptStandardJsonOnly": "true"}, RouteInfo("t")),
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: ({"topic": "t", "acceptStandardJsonOnly": "true"}, TopicHeader("t")),
     RequestCode.GET_BROKER_CLUSTER_INFO: ({}, NoHeader()),
     RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER: ({}, NoHeader()),
     RequestCode.INVOKE_BROKER_TO_RESET_OFFSET: (
         {"topic": "t", "group": "g", "timestamp": "-1", "isForce": "TRUE", "queueId": "3", "offset": "7"},
-        ResetOffset("t", "g", -1, True, 3, 7),
+        ResetOffsetHeader("t", "g", -1, True, 3, 7),
     ),
 }
 
@@ -186,16 +187,16 @@ ANY = {"bname": "broker-a", "nsd": "true", "ns": "n", "oway": "false", "Signatur
 """What may stand beside any header (sheet 2)."""
 
 OPTIONAL = {
-    SendMessage: SendMessage(*SENT[:8]),
-    PullMessage: PullMessage(*PULLED[:9]),
-    PopMessage: PopMessage("g", "t", 3, 32, 60_000, 15_000, 1),
-    Notification: Notification("g", "t", 3, 15_000),
-    QueryMessage: QueryMessage("t", "k", 64, 0, 2**63 - 1, False),
-    QueryConsumerOffset: QueryConsumerOffset("g", "t", 3, True),
-    SearchOffset: SearchOffset("t", 3, 1_700_000_000_000, None),
-    UnregisterClient: UnregisterClient("ip@1", None, None),
-    SendBack: SendBack(7, "g", -1, None, None, False, None),
-    ResetOffset: ResetOffset("t", "g", -1, True),
+    SendMessageHeader: SendMessageHeader(*SENT[:8]),
+    PullMessageHeader: PullMessageHeader(*PULLED[:9]),
+    PopMessageHeader: PopMessageHeader("g", "t", 3, 32, 60_000, 15_000, 1),
+    NotificationHeader: NotificationHeader("g", "t", 3, 15_000),
+    QueryMessageHeader: QueryMessageHeader("t", "k", 64, 0, 2**63 - 1, False),
+    QueryConsumerOffsetHeader: QueryConsumerOffsetHeader("g", "t", 3, True),
+    SearchOffsetHeader: SearchOffsetHeader("t", 3, 1_700_000_000_000, None),
+    UnregisterClientHeader: UnregisterClientHeader("ip@1", None, None),
+    SendBackHeader: SendBackHeader(7, "g", -1, None, None, False, None),
+    ResetOffsetHeader: ResetOffsetHeader("t", "g", -1, True),
 }
 """Headers without their optional fields."""
 

@@ -7,16 +7,16 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,
     ExtraInfo,
-    Place,
+    PoppedQueue,
     message_offsets,
     order_counts,
-    parse,
-    place_of,
+    parse_extra_info,
+    popped_queue,
     start_offsets,
 )
 
 LONGS = st.integers(0, (1 << 63) - 1)
-PLACES = st.builds(Place, st.sampled_from(["0", "1", "2"]), st.integers(0, 1_023))
+PLACES = st.builds(PoppedQueue, st.sampled_from(["0", "1", "2"]), st.integers(0, 1_023))
 OFFSETS = st.dictionaries(
     PLACES, st.lists(LONGS, min_size=1, max_size=32, unique=True).map(sorted), max_size=8
 )
@@ -35,28 +35,28 @@ def parsed(text: str) -> dict[str, str]:
 
 @given(INFOS)
 def test_a_handle_is_read_as_it_was_written(info: ExtraInfo) -> None:
-    assert parse(info.text()) == info
+    assert parse_extra_info(info.text()) == info
     assert len(info.text().split(" ")) == 8
 
 
 @given(OFFSETS)
-def test_places_of_messages_are_read_as_they_were_written(offsets: dict[Place, list[int]]) -> None:
-    keys = {place: f"{place.kind}@{place.queue_id}" for place in offsets}
+def test_places_of_messages_are_read_as_they_were_written(offsets: dict[PoppedQueue, list[int]]) -> None:
+    keys = {queue: f"{queue.kind}@{queue.queue_id}" for queue in offsets}
     starts, messages = parsed(start_offsets(offsets)), parsed(message_offsets(offsets))
-    assert starts == {keys[place]: str(some[0]) for place, some in offsets.items()}
+    assert starts == {keys[queue]: str(some[0]) for queue, some in offsets.items()}
     assert {key: [int(one) for one in text.split(",")] for key, text in messages.items()} == {
-        keys[place]: some for place, some in offsets.items()
+        keys[queue]: some for queue, some in offsets.items()
     }
 
 
 @given(st.dictionaries(PLACES, st.dictionaries(LONGS, st.integers(0, 20), min_size=1), max_size=8))
-def test_counts_are_read_as_they_were_written(counts: dict[Place, dict[int, int]]) -> None:
-    rows = [(place, offset, count) for place, some in counts.items() for offset, count in some.items()]
+def test_counts_are_read_as_they_were_written(counts: dict[PoppedQueue, dict[int, int]]) -> None:
+    rows = [(queue, offset, count) for queue, some in counts.items() for offset, count in some.items()]
     found = parsed(order_counts(rows))
     for (kind, queue_id), offset, count in rows:
         of_queue = found[f"{kind}@{queue_id}"]
         assert int(found.get(f"{kind}@qo{queue_id}%{offset}", of_queue)) == count
-        assert int(of_queue) == min(counts[Place(kind, queue_id)].values())
+        assert int(of_queue) == min(counts[PoppedQueue(kind, queue_id)].values())
 
 
 @pytest.mark.parametrize(
@@ -72,9 +72,9 @@ def test_counts_are_read_as_they_were_written(counts: dict[Place, dict[int, int]
 )
 def test_what_is_no_handle_is_refused(text: str) -> None:
     with pytest.raises(InvalidArgumentError, match="extraInfo is"):
-        parse(text)
+        parse_extra_info(text)
 
 
 def test_queues_of_retries_are_told_apart() -> None:
-    assert place_of("orders", 3) == ("0", 3)
-    assert place_of("%RETRY%billing", 0) == ("1", 0)
+    assert popped_queue("orders", 3) == ("0", 3)
+    assert popped_queue("%RETRY%billing", 0) == ("1", 0)

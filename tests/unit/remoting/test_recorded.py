@@ -1,7 +1,7 @@
 """What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
 
 import pytest
-from mocketmq.remoting.requests.sending import SendMessage
+from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.batch import decode_batch
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -59,7 +59,7 @@ def test_headers_and_bodies_are_read(client: str) -> None:
     for frame in frames(client):
         command = command_of(frame)
         header = READERS[command.code].read(command.ext)
-        if not isinstance(header, SendMessage):
+        if not isinstance(header, SendMessageHeader):
             assert not command.body or isinstance(loads(command.body), dict)
             continue
         if header.batch:

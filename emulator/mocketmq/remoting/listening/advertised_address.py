@@ -16,14 +16,14 @@ _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _ROUTES: Final = Path("/proc/net/route")
 
 
-class Advertised(NamedTuple):
+class AdvertisedAddress(NamedTuple):
     """``host:port`` of the broker, as one client can reach it; the second as IPv4, for records and ids."""
 
     address: str
     store_host: str
 
 
-class AdvertisedAddress:
+class Advertiser:
     """``fixed`` is a ``host`` or ``host:port`` that every client is told instead.
 
     ``gateway`` is this container's, None outside of one.
@@ -33,7 +33,7 @@ class AdvertisedAddress:
         self._fixed = fixed
         self._gateway = gateway
 
-    def to(self, local: str, peer: str, port: int) -> Advertised:
+    def to(self, local: str, peer: str, port: int) -> AdvertisedAddress:
         """For a client at ``peer`` that came in by ``local``, both IP addresses; ``port`` is the broker's."""
         if self._fixed is not None:
             return _advertised(*split_address(self._fixed, port))
@@ -60,8 +60,8 @@ def with_port(host: str, port: int) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
-def _advertised(host: str, port: int) -> Advertised:
-    return Advertised(with_port(host, port), f"{host if _is_ipv4(host) else LOOPBACK}:{port}")
+def _advertised(host: str, port: int) -> AdvertisedAddress:
+    return AdvertisedAddress(with_port(host, port), f"{host if _is_ipv4(host) else LOOPBACK}:{port}")
 
 
 def _is_ipv4(host: str) -> bool:

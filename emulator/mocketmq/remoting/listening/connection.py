@@ -5,12 +5,12 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
-from mocketmq.remoting.listening.advertised_address import Advertised, with_port
+from mocketmq.remoting.listening.advertised_address import AdvertisedAddress, with_port
 from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
-from mocketmq.remoting.request import LongPoll, Reply
+from mocketmq.remoting.request import LongPoll, Response
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
@@ -37,12 +37,12 @@ _REQUEST_BYTES: Final = 1 << 10
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
 """What each ext field takes beside its text, and how many of them are in that; clients send no more."""
 
-_BUSY: Final = Reply(
+_BUSY: Final = Response(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
 )
 
 
-class Hall:
+class ConnectionHub:
     """What all connections share; ``connections`` are those that are open, ``leaving`` have requests in work.
 
     ``gone`` is called with each channel that has ended, after the last of its requests. ``has_paused`` says
@@ -52,8 +52,8 @@ class Hall:
     def __init__(
         self,
         dispatcher: Dispatcher,
-        advertised: Callable[[str, str], Advertised],
-        gone: Callable[[Channel], None],
+        advertised: Callable[[str, str], AdvertisedAddress],
+        gone: Callable[[RemotingChannel], None],
         tls: Tls,
     ) -> None:
         self.tls = tls
@@ -73,11 +73,11 @@ class Hall:
 class Connection(asyncio.BufferedProtocol):
     """``held`` is the bytes that it takes of the budget; ``quiet`` counts ticks in which nothing was read."""
 
-    def __init__(self, hall: Hall) -> None:
+    def __init__(self, hub: ConnectionHub) -> None:
         self.held = 0
         self.quiet = 0
         self.frames = 0
-        self._hall = hall
+        self._hub = hub
         self._reader = FrameReader()
         self._running: dict[asyncio.Task[None], int] = {}
         self._waiting: dict[asyncio.Task[None], int] = {}
@@ -98,11 +98,11 @@ class Connection(asyncio.BufferedProtocol):
         if not local or not peer:  # gone before it was here
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
-        advertised = self._hall.advertised(local[0], peer[0])
+        advertised = self._hub.advertised(local[0], peer[0])
         self.peer = with_port(*peer[:2])
-        self._channel = Channel(self.write, self.peer, advertised.address, advertised.store_host)
+        self._channel = RemotingChannel(self.write, self.peer, advertised.address, advertised.store_host)
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
-        self._hall.connections.add(self)
+        self._hub.connections.add(self)
 
     @property
     def incomplete(self) -> int:
@@ -121,11 +121,11 @@ class Connection(asyncio.BufferedProtocol):
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
         """Memory that all share: what is read into it is taken out before anything else is read."""
-        return self._hall.short if self._hall.budget.is_spent else self._hall.full
+        return self._hub.short if self._hub.budget.is_spent else self._hub.full
 
     def buffer_updated(self, nbytes: int) -> None:
         """Take what was read out of that memory."""
-        data = bytes(self._hall.full[:nbytes])
+        data = bytes(self._hub.full[:nbytes])
         if self._is_new:
             self._is_new = False
             if self._begin_tls(data):
@@ -134,7 +134,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _begin_tls(self, data: bytes) -> bool:
         """Whether the client's first bytes are not for us: it wants TLS, or cannot have what it wants."""
-        tls = self._hall.tls
+        tls = self._hub.tls
         wants_tls = data[0] == HANDSHAKE
         if wants_tls and tls.mode != "disabled":
             layer = TlsLayer(cast(asyncio.Transport, self._transport), self, tls.certificate)
@@ -164,15 +164,15 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _start(self, command: Command) -> None:
-        size, long_poll = _size_of(command), self._hall.dispatcher.long_poll(command.code)
+        size, long_poll = _size_of(command), self._hub.dispatcher.long_poll(command.code)
         if long_poll and self._may_wait(size):
             task = self._loop.create_task(self._serve(command, may_wait=True))
             self._waiting[task] = size
             self._waiting_bytes += size
-            self._hall.waiting_bytes += size
+            self._hub.waiting_bytes += size
             task.add_done_callback(self._has_waited)
         elif long_poll is LongPoll.REFUSED:
-            self._answer(command, self._hall.dispatcher.counted(command, _BUSY))
+            self._answer(command, self._hub.dispatcher.counted(command, _BUSY))
         else:
             task = self._loop.create_task(self._serve(command, may_wait=False))
             self._running[task] = size
@@ -180,7 +180,7 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(self._has_run)
 
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
-        answer = await self._hall.dispatcher.answer(self._channel, command, may_wait=may_wait)
+        answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
         self._answer(command, answer)
 
     def _answer(self, command: Command, answer: Command) -> None:
@@ -196,13 +196,13 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _may_wait(self, size: int) -> bool:
-        own, together = self._waiting_bytes + size, self._hall.waiting_bytes + size
+        own, together = self._waiting_bytes + size, self._hub.waiting_bytes + size
         return own <= MAX_WAITING_BYTES and together <= MAX_WAITING_BYTES_TOGETHER
 
     def _has_waited(self, task: asyncio.Task[None]) -> None:
         size = self._waiting.pop(task)
         self._waiting_bytes -= size
-        self._hall.waiting_bytes -= size
+        self._hub.waiting_bytes -= size
 
     def write(self, command: Command) -> None:
         """Send a command with the others of this turn of the loop; if the client is gone, nothing happens."""
@@ -218,7 +218,7 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         self._transport.write(data)
-        unread = self._hall.unread
+        unread = self._hub.unread
         if self in unread:
             own = unread[self] = self._transport.get_write_buffer_size()
             if sum(unread.values()) > MAX_UNREAD_BYTES < own * len(unread):
@@ -226,17 +226,17 @@ class Connection(asyncio.BufferedProtocol):
 
     def pause_writing(self) -> None:
         """The client does not read its answers: take no more requests of it."""
-        self._hall.unread[self] = self._transport.get_write_buffer_size()
+        self._hub.unread[self] = self._transport.get_write_buffer_size()
         self.regulate()
 
     def resume_writing(self) -> None:
         """It has read most of them."""
-        self._hall.unread.pop(self, None)
+        self._hub.unread.pop(self, None)
         self.regulate()
 
     def _account(self) -> None:
         """Reckon what is held, and read on or not; after a broken frame, end when all before is answered."""
-        self._hall.budget.change(self, self._reader.buffered + self._running_bytes)
+        self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
         if self._is_broken and not self._running:
             self._flush()
             self._transport.close()
@@ -247,8 +247,8 @@ class Connection(asyncio.BufferedProtocol):
         if self._transport.is_closing():
             return
         is_paused = (
-            not self._hall.budget.may_read(self)
-            or self in self._hall.unread
+            not self._hub.budget.may_read(self)
+            or self in self._hub.unread
             or self._is_stopping
             or self._is_broken
             or len(self._running) >= MAX_RUNNING
@@ -257,7 +257,7 @@ class Connection(asyncio.BufferedProtocol):
         if is_paused is not self._is_paused:
             self._is_paused = is_paused
             if is_paused:
-                self._hall.has_paused = True
+                self._hub.has_paused = True
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
@@ -269,14 +269,14 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """End what only waits; what was asked for is done, though nobody hears of it."""
-        hall = self._hall
-        hall.connections.discard(self)
+        hub = self._hub
+        hub.connections.discard(self)
         self._channel.end()
-        hall.unread.pop(self, None)
+        hub.unread.pop(self, None)
         self._reader = FrameReader()
         self._account()
-        hall.budget.leave(self)
-        hall.leaving.add(self)
+        hub.budget.leave(self)
+        hub.leaving.add(self)
         self._ending = self._loop.create_task(self._end())
 
     async def _end(self) -> None:
@@ -284,9 +284,9 @@ class Connection(asyncio.BufferedProtocol):
             task.cancel()
         await self._finished()
         try:
-            self._hall.gone(self._channel)
+            self._hub.gone(self._channel)
         finally:
-            self._hall.leaving.discard(self)
+            self._hub.leaving.discard(self)
             self._ended.set()
 
     async def _finished(self) -> None:

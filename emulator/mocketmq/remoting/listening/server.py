@@ -12,17 +12,17 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import ListenError
-from mocketmq.remoting.channel import Channel
+from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.listening.advertised_address import (
-    Advertised,
     AdvertisedAddress,
+    Advertiser,
     container_gateway,
     with_port,
 )
 from mocketmq.remoting.listening.certificate import certificate_of
-from mocketmq.remoting.listening.connection import Connection, Hall
+from mocketmq.remoting.listening.connection import Connection, ConnectionHub
 from mocketmq.remoting.listening.freed_memory import give_back
 from mocketmq.remoting.listening.tls import Tls
 from mocketmq.remoting.requests.families import REQUESTS
@@ -58,9 +58,9 @@ class RemotingServer:
         self._settings = settings
         self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._address = AdvertisedAddress(settings.advertise, container_gateway())
+        self._address = Advertiser(settings.advertise, container_gateway())
         tls = Tls(settings.tls, certificate_of(settings))
-        self._hall = Hall(self.dispatcher, self._advertised, self._gone, tls)
+        self._hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls)
 
     @property
     def namesrv_address(self) -> str:
@@ -75,17 +75,17 @@ class RemotingServer:
     @property
     def connections(self) -> int:
         """How many are open."""
-        return len(self._hall.connections)
+        return len(self._hub.connections)
 
     @property
     def held_bytes(self) -> int:
         """What they hold: incomplete frames, and requests in work."""
-        return self._hall.budget.held
+        return self._hub.budget.held
 
     @property
     def unread_bytes(self) -> int:
         """Answers to clients that do not read them."""
-        return sum(self._hall.unread.values())
+        return sum(self._hub.unread.values())
 
     def metrics(self) -> Iterator[Any]:
         """Its numbers for Prometheus."""
@@ -130,7 +130,7 @@ class RemotingServer:
     async def _listen(self, port: int, option: str) -> asyncio.Server:
         host, loop = self._settings.host, asyncio.get_running_loop()
         try:
-            server = await loop.create_server(partial(Connection, self._hall), host, port, backlog=BACKLOG)
+            server = await loop.create_server(partial(Connection, self._hub), host, port, backlog=BACKLOG)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
@@ -139,12 +139,12 @@ class RemotingServer:
         self._servers.append(server)
         return server
 
-    def _advertised(self, local: str, peer: str) -> Advertised:
+    def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
         advertised = self._address.to(local, peer, self.broker_port)
         self._broker.lives.hosts.add(advertised.store_host)
         return advertised
 
-    def _gone(self, channel: Channel) -> None:
+    def _gone(self, channel: RemotingChannel) -> None:
         self._broker.clients.gone(channel)
 
     def _tick_later(self) -> None:
@@ -156,15 +156,15 @@ class RemotingServer:
 
     def _look_after(self) -> None:
         """Close what stands still, and give back what a flood has left."""
-        for connection in list(self._hall.connections):
+        for connection in list(self._hub.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:
                 connection.abort("nothing came in for 120 s", logging.INFO)
-            elif connection.is_stalled and self._hall.budget.is_spent:
+            elif connection.is_stalled and self._hub.budget.is_spent:
                 connection.abort("the memory that its unfinished frame takes is needed")
 
-        if self._hall.has_paused:
-            self._hall.has_paused = False
+        if self._hub.has_paused:
+            self._hub.has_paused = False
             give_back()
 
     async def close(self) -> None:
@@ -174,7 +174,7 @@ class RemotingServer:
         servers, self._servers = self._servers, []
         for server in servers:
             server.close()
-        connections = [*self._hall.connections, *self._hall.leaving]
+        connections = [*self._hub.connections, *self._hub.leaving]
         closing = [asyncio.create_task(connection.close()) for connection in connections]
         if closing:
             _done, late = await asyncio.wait(closing, timeout=GRACE_S)

@@ -30,7 +30,7 @@ class Tls(NamedTuple):
     certificate: Certificate
 
 
-class Secured(Protocol):
+class SecuredConnection(Protocol):
     """A connection behind the layer."""
 
     peer: str
@@ -54,7 +54,9 @@ class Secured(Protocol):
 class TlsLayer(asyncio.BufferedProtocol):
     """Made when the first byte has come. It stands in for the transport where one is asked for below."""
 
-    def __init__(self, transport: asyncio.Transport, connection: Secured, certificate: Certificate) -> None:
+    def __init__(
+        self, transport: asyncio.Transport, connection: SecuredConnection, certificate: Certificate
+    ) -> None:
         self._transport = transport
         self._connection = connection
         self._certificate = certificate

@@ -9,7 +9,7 @@ from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule, to_consume
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -20,7 +20,7 @@ from mocketmq.remoting.wire.identity import BROKER
 _MODELS: Final = (BROADCASTING, CLUSTERING)
 
 
-async def query_assignment(call: Call[NoHeader]) -> Reply:
+async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
     """400: a client's queues of a topic. Nothing at all where it shall go on with those that it has."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
@@ -32,12 +32,12 @@ async def query_assignment(call: Call[NoHeader]) -> Reply:
         call.broker, mode, client, str(body.get("strategyName")), is_broadcast=model == BROADCASTING
     )
     if queues is None:
-        return Reply(body=dumps({}))
+        return Response(body=dumps({}))
     assignments = [
         {"messageQueue": {"brokerName": BROKER, "queueId": queue, "topic": topic}, "mode": mode.mode}
         for queue in queues
     ]
-    return Reply(body=dumps({"messageQueueAssignments": assignments}))
+    return Response(body=dumps({"messageQueueAssignments": assignments}))
 
 
 def _queues(
@@ -54,16 +54,16 @@ def _queues(
     return assigned(mode, STRATEGIES[strategy], topic.read_queues, clients, client)
 
 
-async def set_request_mode(call: Call[NoHeader]) -> Reply:
+async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
     """401: how a group is to get a topic's messages from now on."""
     body = object_of(call.command.body)
     mode = str(body.get("mode") or PULL)
     topic, group = text_in(body, "topic"), text_in(body, "consumerGroup")
     await call.broker.request_modes.put(RequestMode(topic, group, mode, whole_in(body, "popShareQueueNum")))
-    return Reply()
+    return Response()
 
 
-async def request_modes(call: Call[NoHeader]) -> Reply:
+async def request_modes(call: RemotingCall[NoHeader]) -> Response:
     """402: all that were set."""
     modes: dict[str, dict[str, Any]] = {}
     for topic, group, mode, share in call.broker.request_modes:
@@ -73,7 +73,7 @@ async def request_modes(call: Call[NoHeader]) -> Reply:
             "popShareQueueNum": share,
             "topic": topic,
         }
-    return Reply(body=dumps({"messageRequestModeMap": modes}))
+    return Response(body=dumps({"messageRequestModeMap": modes}))
 
 
 def _to_consume(command: Command) -> Iterator[Need]:
@@ -81,7 +81,7 @@ def _to_consume(command: Command) -> Iterator[Need]:
     return to_consume(text_in(body, "topic"), text_in(body, "consumerGroup"))
 
 
-ASSIGNMENT: Final = Family(
+ASSIGNMENT: Final = RequestFamily(
     "Dividing queues",
     [
         Request(RequestCode.QUERY_ASSIGNMENT, NoHeader, query_assignment, access=AccessRule(_to_consume)),

@@ -12,7 +12,7 @@ from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.errors import InvalidArgumentError, shorten
 from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
@@ -25,27 +25,27 @@ _US_PER_HOUR: Final = 3_600_000_000
 _SWITCHES: Final = {"true": True, "false": False}
 
 
-class _Change(NamedTuple):
+class _Changeable(NamedTuple):
     """How a property is changed while the broker runs. ``read`` raises KeyError or ValueError."""
 
     read: Callable[[str], Any]
     allowed: str
-    make: Callable[[Call[Any], Any], Awaitable[None]]
+    make: Callable[[RemotingCall[Any], Any], Awaitable[None]]
 
 
-async def _create_topics(call: Call[Any], value: bool) -> None:
+async def _create_topics(call: RemotingCall[Any], value: bool) -> None:
     await call.broker.topics.set_auto_create(is_on=value)
 
 
-async def _create_groups(call: Call[Any], value: bool) -> None:
+async def _create_groups(call: RemotingCall[Any], value: bool) -> None:
     call.broker.groups.auto_create = value
 
 
-async def _default_queues(call: Call[Any], value: int) -> None:
+async def _default_queues(call: RemotingCall[Any], value: int) -> None:
     call.broker.topics.default_queues = value
 
 
-async def _show_orders(call: Call[Any], value: bool) -> None:
+async def _show_orders(call: RemotingCall[Any], value: bool) -> None:
     call.broker.name_server.shows_orders = value
 
 
@@ -57,48 +57,48 @@ def _queues(text: str) -> int:
 
 
 _BROKER_CHANGES: Final = {
-    "autoCreateTopicEnable": _Change(_SWITCHES.__getitem__, "true or false", _create_topics),
-    "autoCreateSubscriptionGroup": _Change(_SWITCHES.__getitem__, "true or false", _create_groups),
-    "defaultTopicQueueNums": _Change(_queues, f"1 to {MAX_QUEUES}", _default_queues),
+    "autoCreateTopicEnable": _Changeable(_SWITCHES.__getitem__, "true or false", _create_topics),
+    "autoCreateSubscriptionGroup": _Changeable(_SWITCHES.__getitem__, "true or false", _create_groups),
+    "defaultTopicQueueNums": _Changeable(_queues, f"1 to {MAX_QUEUES}", _default_queues),
 }
 _NAME_SERVER_CHANGES: Final = {
-    "orderMessageEnable": _Change(_SWITCHES.__getitem__, "true or false", _show_orders),
+    "orderMessageEnable": _Changeable(_SWITCHES.__getitem__, "true or false", _show_orders),
 }
 
 
-async def broker_config(call: Call[NoHeader]) -> Reply:
+async def broker_config(call: RemotingCall[NoHeader]) -> Response:
     """26: what is set, and what cannot be otherwise here."""
     version = dumps({"counter": 0, "stateVersion": 0, "timestamp": 0}).decode()
-    return Reply({"version": version}, _text(_of_broker(call)))
+    return Response({"version": version}, _text(_of_broker(call)))
 
 
-async def update_broker(call: Call[NoHeader]) -> Reply:
+async def update_broker(call: RemotingCall[NoHeader]) -> Response:
     """25: change properties. Raises RemotingError for what cannot be changed; then nothing was."""
     return await _update(call, _of_broker(call), _BROKER_CHANGES)
 
 
-async def name_server_config(call: Call[NoHeader]) -> Reply:
+async def name_server_config(call: RemotingCall[NoHeader]) -> Response:
     """319: as 26, of the name server."""
-    return Reply(body=_text(_of_name_server(call)))
+    return Response(body=_text(_of_name_server(call)))
 
 
-async def update_name_server(call: Call[NoHeader]) -> Reply:
+async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
     """318: as 25, of the name server."""
     return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
 
 
-async def nothing_to_clean(call: Call[NoHeader]) -> Reply:  # noqa: ARG001
+async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
     """306 and 316: queues and topics that are not used leave nothing behind."""
-    return Reply(remark="there is nothing to clean: what is removed leaves nothing behind")
+    return Response(remark="there is nothing to clean: what is removed leaves nothing behind")
 
 
-async def remove_old(call: Call[NoHeader]) -> Reply:
+async def remove_old(call: RemotingCall[NoHeader]) -> Response:
     """329: remove at once what is old enough to be removed."""
     removed = await call.broker.retention.turn()
-    return Reply(remark=f"{removed} messages were removed")
+    return Response(remark=f"{removed} messages were removed")
 
 
-def _of_broker(call: Call[Any]) -> Mapping[str, str]:
+def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
     broker, settings = call.broker, call.settings
     host, _, port = call.channel.advertised.rpartition(":")
     return _sorted(
@@ -133,7 +133,7 @@ def _of_broker(call: Call[Any]) -> Mapping[str, str]:
     )
 
 
-def _of_name_server(call: Call[Any]) -> Mapping[str, str]:
+def _of_name_server(call: RemotingCall[Any]) -> Mapping[str, str]:
     return _sorted(orderMessageEnable=call.broker.name_server.shows_orders, clusterTest=False)
 
 
@@ -148,7 +148,9 @@ def _text(properties: Mapping[str, str]) -> bytes:
     return "".join(f"{name}={value}\n" for name, value in properties.items()).encode()
 
 
-async def _update(call: Call[Any], known: Mapping[str, str], changes: Mapping[str, _Change]) -> Reply:
+async def _update(
+    call: RemotingCall[Any], known: Mapping[str, str], changes: Mapping[str, _Changeable]
+) -> Response:
     wanted = []
     for name, text in _properties(call.command.body).items():
         change = changes.get(name)
@@ -165,7 +167,7 @@ async def _update(call: Call[Any], known: Mapping[str, str], changes: Mapping[st
     for change, value in wanted:
         await change.make(call, value)
     log.info("changed until the next start: %s", shorten(call.command.body.decode("utf-8", "replace")))
-    return Reply(remark="changed until the next start")
+    return Response(remark="changed until the next start")
 
 
 def _properties(content: bytes) -> Mapping[str, str]:
@@ -178,7 +180,7 @@ def _properties(content: bytes) -> Mapping[str, str]:
     return {name.strip(): value.strip() for name, _, value in pairs}
 
 
-CONFIGURATION: Final = Family(
+CONFIGURATION: Final = RequestFamily(
     "Configuration and cleaning",
     [
         Request(RequestCode.UPDATE_BROKER_CONFIG, NoHeader, update_broker, access=ADMIN),

@@ -6,26 +6,20 @@ from mocketmq.broker.registry.clients import Member, Subscription
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import java_hash
 from mocketmq.remoting.access_rule import KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
 
 
-class ConsumersOf(NamedTuple):
-    """2.10."""
-
-    consumer_group: str
-
-
-class ProducersOf(NamedTuple):
+class ProducerGroupHeader(NamedTuple):
     """2.10."""
 
     producer_group: str
 
 
-async def consumers(call: Call[ConsumersOf]) -> Reply:
+async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """The clients that consume for a group, and what they want."""
     name = call.header.consumer_group
     group = call.broker.clients.find(name)
@@ -39,19 +33,19 @@ async def consumers(call: Call[ConsumersOf]) -> Reply:
         "messageModel": group.model,
         "subscriptionTable": {topic: subscription(each) for topic, each in group.subscriptions.items()},
     }
-    return Reply(body=dumps(body))
+    return Response(body=dumps(body))
 
 
-async def producers(call: Call[ProducersOf]) -> Reply:
+async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
     """The clients that produce for a group."""
     name = call.header.producer_group
     members = [member for member in call.broker.clients if name in member.producers]
     if not members:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
-    return Reply(body=dumps({"connectionSet": list(map(_connection, members))}))
+    return Response(body=dumps({"connectionSet": list(map(_connection, members))}))
 
 
-async def all_producers(call: Call[NoHeader]) -> Reply:
+async def all_producers(call: RemotingCall[NoHeader]) -> Response:
     """The clients that produce, by group."""
     table: dict[str, list[dict[str, Any]]] = {}
     for member in call.broker.clients:
@@ -65,7 +59,7 @@ async def all_producers(call: Call[NoHeader]) -> Reply:
                     "version": member.version,
                 }
             )
-    return Reply(body=dumps({"data": table}))
+    return Response(body=dumps({"data": table}))
 
 
 def subscription(wanted: Subscription) -> dict[str, Any]:
@@ -95,11 +89,11 @@ def _seen_us(member: Member) -> int:
     return member.seen_us
 
 
-CONNECTIONS: Final = Family(
+CONNECTIONS: Final = RequestFamily(
     "Connections",
     [
-        Request(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumersOf, consumers, access=KEY),
-        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducersOf, producers, access=KEY),
+        Request(RequestCode.GET_CONSUMER_CONNECTION_LIST, ConsumerGroupHeader, consumers, access=KEY),
+        Request(RequestCode.GET_PRODUCER_CONNECTION_LIST, ProducerGroupHeader, producers, access=KEY),
         Request(RequestCode.GET_ALL_PRODUCER_INFO, NoHeader, all_producers, access=KEY),
     ],
 )

@@ -9,13 +9,13 @@ import msgspec
 from mocketmq.broker.registry.clients import Told
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
 from mocketmq.remoting.access_rule import KEY, consumes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
 
 
-class RunningInfo(NamedTuple):
+class RunningInfoHeader(NamedTuple):
     """2.6."""
 
     consumer_group: str
@@ -23,7 +23,7 @@ class RunningInfo(NamedTuple):
     jstack_enable: bool = False
 
 
-class ConsumeDirectly(NamedTuple):
+class ConsumeDirectlyHeader(NamedTuple):
     """2.6; ``msg_id`` is an offset message id or, here, a unique key."""
 
     consumer_group: str
@@ -31,7 +31,7 @@ class ConsumeDirectly(NamedTuple):
     msg_id: str | None = None
 
 
-class ConsumerStatus(NamedTuple):
+class ConsumerStatusHeader(NamedTuple):
     """2.10; ``client_addr`` is the id of the only client that is asked."""
 
     topic: str
@@ -39,16 +39,16 @@ class ConsumerStatus(NamedTuple):
     client_addr: str | None = None
 
 
-async def running_info(call: Call[RunningInfo]) -> Reply:
+async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
     """What a consumer does at the moment, as it tells it."""
     header = call.header
     told = await call.broker.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable
     )
-    return Reply(body=told.text)
+    return Response(body=told.text)
 
 
-async def consume_directly(call: Call[ConsumeDirectly]) -> Reply:
+async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Response:
     """A consumer consumes a message now, and says what came of it."""
     header = call.header
     try:
@@ -57,15 +57,15 @@ async def consume_directly(call: Call[ConsumeDirectly]) -> Reply:
         )
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    return Reply(body=told.text)
+    return Response(body=told.text)
 
 
-async def consumer_status(call: Call[ConsumerStatus]) -> Reply:
+async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
     """How far the consumers of a group are, by their ids."""
     header = call.header
     told = await call.broker.consumers.offsets(header.group, header.topic, header.client_addr or "")
     tables = {client_id: _offsets(one) for client_id, one in told.items()}
-    return Reply(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
+    return Response(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
 
 
 def _offsets(told: Told) -> msgspec.Raw:
@@ -82,16 +82,19 @@ def _queue(name: str) -> Any:
     return None
 
 
-CONSUMERS: Final = Family(
+CONSUMERS: Final = RequestFamily(
     "Consumers looked into",
     [
         Request(
-            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS, ConsumerStatus, consumer_status, access=KEY
+            RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,
+            ConsumerStatusHeader,
+            consumer_status,
+            access=KEY,
         ),
-        Request(RequestCode.GET_CONSUMER_RUNNING_INFO, RunningInfo, running_info, access=KEY),
+        Request(RequestCode.GET_CONSUMER_RUNNING_INFO, RunningInfoHeader, running_info, access=KEY),
         Request(
             RequestCode.CONSUME_MESSAGE_DIRECTLY,
-            ConsumeDirectly,
+            ConsumeDirectlyHeader,
             consume_directly,
             access=consumes("topic", "consumerGroup"),
         ),

@@ -9,24 +9,18 @@ import msgspec
 from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.topics import data_version
-from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in
+from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import GroupHeader, NoHeader
 
 log = logging.getLogger(__name__)
 
 
-class OneGroup(NamedTuple):
-    """2.9."""
-
-    group: str
-
-
-class DeleteGroup(NamedTuple):
+class DeleteGroupHeader(NamedTuple):
     """2.9; 4.x says ``remove_offset``, 5.x ``clean_offset``."""
 
     group_name: str
@@ -34,7 +28,7 @@ class DeleteGroup(NamedTuple):
     clean_offset: bool = False
 
 
-class _Wanted(NamedTuple):
+class _WantedGroup(NamedTuple):
     name: str
     max_retries: int
     retry_queues: int
@@ -45,43 +39,45 @@ _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(G
 _EFFECTIVE: Final = {"consumeEnable", "consumeBroadcastEnable", "notifyConsumerIdsChangedEnable"}
 
 
-async def create(call: Call[NoHeader]) -> Reply:
+async def create(call: RemotingCall[NoHeader]) -> Response:
     """200: create a group, or change it."""
     return await _put(call, [_wanted(object_of(call.command.body))])
 
 
-async def create_all(call: Call[NoHeader]) -> Reply:
+async def create_all(call: RemotingCall[NoHeader]) -> Response:
     """225: create groups, or change them; none, if one of them cannot be read."""
     body = object_of(call.command.body)
     return await _put(call, list(map(_wanted, objects_in(body, "groupConfigList"))))
 
 
-async def delete(call: Call[DeleteGroup]) -> Reply:
+async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     """207: delete a group; one that does not exist is gone already, as upstream."""
     name, *is_cleaned = call.header
     try:
         await call.broker.groups.delete(name, clean_offsets=any(is_cleaned))
     except GroupNotFoundError:
-        return Reply(remark=f"group {shorten(name)} did not exist")
-    return Reply()
+        return Response(remark=f"group {shorten(name)} did not exist")
+    return Response()
 
 
-async def all_groups(call: Call[NoHeader]) -> Reply:
+async def all_groups(call: RemotingCall[NoHeader]) -> Response:
     """201: how every group is configured."""
     groups = call.broker.groups
     table = {group.name: _config(group) for group in groups}
-    return Reply(body=dumps({"dataVersion": data_version(groups.version), "subscriptionGroupTable": table}))
+    return Response(
+        body=dumps({"dataVersion": data_version(groups.version), "subscriptionGroupTable": table})
+    )
 
 
-async def one_group(call: Call[OneGroup]) -> Reply:
+async def one_group(call: RemotingCall[GroupHeader]) -> Response:
     """352: how a group is configured."""
     group = call.broker.groups.find(call.header.group)
     if group is None:
         raise RemotingError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
-    return Reply(body=dumps(_config(group)))
+    return Response(body=dumps(_config(group)))
 
 
-async def _put(call: Call[NoHeader], wanted: Sequence[_Wanted]) -> Reply:
+async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
     """What is kept and does nothing here is told."""
     for one in wanted:
         call.broker.groups.check(one.name, one.max_retries, one.retry_queues)
@@ -94,13 +90,13 @@ async def _put(call: Call[NoHeader], wanted: Sequence[_Wanted]) -> Reply:
         if name not in _EFFECTIVE and getattr(one.config, field.name) not in (field.default, {}, None)
     ]
     if not kept:
-        return Reply()
+        return Response()
     remark = f"kept, but without any effect here: {', '.join(kept)}"
     log.warning("settings of groups are %s", remark)
-    return Reply(remark=remark)
+    return Response(remark=remark)
 
 
-def _wanted(body: Object) -> _Wanted:
+def _wanted(body: JsonObject) -> _WantedGroup:
     given = {name: body[name] for name in _FIELDS if body.get(name) is not None}
     retries, queues = body.get("retryMaxTimes", MAX_RETRIES), body.get("retryQueueNums", 1)
     for name, value in (("retryMaxTimes", retries), ("retryQueueNums", queues)):
@@ -110,7 +106,7 @@ def _wanted(body: Object) -> _Wanted:
         config = msgspec.convert(given, GroupConfig)
     except msgspec.ValidationError as error:
         raise InvalidArgumentError("body", given, "a SubscriptionGroupConfig", f"group: {error}") from None
-    return _Wanted(text_in(body, "groupName"), retries, queues, config)
+    return _WantedGroup(text_in(body, "groupName"), retries, queues, config)
 
 
 def _config(group: Group) -> Mapping[str, Any]:
@@ -123,13 +119,13 @@ def _config(group: Group) -> Mapping[str, Any]:
     return {name: values[name] for name in sorted(values) if values[name] is not None}
 
 
-GROUPS: Final = Family(
+GROUPS: Final = RequestFamily(
     "Consumer groups",
     [
         Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NoHeader, create, access=ADMIN),
         Request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, NoHeader, all_groups, access=KEY),
-        Request(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroup, delete, access=ADMIN),
+        Request(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroupHeader, delete, access=ADMIN),
         Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoHeader, create_all, access=ADMIN),
-        Request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, OneGroup, one_group, access=KEY),
+        Request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader, one_group, access=KEY),
     ],
 )

@@ -3,13 +3,13 @@
 from typing import Final, NamedTuple
 
 from mocketmq.remoting.access_rule import ADMIN, OPEN
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 
 
-class PutConfig(NamedTuple):
+class PutConfigHeader(NamedTuple):
     """2.1."""
 
     namespace: str
@@ -17,26 +17,26 @@ class PutConfig(NamedTuple):
     value: str
 
 
-class OneConfig(NamedTuple):
+class ConfigKeyHeader(NamedTuple):
     """2.1: 101 and 102."""
 
     namespace: str
     key: str
 
 
-class Namespace(NamedTuple):
+class NamespaceHeader(NamedTuple):
     """2.1."""
 
     namespace: str
 
 
-async def put(call: Call[PutConfig]) -> Reply:
+async def put(call: RemotingCall[PutConfigHeader]) -> Response:
     """100: set a value."""
     await call.broker.name_server.put(*call.header)
-    return Reply()
+    return Response()
 
 
-async def get(call: Call[OneConfig]) -> Reply:
+async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """101: one value. Raises RemotingError, as ``list_all``."""
     namespace, key = call.header
     value = call.broker.name_server.namespace(namespace).get(key)
@@ -44,31 +44,31 @@ async def get(call: Call[OneConfig]) -> Reply:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}"
         )
-    return Reply({"value": value})
+    return Response({"value": value})
 
 
-async def delete(call: Call[OneConfig]) -> Reply:
+async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """102: remove a value, if it is there."""
     await call.broker.name_server.delete(*call.header)
-    return Reply()
+    return Response()
 
 
-async def list_all(call: Call[Namespace]) -> Reply:
+async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
     """219: all values of a namespace."""
     values = call.broker.name_server.namespace(call.header.namespace)
     if not values:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.header.namespace}"
         )
-    return Reply(body=dumps({"table": values}))
+    return Response(body=dumps({"table": values}))
 
 
-KV_CONFIG: Final = Family(
+KV_CONFIG: Final = RequestFamily(
     "Key-value configurations",
     [
-        Request(RequestCode.PUT_KV_CONFIG, PutConfig, put, access=ADMIN),
-        Request(RequestCode.GET_KV_CONFIG, OneConfig, get, access=OPEN),
-        Request(RequestCode.DELETE_KV_CONFIG, OneConfig, delete, access=ADMIN),
-        Request(RequestCode.GET_KVLIST_BY_NAMESPACE, Namespace, list_all, access=OPEN),
+        Request(RequestCode.PUT_KV_CONFIG, PutConfigHeader, put, access=ADMIN),
+        Request(RequestCode.GET_KV_CONFIG, ConfigKeyHeader, get, access=OPEN),
+        Request(RequestCode.DELETE_KV_CONFIG, ConfigKeyHeader, delete, access=ADMIN),
+        Request(RequestCode.GET_KVLIST_BY_NAMESPACE, NamespaceHeader, list_all, access=OPEN),
     ],
 )

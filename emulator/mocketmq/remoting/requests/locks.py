@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.access.accounts import Need, group_need
 from mocketmq.broker.consuming.queue_locks import Place
 from mocketmq.remoting.access_rule import AccessRule, to_consume
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -14,30 +14,32 @@ from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
 
 
-class _Wish(NamedTuple):
+class _Locking(NamedTuple):
     client_id: str
     group: str
     queues: Mapping[Place, Mapping[str, Any]]  # as the client wrote them
 
 
-async def lock(call: Call[NoHeader]) -> Reply:
+async def lock(call: RemotingCall[NoHeader]) -> Response:
     """Which of the queues are the client's now."""
-    wish = _wish(call.command.body)
-    owned = call.broker.queue_locks.lock(wish.group, wish.client_id, wish.queues)
-    return Reply(body=dumps({"lockOKMQSet": [wish.queues[place] for place in wish.queues if place in owned]}))
+    locking = _locking(call.command.body)
+    owned = call.broker.queue_locks.lock(locking.group, locking.client_id, locking.queues)
+    return Response(
+        body=dumps({"lockOKMQSet": [locking.queues[place] for place in locking.queues if place in owned]})
+    )
 
 
-async def unlock(call: Call[NoHeader]) -> Reply:
+async def unlock(call: RemotingCall[NoHeader]) -> Response:
     """The queues are no longer the client's."""
-    wish = _wish(call.command.body)
-    call.broker.queue_locks.unlock(wish.group, wish.client_id, wish.queues)
-    return Reply()
+    locking = _locking(call.command.body)
+    call.broker.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
+    return Response()
 
 
-def _wish(content: bytes) -> _Wish:
+def _locking(content: bytes) -> _Locking:
     body = object_of(content)
     queues = {(text_in(one, "topic"), whole_in(one, "queueId")): one for one in objects_in(body, "mqSet")}
-    return _Wish(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
+    return _Locking(text_in(body, "clientId"), text_in(body, "consumerGroup"), queues)
 
 
 def _to_lock(command: Command) -> Iterator[Need]:
@@ -48,7 +50,7 @@ def _to_lock(command: Command) -> Iterator[Need]:
         yield from to_consume(text_in(queue, "topic"), group)
 
 
-LOCKS: Final = Family(
+LOCKS: Final = RequestFamily(
     "Queue locks",
     [
         Request(RequestCode.LOCK_BATCH_MQ, NoHeader, lock, access=AccessRule(_to_lock)),

@@ -7,14 +7,14 @@ from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY, consumes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import encode_record
 
 
-class QueryMessage(NamedTuple):
+class QueryMessageHeader(NamedTuple):
     """2.8. ``unique_key_query`` rides beside upstream's header class."""
 
     topic: str
@@ -25,7 +25,7 @@ class QueryMessage(NamedTuple):
     unique_key_query: bool = False
 
 
-class ViewMessage(NamedTuple):
+class ViewMessageHeader(NamedTuple):
     """2.8; a commit offset."""
 
     offset: int
@@ -41,7 +41,7 @@ Those of 5.3 may wait 3 s for a lock of their own before they ask (NettyRemoting
 """
 
 
-async def query(call: Call[QueryMessage]) -> Reply:
+async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     """The newest messages that bear a key, as many as a pull would give, of everything stored before.
 
     A unique key is found at any time: clients read from it when it was made, and the clock may have moved.
@@ -63,7 +63,7 @@ async def query(call: Call[QueryMessage]) -> Reply:
     }
     if not found:
         remark = "can not find message, maybe time range not correct"
-        return Reply(ext, code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
+        return Response(ext, code=ResponseCode.QUERY_NOT_FOUND, remark=remark)
     records: list[bytes] = []
     size = 0
     for record in (_record(call, one) for one in reversed(found)):
@@ -71,32 +71,34 @@ async def query(call: Call[QueryMessage]) -> Reply:
         if records and size > MAX_PULLED_BYTES:
             break
         records.append(record)
-    return Reply(ext, b"".join(reversed(records)))
+    return Response(ext, b"".join(reversed(records)))
 
 
-async def view(call: Call[ViewMessage]) -> Reply:
+async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """One record, whatever it waits for."""
     try:
-        return Reply(body=_record(call, await call.broker.lives.at(call.header.offset)))
+        return Response(body=_record(call, await call.broker.lives.at(call.header.offset)))
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
 
-def _record(call: Call[QueryMessage] | Call[ViewMessage], message: StoredMessage) -> bytes:
+def _record(
+    call: RemotingCall[QueryMessageHeader] | RemotingCall[ViewMessageHeader], message: StoredMessage
+) -> bytes:
     queue = call.broker.topics.queue(message.queue_key)
     return encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
 
 
-LOOKUP: Final = Family(
+LOOKUP: Final = RequestFamily(
     "Looking messages up",
     [
         Request(
             RequestCode.QUERY_MESSAGE,
-            QueryMessage,
+            QueryMessageHeader,
             query,
             access=consumes("topic"),
             names={"unique_key_query": "_UNIQUE_KEY_QUERY"},
         ),
-        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessage, view, access=KEY),
+        Request(RequestCode.VIEW_MESSAGE_BY_ID, ViewMessageHeader, view, access=KEY),
     ],
 )

@@ -18,13 +18,13 @@ from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, Consuming
 from mocketmq.errors import InvalidArgumentError, RefusedError
 from mocketmq.message.names import retry_topic
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
-from mocketmq.remoting.request import Call, Family, Reply, Request
-from mocketmq.remoting.wire.body import Object, object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
 
 _KINDS: Final = ("CONSUME_ACTIVELY", "CONSUME_PASSIVELY")
 _MODELS: Final = (BROADCASTING, CLUSTERING)
@@ -42,7 +42,7 @@ MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
 """Characters of SQL92 in one heartbeat."""
 
 
-class UnregisterClient(NamedTuple):
+class UnregisterClientHeader(NamedTuple):
     """2.5."""
 
     client_id: str
@@ -50,16 +50,10 @@ class UnregisterClient(NamedTuple):
     consumer_group: str | None = None
 
 
-class ConsumerList(NamedTuple):
-    """2.5."""
-
-    consumer_group: str
-
-
 """By the numbers that C++ clients send for them (sheet 2.5)."""
 
 
-async def heartbeat(call: Call[NoHeader]) -> Reply:
+async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     """A client is there, before anything is waited for: the next request of its connection may rely on it."""
     beat, broker = _beat(call.command), call.broker
     broker.clients.heartbeat(call.channel, beat)
@@ -69,33 +63,33 @@ async def heartbeat(call: Call[NoHeader]) -> Reply:
         except RefusedError:
             continue  # as upstream: it is there, and is refused when it pulls
         await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
-    return Reply()
+    return Response()
 
 
-async def unregister(call: Call[UnregisterClient]) -> Reply:
+async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
     """A client leaves its groups."""
     header = call.header
     call.broker.clients.leave(call.channel, header.producer_group, header.consumer_group)
-    return Reply()
+    return Response()
 
 
-async def consumer_list(call: Call[ConsumerList]) -> Reply:
+async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """The ids of a group's clients, by which each of them works out its queues."""
     group = call.broker.clients.find(call.header.consumer_group)
     if group is None:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"
         )
-    return Reply(body=dumps({"consumerIdList": list(group.members.values())}))
+    return Response(body=dumps({"consumerIdList": list(group.members.values())}))
 
 
-async def check_client_config(call: Call[NoHeader]) -> Reply:
+async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
     """Whether the broker can filter as a client asks it to; of tags nothing is checked."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
         await prepare(_kind(wanted))  # Java asks before its first heartbeat, which cannot wait
         filter_of(str(wanted.get("subString") or ""), _kind(wanted), "Invalid MessageSelector. ")
-    return Reply()
+    return Response()
 
 
 def check_kind(kind: str) -> None:
@@ -129,7 +123,7 @@ def _beat(command: Command) -> Heartbeat:
     )
 
 
-def _check_sql(body: Object) -> None:
+def _check_sql(body: JsonObject) -> None:
     """Refuse what takes too long to read, as all of a heartbeat is read before anybody else goes on."""
     wanted = (
         each
@@ -144,7 +138,7 @@ def _check_sql(body: Object) -> None:
         raise InvalidArgumentError("subString", None, allowed, reason)
 
 
-def _consuming(body: Object) -> Consuming:
+def _consuming(body: JsonObject) -> Consuming:
     return Consuming(
         text_in(body, "groupName"),
         _choice(body, "consumeType", _KINDS, "CONSUME_PASSIVELY"),
@@ -154,7 +148,7 @@ def _consuming(body: Object) -> Consuming:
     )
 
 
-def _subscription(body: Object) -> Subscription:
+def _subscription(body: JsonObject) -> Subscription:
     expression, kind = str(body.get("subString") or "*"), _kind(body)
     topic, version = text_in(body, "topic"), whole_in(body, "subVersion")
     try:
@@ -165,11 +159,11 @@ def _subscription(body: Object) -> Subscription:
     return Subscription(topic, expression, version, kind, tag_filter)
 
 
-def _kind(body: Object) -> str:
+def _kind(body: JsonObject) -> str:
     return str(body.get("expressionType") or TAG)
 
 
-def _choice(body: Object, name: str, choices: tuple[str, ...], default: str) -> str:
+def _choice(body: JsonObject, name: str, choices: tuple[str, ...], default: str) -> str:
     value = body.get(name)
     if isinstance(value, int) and 0 <= value < len(choices):
         return choices[value]
@@ -185,20 +179,20 @@ def _to_beat(command: Command) -> Iterator[Need]:
             yield from to_consume(text_in(subscription, "topic"), group)
 
 
-MEMBERSHIP: Final = Family(
+MEMBERSHIP: Final = RequestFamily(
     "Clients and groups",
     [
         Request(RequestCode.HEART_BEAT, NoHeader, heartbeat, access=AccessRule(_to_beat)),
         Request(
             RequestCode.UNREGISTER_CLIENT,
-            UnregisterClient,
+            UnregisterClientHeader,
             unregister,
             access=consumes(group="consumerGroup"),
             names={"client_id": "clientID"},
         ),
         Request(
             RequestCode.GET_CONSUMER_LIST_BY_GROUP,
-            ConsumerList,
+            ConsumerGroupHeader,
             consumer_list,
             access=consumes(group="consumerGroup"),
         ),

@@ -5,13 +5,13 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mocketmq.remoting.access_rule import ADMIN, KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import NoHeader
 
 
-class CloneOffsets(NamedTuple):
+class CloneOffsetsHeader(NamedTuple):
     """2.10; no ``topic``: all. ``offline`` also takes topics that the source does not subscribe to now."""
 
     src_group: str
@@ -20,7 +20,7 @@ class CloneOffsets(NamedTuple):
     offline: bool = False
 
 
-async def consumed(call: Call[NoHeader]) -> Reply:
+async def consumed(call: RemotingCall[NoHeader]) -> Response:
     """43: how far every group has come, as ConsumerOffsetManager has it."""
     offsets: dict[str, list[tuple[int, int]]] = {}
     groups = call.broker.groups
@@ -30,32 +30,32 @@ async def consumed(call: Call[NoHeader]) -> Reply:
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
 
 
-async def delayed(call: Call[NoHeader]) -> Reply:
+async def delayed(call: RemotingCall[NoHeader]) -> Response:
     """45: how far every level has been delivered, as delayOffset.json has it."""
     levels = call.broker.levels
     shown = levels.levels[: levels.table.highest]
     return _table(object_keys((level.number, level.next_offset) for level in shown))
 
 
-async def clone(call: Call[CloneOffsets]) -> Reply:
+async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     """314: let a group begin where another one is."""
     source, target, topic, is_offline = call.header
     broker = call.broker
     live = None if is_offline else broker.clients.find(source)
     topics = None if live is None else live.subscriptions.keys()
     await broker.offsets.clone(source, target, topic or None, topics)
-    return Reply()
+    return Response()
 
 
-def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Reply:
-    return Reply(body=dumps({"offsetTable": offsets}))
+def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
+    return Response(body=dumps({"offsetTable": offsets}))
 
 
-OFFSET_TABLES: Final = Family(
+OFFSET_TABLES: Final = RequestFamily(
     "Tables of offsets",
     [
         Request(RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumed, access=KEY),
         Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delayed, access=KEY),
-        Request(RequestCode.CLONE_GROUP_OFFSET, CloneOffsets, clone, access=ADMIN),
+        Request(RequestCode.CLONE_GROUP_OFFSET, CloneOffsetsHeader, clone, access=ADMIN),
     ],
 )

@@ -4,13 +4,13 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.offsets import Side
 from mocketmq.remoting.access_rule import KEY, consumes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32
 
 
-class QueryConsumerOffset(NamedTuple):
+class QueryConsumerOffsetHeader(NamedTuple):
     """2.4."""
 
     consumer_group: str
@@ -19,7 +19,7 @@ class QueryConsumerOffset(NamedTuple):
     set_zero_if_not_found: bool = True
 
 
-class UpdateConsumerOffset(NamedTuple):
+class UpdateConsumerOffsetHeader(NamedTuple):
     """2.4."""
 
     consumer_group: str
@@ -28,7 +28,7 @@ class UpdateConsumerOffset(NamedTuple):
     commit_offset: int
 
 
-class SearchOffset(NamedTuple):
+class SearchOffsetHeader(NamedTuple):
     """2.4; ``boundary_type`` is ``lower`` or ``upper``, of 5.x clients only."""
 
     topic: str
@@ -37,14 +37,14 @@ class SearchOffset(NamedTuple):
     boundary_type: str | None = None
 
 
-class OffsetOfQueue(NamedTuple):
+class QueueHeader(NamedTuple):
     """2.4: 30 to 32."""
 
     topic: str
     queue_id: Int32
 
 
-async def query(call: Call[QueryConsumerOffset]) -> Reply:
+async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """How far the group has come in the queue."""
     group, topic, queue_id, anew = call.header
     offset = call.broker.pull.first_offset(group, topic, queue_id, anew=anew)
@@ -55,53 +55,53 @@ async def query(call: Call[QueryConsumerOffset]) -> Reply:
     return _offset(offset)
 
 
-async def update(call: Call[UpdateConsumerOffset]) -> Reply:
+async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """The group has come so far. Never refused, as upstream."""
     await call.broker.pull.report_offset(*call.header)
-    return Reply()
+    return Response()
 
 
-async def search(call: Call[SearchOffset]) -> Reply:
+async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     """The offset of the message that was stored at a time, by the rule of 4.x, or the two of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
     side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
     return _offset(await call.broker.offsets.search(topic, queue_id, timestamp_ms, side))
 
 
-async def max_offset(call: Call[OffsetOfQueue]) -> Reply:
+async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
     """The offset that the queue's next message gets; 0 of what does not exist, as upstream."""
     queue = call.broker.pull.find_queue(*call.header)
     return _offset(queue.next_offset if queue else 0)
 
 
-async def min_offset(call: Call[OffsetOfQueue]) -> Reply:
+async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
     """The offset of the queue's oldest message."""
     queue = call.broker.pull.find_queue(*call.header)
     return _offset(queue.min_offset if queue else 0)
 
 
-async def earliest(call: Call[OffsetOfQueue]) -> Reply:
+async def earliest(call: RemotingCall[QueueHeader]) -> Response:
     """When that was stored."""
-    return Reply({"timestamp": str(await call.broker.offsets.earliest_ms(*call.header))})
+    return Response({"timestamp": str(await call.broker.offsets.earliest_ms(*call.header))})
 
 
-def _offset(offset: int) -> Reply:
-    return Reply({"offset": str(offset)})
+def _offset(offset: int) -> Response:
+    return Response({"offset": str(offset)})
 
 
-OFFSETS: Final = Family(
+OFFSETS: Final = RequestFamily(
     "Offsets",
     [
-        Request(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffset, query, access=KEY),
+        Request(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetHeader, query, access=KEY),
         Request(
             RequestCode.UPDATE_CONSUMER_OFFSET,
-            UpdateConsumerOffset,
+            UpdateConsumerOffsetHeader,
             update,
             access=consumes("topic", "consumerGroup"),
         ),
-        Request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffset, search, access=KEY),
-        Request(RequestCode.GET_MAX_OFFSET, OffsetOfQueue, max_offset, access=KEY),
-        Request(RequestCode.GET_MIN_OFFSET, OffsetOfQueue, min_offset, access=KEY),
-        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, OffsetOfQueue, earliest, access=KEY),
+        Request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetHeader, search, access=KEY),
+        Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=KEY),
+        Request(RequestCode.GET_MIN_OFFSET, QueueHeader, min_offset, access=KEY),
+        Request(RequestCode.GET_EARLIEST_MSG_STORETIME, QueueHeader, earliest, access=KEY),
     ],
 )

@@ -28,8 +28,8 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
-from mocketmq.remoting.request import Call, Family, LongPoll, Reply, Request
-from mocketmq.remoting.wire.body import MAX_TEXT, Object, object_of, objects_in, text_in, whole_in
+from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.wire.body import MAX_TEXT, JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError
@@ -38,18 +38,18 @@ from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,
     NOT_IN_ORDER,
     ExtraInfo,
-    Place,
+    PoppedQueue,
     message_offsets,
     order_counts,
-    parse,
-    place_of,
+    parse_extra_info,
+    popped_queue,
     start_offsets,
 )
 from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queues import Queue
 
 
-class PopMessage(NamedTuple):
+class PopMessageHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -66,7 +66,7 @@ class PopMessage(NamedTuple):
     attempt_id: str = ""
 
 
-class AckMessage(NamedTuple):
+class AckMessageHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -76,7 +76,7 @@ class AckMessage(NamedTuple):
     offset: int
 
 
-class ChangeInvisibleTime(NamedTuple):
+class ChangeInvisibleTimeHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -87,7 +87,7 @@ class ChangeInvisibleTime(NamedTuple):
     invisible_time: int
 
 
-class Notification(NamedTuple):
+class NotificationHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -99,7 +99,7 @@ class Notification(NamedTuple):
     attempt_id: str = ""
 
 
-class PeekMessage(NamedTuple):
+class PeekMessageHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -108,7 +108,7 @@ class PeekMessage(NamedTuple):
     max_msg_nums: Int32
 
 
-class PollingInfo(NamedTuple):
+class PollingInfoHeader(NamedTuple):
     """2.11."""
 
     consumer_group: str
@@ -127,13 +127,13 @@ _KINDS: Final = ("0", "1", "2")
 """Of queues in handles: a topic's own, and two of its retries."""
 
 
-async def pop(call: Call[PopMessage]) -> Reply:
+async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     """200050: take messages, which only this client gets until their invisible time is over."""
     header = call.header
     now_ms = wall_us() // US_PER_MS
     if now_ms - (header.born_time or now_ms) - header.poll_time > _TOO_LATE_MS:
         remark = f"the broker[{_address(call)}] pop message is timeout too much"
-        return Reply(_NO_TIMES, code=ResponseCode.POLLING_TIMEOUT, remark=remark)
+        return Response(_NO_TIMES, code=ResponseCode.POLLING_TIMEOUT, remark=remark)
     if not 0 < header.max_msg_nums <= MAX_POPPED:
         raise RemotingError(
             ResponseCode.INVALID_PARAMETER,
@@ -163,7 +163,7 @@ async def pop(call: Call[PopMessage]) -> Reply:
     return _found_nothing(header, code)
 
 
-async def _place(call: Call[Any]) -> PopPlace:
+async def _place(call: RemotingCall[Any]) -> PopPlace:
     header = call.header
     try:
         return await call.broker.pops.admit(header.consumer_group, header.topic, header.queue_id)
@@ -171,7 +171,7 @@ async def _place(call: Call[Any]) -> PopPlace:
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
 
-def _wanted(header: PopMessage) -> Filter:
+def _wanted(header: PopMessageHeader) -> Filter:
     kind = header.exp_type or TAG
     try:
         if header.exp and kind not in KINDS:
@@ -183,13 +183,13 @@ def _wanted(header: PopMessage) -> Filter:
         ) from None
 
 
-def _answer(call: Call[PopMessage], popped: Popped) -> Reply:
+def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
     header, taken = call.header, popped.messages
-    offsets: dict[Place, list[int]] = {}
+    offsets: dict[PoppedQueue, list[int]] = {}
     counts, records = [], []
     for one in taken:
         queue = call.broker.topics.queue(one.message.queue_key)
-        place, offset = place_of(queue.topic, queue.queue_id), one.message.queue_offset
+        place, offset = popped_queue(queue.topic, queue.queue_id), one.message.queue_offset
         offsets.setdefault(place, []).append(offset)
         counts.append((place, offset, one.times - 1))
         records.append(_record(call, one, queue, offsets[place][0]))
@@ -200,16 +200,16 @@ def _answer(call: Call[PopMessage], popped: Popped) -> Reply:
     }
     if header.order:
         ext["orderCountInfo"] = order_counts(counts)
-    return Reply(ext, b"".join(records), remark="FOUND")
+    return Response(ext, b"".join(records), remark="FOUND")
 
 
-def _record(call: Call[PopMessage], one: Taken, queue: Queue, start_offset: int) -> bytes:
+def _record(call: RemotingCall[PopMessageHeader], one: Taken, queue: Queue, start_offset: int) -> bytes:
     """A retry bears the topic that was popped, and the handle that clients could not make for it."""
     header, message = call.header, one.message
     if not header.order:  # else said in orderCountInfo
         message = _retried(call, one)
     if queue.topic != header.topic:
-        place = place_of(queue.topic, queue.queue_id)
+        place = popped_queue(queue.topic, queue.queue_id)
         handle = ExtraInfo(
             start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, place, message.queue_offset
         )
@@ -217,7 +217,7 @@ def _record(call: Call[PopMessage], one: Taken, queue: Queue, start_offset: int)
     return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
 
 
-def _retried(call: Call[Any], one: Taken) -> StoredMessage:
+def _retried(call: RemotingCall[Any], one: Taken) -> StoredMessage:
     """As upstream stores what was popped before: with the number of retries, and when it was popped first."""
     message = one.message
     if one.times == 1:
@@ -233,9 +233,9 @@ def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
     return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
 
 
-def _found_nothing(header: PopMessage, code: ResponseCode) -> Reply:
+def _found_nothing(header: PopMessageHeader, code: ResponseCode) -> Response:
     ext = _times(wall_us() // US_PER_MS, header.invisible_time, 0, header.order)
-    return Reply(ext, code=code, remark="NO_MESSAGE_IN_QUEUE")
+    return Response(ext, code=code, remark="NO_MESSAGE_IN_QUEUE")
 
 
 def _times(pop_ms: int, invisible_ms: int, rest: int, is_in_order: bool) -> dict[str, str]:
@@ -264,20 +264,20 @@ def _invisible_us(invisible_ms: int) -> int:
     return invisible_ms * US_PER_MS
 
 
-def _address(call: Call[Any]) -> str:
+def _address(call: RemotingCall[Any]) -> str:
     return call.channel.advertised.rpartition(":")[0]
 
 
-async def acknowledge(call: Call[AckMessage]) -> Reply:
+async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """200051: a message is done with."""
     handle, _ = _handle(call)
     settled = await call.broker.receipts.acknowledge(call.header.consumer_group, [handle])
     for _, error in settled.failed:
         raise _spent(error)
-    return Reply()
+    return Response()
 
 
-async def acknowledge_batch(call: Call[NoHeader]) -> Reply:
+async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
     """200151: messages are done with; those that are not held any more are passed over, as upstream."""
     handles: dict[str, list[PopHandle]] = {}
     count = done = 0
@@ -291,10 +291,10 @@ async def acknowledge_batch(call: Call[NoHeader]) -> Reply:
             done += len((await call.broker.receipts.acknowledge(group, some)).done)
     if not done:
         raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is held by its group any more")
-    return Reply()
+    return Response()
 
 
-def _handles(call: Call[NoHeader], ack: Object) -> Iterator[PopHandle]:
+def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandle]:
     """The messages of one queue whose bits are set, counted from its start offset."""
     group, topic = text_in(ack, "c"), text_in(ack, "t")
     kind = str(ack.get("r", "0"))
@@ -323,7 +323,7 @@ def _check_count(count: int) -> None:
         raise InvalidArgumentError("acks", "", "", f"a batch acknowledges up to {MAX_ACKS} messages")
 
 
-async def change_invisible_time(call: Call[ChangeInvisibleTime]) -> Reply:
+async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -> Response:
     """200053: give a message back, or keep it longer: its invisible time is counted anew from now."""
     header = call.header
     invisible_us = _invisible_us(header.invisible_time)
@@ -336,7 +336,7 @@ async def change_invisible_time(call: Call[ChangeInvisibleTime]) -> Reply:
     except ReceiptError as error:
         raise _spent(error) from None
     late_ms = wall_us() // US_PER_MS - changed.pop_ms if is_in_order else 0
-    return Reply(
+    return Response(
         {
             "popTime": str(changed.pop_ms),
             "invisibleTime": str(header.invisible_time + late_ms),
@@ -345,9 +345,9 @@ async def change_invisible_time(call: Call[ChangeInvisibleTime]) -> Reply:
     )
 
 
-def _handle(call: Call[Any]) -> tuple[PopHandle, ExtraInfo]:
+def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
     """Place and time of a message; of the handle that a client made of them, only the time matters."""
-    header, info = call.header, parse(call.header.extra_info)
+    header, info = call.header, parse_extra_info(call.header.extra_info)
     try:
         handle = call.broker.pops.handle(
             header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
@@ -361,7 +361,7 @@ def _spent(error: ReceiptError) -> RemotingError:
     return RemotingError(ResponseCode.NO_MESSAGE, str(error))
 
 
-async def notify(call: Call[Notification]) -> Reply:
+async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """200054: whether there is something to pop, as soon as there is."""
     header = call.header
     wait_s = _wait_s(header.born_time, header.poll_time)
@@ -372,10 +372,10 @@ async def notify(call: Call[Notification]) -> Reply:
         attempt=header.attempt_id,
     )
     is_full = wait_s > 0 and not call.may_wait and not has_message
-    return Reply({"hasMsg": str(has_message).lower(), "pollingFull": str(is_full).lower()})
+    return Response({"hasMsg": str(has_message).lower(), "pollingFull": str(is_full).lower()})
 
 
-async def peek(call: Call[PeekMessage]) -> Reply:
+async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     """200052: messages that could be popped, which anybody can pop after it."""
     header = call.header
     place = await _place(call)
@@ -392,13 +392,13 @@ async def peek(call: Call[PeekMessage]) -> Reply:
     ]
     ext = _NO_TIMES | {"restNum": str(peeked.rest)}
     if not records:
-        return Reply(ext, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE_IN_QUEUE")
-    return Reply(ext, b"".join(records), remark="FOUND")
+        return Response(ext, code=ResponseCode.PULL_NOT_FOUND, remark="NO_MESSAGE_IN_QUEUE")
+    return Response(ext, b"".join(records), remark="FOUND")
 
 
-async def polling_info(call: Call[PollingInfo]) -> Reply:
+async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
     """200055: how many wait for messages to pop, from all queues or from just one."""
-    return Reply({"pollingNum": str(call.broker.pops.waiting(await _place(call)))})
+    return Response({"pollingNum": str(call.broker.pops.waiting(await _place(call)))})
 
 
 def _to_settle(command: Command) -> Iterator[Need]:
@@ -424,34 +424,34 @@ def _settling(topic: str | None, group: str | None) -> Iterator[Need]:
 _CONSUMES: Final = consumes("topic", "consumerGroup")
 _SETTLES: Final = AccessRule(_to_settle)
 
-POPPING: Final = Family(
+POPPING: Final = RequestFamily(
     "Popping",
     [
         Request(
             RequestCode.POP_MESSAGE,
-            PopMessage,
+            PopMessageHeader,
             pop,
             access=_CONSUMES,
             long_poll=LongPoll.ANSWERED_AT_ONCE,
         ),
-        Request(RequestCode.ACK_MESSAGE, AckMessage, acknowledge, access=_SETTLES),
+        Request(RequestCode.ACK_MESSAGE, AckMessageHeader, acknowledge, access=_SETTLES),
         Request(
             RequestCode.BATCH_ACK_MESSAGE, NoHeader, acknowledge_batch, access=AccessRule(_to_settle_batch)
         ),
         Request(
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
-            ChangeInvisibleTime,
+            ChangeInvisibleTimeHeader,
             change_invisible_time,
             access=_SETTLES,
         ),
         Request(
             RequestCode.NOTIFICATION,
-            Notification,
+            NotificationHeader,
             notify,
             access=_CONSUMES,
             long_poll=LongPoll.ANSWERED_AT_ONCE,
         ),
-        Request(RequestCode.PEEK_MESSAGE, PeekMessage, peek, access=_CONSUMES),
-        Request(RequestCode.POLLING_INFO, PollingInfo, polling_info, access=KEY),
+        Request(RequestCode.PEEK_MESSAGE, PeekMessageHeader, peek, access=_CONSUMES),
+        Request(RequestCode.POLLING_INFO, PollingInfoHeader, polling_info, access=KEY),
     ],
 )

@@ -8,12 +8,12 @@ from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
-from mocketmq.remoting.wire.header import Int32
+from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
 from mocketmq.remoting.wire.identity import BROKER
 from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queues import Queue
@@ -23,33 +23,21 @@ MOST_ENTRIES: Final = 64
 """Of a queue that 321 shows at once: each of them is read whole, to tell its size."""
 
 
-class TopicStats(NamedTuple):
-    """202."""
-
-    topic: str
-
-
-class ConsumeStats(NamedTuple):
+class ConsumeStatsHeader(NamedTuple):
     """208; no ``topic``: all of which the group has consumed."""
 
     consumer_group: str
     topic: str = ""
 
 
-class TopicOfGroup(NamedTuple):
+class TopicGroupHeader(NamedTuple):
     """303 and 345."""
 
     topic: str
     group: str
 
 
-class OfGroup(NamedTuple):
-    """343."""
-
-    group: str
-
-
-class CorrectionOffset(NamedTuple):
+class CorrectionOffsetHeader(NamedTuple):
     """308; ``filter_groups`` parted by commas."""
 
     topic: str
@@ -57,13 +45,13 @@ class CorrectionOffset(NamedTuple):
     filter_groups: str = ""
 
 
-class BrokerConsumeStats(NamedTuple):
+class BrokerConsumeStatsHeader(NamedTuple):
     """317."""
 
     is_order: bool
 
 
-class QueryConsumeQueue(NamedTuple):
+class QueryConsumeQueueHeader(NamedTuple):
     """321; ``at_most`` entries from offset ``start`` on."""
 
     topic: str
@@ -73,7 +61,7 @@ class QueryConsumeQueue(NamedTuple):
     consumer_group: str | None = None
 
 
-async def topic_stats(call: Call[TopicStats]) -> Reply:
+async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Where each queue of a topic begins and ends, and when it got its newest message."""
     statistics = call.broker.statistics
     queues = await call.broker.progress.of_topic(call.header.topic)
@@ -91,17 +79,17 @@ async def topic_stats(call: Call[TopicStats]) -> Reply:
     meter = statistics.topics.get(call.header.topic)
     window = statistics.window(meter, MINUTE_US) if meter else None
     per_second = window.per_second(window.added.messages) if window else 0.0
-    return Reply(body=dumps({"offsetTable": table, "topicPutTps": per_second}))
+    return Response(body=dumps({"offsetTable": table, "topicPutTps": per_second}))
 
 
-async def consume_stats(call: Call[ConsumeStats]) -> Reply:
+async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """How far a group has come."""
     group, topic = call.header
     found = await call.broker.progress.of_group(group, topic.strip() or None)
-    return Reply(body=dumps(_consume_stats(found)))
+    return Response(body=dumps(_consume_stats(found)))
 
 
-async def broker_consume_stats(call: Call[BrokerConsumeStats]) -> Reply:
+async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
     """How far all groups have come; with ``is_order`` only in topics that are configured to be in order."""
     groups = []
     lag = in_flight = 0
@@ -119,30 +107,30 @@ async def broker_consume_stats(call: Call[BrokerConsumeStats]) -> Reply:
         "totalDiff": lag,
         "totalInflightDiff": in_flight,
     }
-    return Reply(body=dumps(body))
+    return Response(body=dumps(body))
 
 
-async def groups_of_topic(call: Call[TopicStats]) -> Reply:
+async def groups_of_topic(call: RemotingCall[TopicHeader]) -> Response:
     """The groups that consume a topic."""
-    return Reply(body=dumps({"groupList": call.broker.progress.groups_of(call.header.topic)}))
+    return Response(body=dumps({"groupList": call.broker.progress.groups_of(call.header.topic)}))
 
 
-async def topics_of_group(call: Call[OfGroup]) -> Reply:
+async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
     """The topics that a group has consumed."""
     topics = call.broker.progress.topics_of(call.header.group)
-    return Reply(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
+    return Response(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
 
 
-async def subscription_of_group(call: Call[TopicOfGroup]) -> Reply:
+async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Response:
     """What a group wants of a topic, as its clients say."""
     topic, name = call.header
     body: dict[str, Any] = {"group": name, "topic": topic}
     if (wanted := _subscription(call, name, topic)) is not None:
         body["subscriptionData"] = wanted
-    return Reply(body=dumps(body))
+    return Response(body=dumps(body))
 
 
-async def time_spans(call: Call[TopicOfGroup]) -> Reply:
+async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
     """From when the messages of a topic are, and those that a group has come to."""
     spans = [
         {
@@ -154,18 +142,18 @@ async def time_spans(call: Call[TopicOfGroup]) -> Reply:
         }
         for span in await call.broker.progress.time_spans(call.header.group, call.header.topic)
     ]
-    return Reply(body=dumps({"consumeTimeSpanSet": spans}))
+    return Response(body=dumps({"consumeTimeSpanSet": spans}))
 
 
-async def corrections(call: Call[CorrectionOffset]) -> Reply:
+async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """How far the slowest of the groups has come in each queue, for one that is to be moved there."""
     topic, group, others = call.header
     offsets = call.broker.progress.corrections(topic, group, others.split(","))
     table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
-    return Reply(body=dumps({"correctionOffsets": table}))
+    return Response(body=dumps({"correctionOffsets": table}))
 
 
-async def consume_queue(call: Call[QueryConsumeQueue]) -> Reply:
+async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
     """Entries of a queue from an offset on."""
     topic, queue_id, start, at_most, group = call.header
     queue = call.broker.pull.find_queue(topic, queue_id)
@@ -179,13 +167,15 @@ async def consume_queue(call: Call[QueryConsumeQueue]) -> Reply:
         else:
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
-        return Reply(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
+        return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
     pulled = await call.broker.pull.browse(topic, queue_id, start, min(max(at_most, 1), MOST_ENTRIES))
     body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
-    return Reply(body=dumps(body))
+    return Response(body=dumps(body))
 
 
-def _entry(call: Call[QueryConsumeQueue], queue: Queue, message: StoredMessage) -> dict[str, Any]:
+def _entry(
+    call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
+) -> dict[str, Any]:
     """Of a level queue the due time takes the place of the tag's hash, as upstream."""
     record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
     return {
@@ -196,7 +186,7 @@ def _entry(call: Call[QueryConsumeQueue], queue: Queue, message: StoredMessage) 
     }
 
 
-def _subscription(call: Call[Any], group: str, topic: str) -> dict[str, Any] | None:
+def _subscription(call: RemotingCall[Any], group: str, topic: str) -> dict[str, Any] | None:
     live = call.broker.clients.find(group)
     wanted = live.subscriptions.get(topic) if live else None
     return subscription(wanted) if wanted else None
@@ -224,20 +214,24 @@ def _queue(queue: Queue) -> dict[str, Any]:
     return {"brokerName": BROKER, "queueId": queue.queue_id, "topic": queue.topic}
 
 
-PROGRESS: Final = Family(
+PROGRESS: Final = RequestFamily(
     "Progress",
     [
-        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicStats, topic_stats, access=KEY),
-        Request(RequestCode.GET_CONSUME_STATS, ConsumeStats, consume_stats, access=KEY),
-        Request(RequestCode.GET_BROKER_CONSUME_STATS, BrokerConsumeStats, broker_consume_stats, access=KEY),
-        Request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicStats, groups_of_topic, access=KEY),
-        Request(RequestCode.QUERY_TOPICS_BY_CONSUMER, OfGroup, topics_of_group, access=KEY),
-        Request(RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, TopicOfGroup, subscription_of_group, access=KEY),
-        Request(RequestCode.QUERY_CONSUME_TIME_SPAN, TopicOfGroup, time_spans, access=KEY),
-        Request(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffset, corrections, access=KEY),
+        Request(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader, topic_stats, access=KEY),
+        Request(RequestCode.GET_CONSUME_STATS, ConsumeStatsHeader, consume_stats, access=KEY),
+        Request(
+            RequestCode.GET_BROKER_CONSUME_STATS, BrokerConsumeStatsHeader, broker_consume_stats, access=KEY
+        ),
+        Request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader, groups_of_topic, access=KEY),
+        Request(RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader, topics_of_group, access=KEY),
+        Request(
+            RequestCode.QUERY_SUBSCRIPTION_BY_CONSUMER, TopicGroupHeader, subscription_of_group, access=KEY
+        ),
+        Request(RequestCode.QUERY_CONSUME_TIME_SPAN, TopicGroupHeader, time_spans, access=KEY),
+        Request(RequestCode.QUERY_CORRECTION_OFFSET, CorrectionOffsetHeader, corrections, access=KEY),
         Request(
             RequestCode.QUERY_CONSUME_QUEUE,
-            QueryConsumeQueue,
+            QueryConsumeQueueHeader,
             consume_queue,
             access=KEY,
             names={"start": "index", "at_most": "count"},

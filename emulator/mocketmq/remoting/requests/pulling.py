@@ -9,7 +9,7 @@ from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.access_rule import consumes
-from mocketmq.remoting.request import Call, Family, LongPoll, Reply, Request
+from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -17,7 +17,7 @@ from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import encode_record
 
 
-class PullMessage(NamedTuple):
+class PullMessageHeader(NamedTuple):
     """2.3."""
 
     consumer_group: str
@@ -46,7 +46,7 @@ _CODES: Final = {
 }
 
 
-async def pull(call: Call[PullMessage]) -> Reply:
+async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     """Messages of a queue from an offset on, when there are some."""
     header, reader = call.header, call.broker.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
@@ -73,7 +73,7 @@ async def pull(call: Call[PullMessage]) -> Reply:
         "minOffset": str(pulled.min_offset),
         "maxOffset": str(pulled.max_offset),
     }
-    return Reply(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
+    return Response(ext, b"".join(records), _code(pulled, header.queue_offset), pulled.status.value)
 
 
 def _code(pulled: Pulled, offset: int) -> ResponseCode:
@@ -82,7 +82,7 @@ def _code(pulled: Pulled, offset: int) -> ResponseCode:
     return _CODES[pulled.status]
 
 
-def _wanted(broker: Broker, header: PullMessage) -> Filter:
+def _wanted(broker: Broker, header: PullMessageHeader) -> Filter:
     """What the pull says it wants, or else what its group's last heartbeat said.
 
     Before the first heartbeat everything is: clients filter again, and a broker that was started anew must
@@ -125,12 +125,12 @@ def _wanted(broker: Broker, header: PullMessage) -> Filter:
     return EVERYTHING
 
 
-PULLING: Final = Family(
+PULLING: Final = RequestFamily(
     "Pulling",
     [
         Request(
             code,
-            PullMessage,
+            PullMessageHeader,
             pull,
             access=consumes("topic", "consumerGroup"),
             long_poll=LongPoll.REFUSED,

@@ -14,7 +14,7 @@ from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.access_rule import publishes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError, code_of
@@ -24,14 +24,14 @@ _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
 _ALWAYS: Final = {"MSG_REGION": identity.REGION}
 
 
-class RecallMessage(NamedTuple):
+class RecallMessageHeader(NamedTuple):
     """2.7, but for the group of producers."""
 
     topic: str
     recall_handle: str
 
 
-class Handle(NamedTuple):
+class RecallHandle(NamedTuple):
     """What a handle says."""
 
     topic: str
@@ -45,7 +45,7 @@ class Handle(NamedTuple):
         return base64.urlsafe_b64encode(text.encode()).decode()
 
     @classmethod
-    def decode(cls, text: str) -> "Handle":
+    def decode(cls, text: str) -> "RecallHandle":
         """Raises RemotingError for anything else. An instant that is no number is read as -1, as upstream."""
         digits = text.rstrip("=")
         padded = digits + "=" * (-len(digits) % 4)
@@ -67,23 +67,23 @@ def handle_of(sent: Sent) -> str | None:
     due_us, topic = sent.stored.due_us, sent.queue.topic
     if due_us is None or topic.startswith(RETRY_PREFIX):
         return None
-    return Handle(topic, identity.BROKER, _due_ms(due_us), sent.stored.unique_key).encode()
+    return RecallHandle(topic, identity.BROKER, _due_ms(due_us), sent.stored.unique_key).encode()
 
 
-async def recall(call: Call[RecallMessage]) -> Reply:
+async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     """Answers when it is durable that the message will never be delivered."""
     try:
-        return Reply({**_ALWAYS, "msgId": await _recall(call)})
+        return Response({**_ALWAYS, "msgId": await _recall(call)})
     except EmulatorError as error:
-        return Reply(_ALWAYS, code=code_of(error), remark=str(error))
+        return Response(_ALWAYS, code=code_of(error), remark=str(error))
 
 
-async def _recall(call: Call[RecallMessage]) -> str:
+async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
     """Checks in upstream's order. Those of the time by the emulated clock, and without a latest."""
     topic = call.header.topic
     if call.broker.topics.find(topic) is None:
         raise RemotingError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
-    handle = Handle.decode(call.header.recall_handle)
+    handle = RecallHandle.decode(call.header.recall_handle)
     if handle.topic != topic:
         raise _illegal("recall failed, topic not match")
     if handle.broker != identity.BROKER:
@@ -105,9 +105,9 @@ def _illegal(remark: str) -> RemotingError:
     return RemotingError(ResponseCode.ILLEGAL_OPERATION, remark)
 
 
-RECALL: Final = Family(
+RECALL: Final = RequestFamily(
     "Recalling",
     [
-        Request(RequestCode.RECALL_MESSAGE, RecallMessage, recall, access=publishes("topic")),
+        Request(RequestCode.RECALL_MESSAGE, RecallMessageHeader, recall, access=publishes("topic")),
     ],
 )

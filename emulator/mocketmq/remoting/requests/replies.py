@@ -7,14 +7,21 @@ from mocketmq.access.accounts import Need
 from mocketmq.errors import EmulatorError
 from mocketmq.message.names import REPLY_TOPIC
 from mocketmq.remoting.access_rule import AccessRule, publishes
-from mocketmq.remoting.request import Call, Family, Reply, Request
-from mocketmq.remoting.requests.sending import ALWAYS, LETTERS, SendMessage, message_of, refusal, reply_of
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.requests.sending import (
+    ALWAYS,
+    LETTERS,
+    SendMessageHeader,
+    message_of,
+    refusal,
+    reply_of,
+)
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_properties
 
 
-async def send_reply(call: Call[SendMessage]) -> Reply:
+async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
     """Answers when the client that asked has taken the reply, and it is stored."""
     header = call.header
     properties = decode_properties(header.properties)
@@ -26,7 +33,7 @@ async def send_reply(call: Call[SendMessage]) -> Reply:
         return refusal(call, error)
     if sent is not None:
         return reply_of(call, [sent])
-    return Reply({**ALWAYS, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
+    return Response({**ALWAYS, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
 
 
 def _replies(topic: str) -> AccessRule:
@@ -38,12 +45,16 @@ def _replies(topic: str) -> AccessRule:
     return AccessRule(needs)
 
 
-REPLIES: Final = Family(
+REPLIES: Final = RequestFamily(
     "Request and reply",
     [
-        Request(RequestCode.SEND_REPLY_MESSAGE, SendMessage, send_reply, access=_replies("topic")),
+        Request(RequestCode.SEND_REPLY_MESSAGE, SendMessageHeader, send_reply, access=_replies("topic")),
         Request(
-            RequestCode.SEND_REPLY_MESSAGE_V2, SendMessage, send_reply, access=_replies("b"), names=LETTERS
+            RequestCode.SEND_REPLY_MESSAGE_V2,
+            SendMessageHeader,
+            send_reply,
+            access=_replies("b"),
+            names=LETTERS,
         ),
     ],
 )

@@ -11,34 +11,28 @@ from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.message.names import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
 from mocketmq.remoting.access_rule import ADMIN, OPEN
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
-from mocketmq.remoting.wire.header import NoHeader
+from mocketmq.remoting.wire.header import NoHeader, TopicHeader
 from mocketmq.remoting.wire.identity import BROKER, CLUSTER
 from mocketmq.rocketmq_versions import V3_4_9
 
 
-class RouteInfo(NamedTuple):
-    """2.1."""
-
-    topic: str
-
-
-class OfCluster(NamedTuple):
+class ClusterHeader(NamedTuple):
     """2.1."""
 
     cluster: str
 
 
-class OfBroker(NamedTuple):
+class BrokerHeader(NamedTuple):
     """2.1."""
 
     broker_name: str
 
 
-class UnregisterTopic(NamedTuple):
+class UnregisterTopicHeader(NamedTuple):
     """2.1; no ``cluster_name``: of all."""
 
     topic: str
@@ -60,7 +54,7 @@ MAX_MISSES: Final = 1_000
 _misses: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
-async def topic_route(call: Call[RouteInfo]) -> Reply:
+async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     """105: where a topic is. Raises RemotingError in upstream's words for one that is nowhere."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
@@ -92,52 +86,52 @@ async def topic_route(call: Call[RouteInfo]) -> Reply:
     return _json(route if order is None else route | {"orderTopicConf": order})
 
 
-async def cluster_info(call: Call[NoHeader]) -> Reply:
+async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
     """106: all brokers, which is this one."""
     return _json({"brokerAddrTable": {BROKER: _broker(call)}, "clusterAddrTable": {CLUSTER: [BROKER]}})
 
 
-async def topic_list(call: Call[NoHeader]) -> Reply:
+async def topic_list(call: RemotingCall[NoHeader]) -> Response:
     """206: the names of all topics."""
     return _topics(call)
 
 
-async def topics_of_cluster(call: Call[OfCluster]) -> Reply:
+async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
     """224: the names of all topics, if the cluster is ours."""
     return _topics(call, lambda _: call.header.cluster == CLUSTER)
 
 
-async def system_topics(call: Call[NoHeader]) -> Reply:
+async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """304: the names that no topic of a client may have here, of clusters and brokers, and a broker."""
     return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, BROKER]})
 
 
-async def unit_topics(call: Call[NoHeader]) -> Reply:
+async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
     """311: topics of a unit alone."""
     return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT))
 
 
-async def topics_with_unit_subscribers(call: Call[NoHeader]) -> Reply:
+async def topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """312: topics that have subscribers in units."""
     return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT_SUBSCRIBERS))
 
 
-async def common_topics_with_unit_subscribers(call: Call[NoHeader]) -> Reply:
+async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
     """313: those of them that are of no unit alone."""
     return _topics(call, lambda topic: topic.particulars.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
 
 
-async def wipe_write_perm(call: Call[OfBroker]) -> Reply:
+async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """205: let routes say that nothing may be sent to the broker."""
-    return Reply({"wipeTopicCount": str(_set_written(call, is_written=False))})
+    return Response({"wipeTopicCount": str(_set_written(call, is_written=False))})
 
 
-async def add_write_perm(call: Call[OfBroker]) -> Reply:
+async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """327: let routes say again what may be done with each topic."""
-    return Reply({"addTopicCount": str(_set_written(call, is_written=True))})
+    return Response({"addTopicCount": str(_set_written(call, is_written=True))})
 
 
-async def unregister_topic(call: Call[UnregisterTopic]) -> Reply:
+async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
     """216: let the name server forget a topic, as it does by itself when the broker deletes it.
 
     Raises RemotingError for one that the broker has: both are one program.
@@ -148,16 +142,16 @@ async def unregister_topic(call: Call[UnregisterTopic]) -> Reply:
             ResponseCode.SYSTEM_ERROR,
             f"topic {shorten(topic)} is in the broker, which is one with this name server; delete it there",
         )
-    return Reply()
+    return Response()
 
 
-ROUTES: Final = Family(
+ROUTES: Final = RequestFamily(
     "The name server",
     [
-        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, RouteInfo, topic_route, access=OPEN),
+        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicHeader, topic_route, access=OPEN),
         Request(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader, cluster_info, access=OPEN),
         Request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader, topic_list, access=OPEN),
-        Request(RequestCode.GET_TOPICS_BY_CLUSTER, OfCluster, topics_of_cluster, access=OPEN),
+        Request(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader, topics_of_cluster, access=OPEN),
         Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_NS, NoHeader, system_topics, access=OPEN),
         Request(RequestCode.GET_UNIT_TOPIC_LIST, NoHeader, unit_topics, access=OPEN),
         Request(RequestCode.GET_HAS_UNIT_SUB_TOPIC_LIST, NoHeader, topics_with_unit_subscribers, access=OPEN),
@@ -167,9 +161,9 @@ ROUTES: Final = Family(
             common_topics_with_unit_subscribers,
             access=OPEN,
         ),
-        Request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, OfBroker, wipe_write_perm, access=ADMIN),
-        Request(RequestCode.ADD_WRITE_PERM_OF_BROKER, OfBroker, add_write_perm, access=ADMIN),
-        Request(RequestCode.DELETE_TOPIC_IN_NAMESRV, UnregisterTopic, unregister_topic, access=ADMIN),
+        Request(RequestCode.WIPE_WRITE_PERM_OF_BROKER, BrokerHeader, wipe_write_perm, access=ADMIN),
+        Request(RequestCode.ADD_WRITE_PERM_OF_BROKER, BrokerHeader, add_write_perm, access=ADMIN),
+        Request(RequestCode.DELETE_TOPIC_IN_NAMESRV, UnregisterTopicHeader, unregister_topic, access=ADMIN),
     ],
 )
 
@@ -186,7 +180,7 @@ async def _make_retry_topic(broker: Broker, name: str) -> None:
         await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
 
 
-def _log_miss(call: Call[RouteInfo]) -> None:
+def _log_miss(call: RemotingCall[TopicHeader]) -> None:
     """Say it once for each topic, and what would help."""
     name, misses = call.header.topic, _misses.setdefault(call.broker, set())
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
@@ -204,11 +198,11 @@ def _log_miss(call: Call[RouteInfo]) -> None:
         )
 
 
-def _topics(call: Call[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Reply:
+def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Response:
     return _json({"topicList": [topic.name for topic in call.broker.topics if is_wanted(topic)]})
 
 
-def _set_written(call: Call[OfBroker], *, is_written: bool) -> int:
+def _set_written(call: RemotingCall[BrokerHeader], *, is_written: bool) -> int:
     """Of how many topics the routes say so now."""
     if call.header.broker_name != BROKER:
         return 0
@@ -216,7 +210,7 @@ def _set_written(call: Call[OfBroker], *, is_written: bool) -> int:
     return sum(1 for _ in call.broker.topics)
 
 
-def _broker(call: Call[Any]) -> dict[str, Any]:
+def _broker(call: RemotingCall[Any]) -> dict[str, Any]:
     return {
         "brokerAddrs": {"0": call.channel.advertised},
         "brokerName": BROKER,
@@ -225,6 +219,6 @@ def _broker(call: Call[Any]) -> dict[str, Any]:
     }
 
 
-def _json(value: dict[str, Any]) -> Reply:
+def _json(value: dict[str, Any]) -> Response:
     """Without spaces, and with keys in quotes, which one client or another needs (sheet 12)."""
-    return Reply(body=fastjson.dumps(value))
+    return Response(body=fastjson.dumps(value))

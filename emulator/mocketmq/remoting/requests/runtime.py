@@ -13,7 +13,7 @@ from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Total
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.access_rule import KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
@@ -33,7 +33,7 @@ _POOLS: Final = ("pull", "litePull", "query", "ack")
 _UNLIMITED: Final = (1 << 31) - 1
 
 
-async def runtime_info(call: Call[NoHeader]) -> Reply:
+async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
     """What the broker is, does and has done since its start."""
     broker = call.broker
     table = {
@@ -46,7 +46,7 @@ async def runtime_info(call: Call[NoHeader]) -> Reply:
         **_pools(broker),
         **_delayed(broker),
     }
-    return Reply(body=dumps({"table": table}))
+    return Response(body=dumps({"table": table}))
 
 
 def _started(broker: Broker) -> dict[str, str]:
@@ -180,7 +180,7 @@ def _human(size: int) -> str:
     return f"{amount:.1f} {unit}B" if unit else f"{size} B"
 
 
-RUNTIME: Final = Family(
+RUNTIME: Final = RequestFamily(
     "Running statistics",
     [
         Request(RequestCode.GET_BROKER_RUNTIME_INFO, NoHeader, runtime_info, access=KEY),

@@ -4,13 +4,13 @@ from typing import Final, NamedTuple
 
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.remoting.access_rule import consumes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32
 
 
-class SendBack(NamedTuple):
+class SendBackHeader(NamedTuple):
     """2.7; ``offset`` is the message's commit offset."""
 
     offset: int
@@ -22,7 +22,7 @@ class SendBack(NamedTuple):
     max_reconsume_times: Int32 | None = None
 
 
-async def send_back(call: Call[SendBack]) -> Reply:
+async def send_back(call: RemotingCall[SendBackHeader]) -> Response:
     """A consumer could not consume a message: it comes again later, or is a dead letter."""
     header = call.header
     max_retries = header.max_reconsume_times if call.command.tells_max_retries else None
@@ -30,12 +30,14 @@ async def send_back(call: Call[SendBack]) -> Reply:
         await call.broker.pull.give_back(header.group, header.offset, header.delay_level, max_retries)
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    return Reply()
+    return Response()
 
 
-SEND_BACK: Final = Family(
+SEND_BACK: Final = RequestFamily(
     "Retries",
     [
-        Request(RequestCode.CONSUMER_SEND_MSG_BACK, SendBack, send_back, access=consumes(group="group")),
+        Request(
+            RequestCode.CONSUMER_SEND_MSG_BACK, SendBackHeader, send_back, access=consumes(group="group")
+        ),
     ],
 )

@@ -14,7 +14,7 @@ from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT
 from mocketmq.remoting.access_rule import publishes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.recall import handle_of
 from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
@@ -25,7 +25,7 @@ from mocketmq.remoting.wire.record import decode_properties
 from mocketmq.schedule.scheme import Reply as SentReply
 
 
-class SendMessage(NamedTuple):
+class SendMessageHeader(NamedTuple):
     """2.2."""
 
     producer_group: str
@@ -63,7 +63,7 @@ _KEPT_FLAGS: Final = 0x70B
 _LATEST_MS: Final = LATEST_US // US_PER_MS
 
 
-async def send(call: Call[SendMessage]) -> Reply:
+async def send(call: RemotingCall[SendMessageHeader]) -> Response:
     """Answers when the message, or every message of the batch, is durable."""
     try:
         if call.header.batch:
@@ -73,7 +73,7 @@ async def send(call: Call[SendMessage]) -> Reply:
         return refusal(call, error)
 
 
-async def _send_one(call: Call[SendMessage]) -> Sent:
+async def _send_one(call: RemotingCall[SendMessageHeader]) -> Sent:
     properties = decode_properties(call.header.properties)
     message = message_of(call, call.command.body, properties, call.header.flag)
     if _is_transactional(call, properties) and not _is_retry(call, properties):
@@ -86,7 +86,7 @@ async def _send_one(call: Call[SendMessage]) -> Sent:
     return await call.broker.send(message)
 
 
-async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
+async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[Sent]:
     size, allowed = len(call.command.body), call.broker.intake.max_message_bytes
     if size > allowed:
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
@@ -96,24 +96,26 @@ async def _send_batch(call: Call[SendMessage]) -> list[Sent]:
     return await call.broker.send_together(_of_batch(call, entry, common) for entry in entries)
 
 
-def _of_batch(call: Call[SendMessage], entry: BatchEntry, common: dict[str, str]) -> Message:
+def _of_batch(call: RemotingCall[SendMessageHeader], entry: BatchEntry, common: dict[str, str]) -> Message:
     properties = decode_properties(entry.properties) | common
     if _is_transactional(call, properties):
         raise IllegalMessageError("properties", "a message of a batch cannot be transactional")
     return message_of(call, entry.body, properties, entry.flag)
 
 
-def _is_transactional(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+def _is_transactional(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
     is_half = properties.get(TRAN_MSG, "").lower() == "true"
     return is_half or bool(call.header.sys_flag & _PREPARED_OR_ROLLED_BACK)
 
 
-def _is_retry(call: Call[SendMessage], properties: dict[str, str]) -> bool:
+def _is_retry(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
     """A committed message that a consumer sends again for later still says that it was a half one (5.3.3)."""
     return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
 
 
-def message_of(call: Call[SendMessage], body: bytes, properties: dict[str, str], flag: int) -> Message:
+def message_of(
+    call: RemotingCall[SendMessageHeader], body: bytes, properties: dict[str, str], flag: int
+) -> Message:
     """The message that a request sends, or one of a batch. Raises InvalidArgumentError."""
     header = call.header
     if not 0 <= header.born_timestamp <= _LATEST_MS:
@@ -145,7 +147,7 @@ def _as_ipv4(remote: str) -> str:
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
-def reply_of(call: Call[SendMessage], sent: list[Sent]) -> Reply:
+def reply_of(call: RemotingCall[SendMessageHeader], sent: list[Sent]) -> Response:
     """What the sender is told of what was stored."""
     first, host = sent[0].reply, call.channel.store_host
     ext = {
@@ -159,15 +161,15 @@ def reply_of(call: Call[SendMessage], sent: list[Sent]) -> Reply:
         handle = handle_of(sent[0])
         if handle is not None:
             ext["recallHandle"] = handle
-    return Reply(ext)
+    return Response(ext)
 
 
-def refusal(call: Call[SendMessage], error: EmulatorError) -> Reply:
+def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Response:
     """What the sender of a message is told that could not be sent."""
-    return Reply(ALWAYS, code=code_of(error), remark=_remark(call, error))
+    return Response(ALWAYS, code=code_of(error), remark=_remark(call, error))
 
 
-def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
+def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
     """What is wrong, behind upstream's one sentence for bodies and properties."""
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
         return str(error)
@@ -178,11 +180,13 @@ def _remark(call: Call[SendMessage], error: EmulatorError) -> str:
     )
 
 
-SENDING: Final = Family(
+SENDING: Final = RequestFamily(
     "Producing",
     [
-        Request(RequestCode.SEND_MESSAGE, SendMessage, send, access=publishes("topic")),
-        Request(RequestCode.SEND_MESSAGE_V2, SendMessage, send, access=publishes("b"), names=LETTERS),
-        Request(RequestCode.SEND_BATCH_MESSAGE, SendMessage, send, access=publishes("b"), names=LETTERS),
+        Request(RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic")),
+        Request(RequestCode.SEND_MESSAGE_V2, SendMessageHeader, send, access=publishes("b"), names=LETTERS),
+        Request(
+            RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=LETTERS
+        ),
     ],
 )

@@ -6,21 +6,21 @@ from typing import Final, NamedTuple
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
 from mocketmq.clock import US_PER_MS
 from mocketmq.remoting.access_rule import KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.identity import CLUSTER
 
 
-class ViewStats(NamedTuple):
+class StatisticHeader(NamedTuple):
     """2.10. ``stats_key`` is a topic, ``topic@group``, or the cluster."""
 
     stats_name: str
     stats_key: str
 
 
-class _Kind(NamedTuple):
+class _Statistic(NamedTuple):
     """Where a statistic is found by its key, and what of it is meant."""
 
     meter: Callable[[Statistics, str], Meter | None]
@@ -45,18 +45,18 @@ def _took_ms(totals: Totals) -> int:
 
 
 _KINDS: Final = {
-    "TOPIC_PUT_NUMS": _Kind(lambda all_, key: all_.topics.get(key), _messages),
-    "TOPIC_PUT_SIZE": _Kind(lambda all_, key: all_.topics.get(key), _size),
-    "GROUP_GET_NUMS": _Kind(lambda all_, key: _by_group(all_.groups, key), _messages),
-    "GROUP_GET_SIZE": _Kind(lambda all_, key: _by_group(all_.groups, key), _size),
-    "GROUP_GET_LATENCY": _Kind(lambda all_, key: _by_group(all_.groups, key), _took_ms),
-    "SNDBCK_PUT_NUMS": _Kind(lambda all_, key: _by_group(all_.given_back, key), _messages),
-    "BROKER_PUT_NUMS": _Kind(lambda all_, key: all_.put if key == CLUSTER else None, _messages),
-    "BROKER_GET_NUMS": _Kind(lambda all_, key: all_.got if key == CLUSTER else None, _messages),
+    "TOPIC_PUT_NUMS": _Statistic(lambda all_, key: all_.topics.get(key), _messages),
+    "TOPIC_PUT_SIZE": _Statistic(lambda all_, key: all_.topics.get(key), _size),
+    "GROUP_GET_NUMS": _Statistic(lambda all_, key: _by_group(all_.groups, key), _messages),
+    "GROUP_GET_SIZE": _Statistic(lambda all_, key: _by_group(all_.groups, key), _size),
+    "GROUP_GET_LATENCY": _Statistic(lambda all_, key: _by_group(all_.groups, key), _took_ms),
+    "SNDBCK_PUT_NUMS": _Statistic(lambda all_, key: _by_group(all_.given_back, key), _messages),
+    "BROKER_PUT_NUMS": _Statistic(lambda all_, key: all_.put if key == CLUSTER else None, _messages),
+    "BROKER_GET_NUMS": _Statistic(lambda all_, key: all_.got if key == CLUSTER else None, _messages),
 }
 
 
-async def view(call: Call[ViewStats]) -> Reply:
+async def view(call: RemotingCall[StatisticHeader]) -> Response:
     """One statistic, over the last minute, hour and day."""
     name, key = call.header
     statistics, kind = call.broker.statistics, _KINDS.get(name)
@@ -72,12 +72,12 @@ async def view(call: Call[ViewStats]) -> Reply:
             "sum": amount,
             "tps": window.per_second(amount),
         }
-    return Reply(body=dumps(body))
+    return Response(body=dumps(body))
 
 
-STATISTICS: Final = Family(
+STATISTICS: Final = RequestFamily(
     "Statistics",
     [
-        Request(RequestCode.VIEW_BROKER_STATS_DATA, ViewStats, view, access=KEY),
+        Request(RequestCode.VIEW_BROKER_STATS_DATA, StatisticHeader, view, access=KEY),
     ],
 )

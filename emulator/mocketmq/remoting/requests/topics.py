@@ -10,17 +10,17 @@ from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Particulars, 
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, shorten
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.header import Int32, NoHeader
+from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
 
 log = logging.getLogger(__name__)
 
 
-class CreateTopic(NamedTuple):
+class CreateTopicHeader(NamedTuple):
     """2.9."""
 
     topic: str
@@ -33,61 +33,55 @@ class CreateTopic(NamedTuple):
     attributes: str = ""
 
 
-class OneTopic(NamedTuple):
-    """2.9."""
-
-    topic: str
-
-
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
 """Of a topic in a list that does not say (TopicConfig.java)."""
 
 
-async def create(call: Call[CreateTopic]) -> Reply:
+async def create(call: RemotingCall[CreateTopicHeader]) -> Response:
     """17: create a topic, or change it."""
     return await _put(call, [(call.header, parse_changes(call.header.attributes))])
 
 
-async def create_all(call: Call[NoHeader]) -> Reply:
+async def create_all(call: RemotingCall[NoHeader]) -> Response:
     """18: create topics, or change them; none, if one of them is refused."""
     body = object_of(call.command.body)
     return await _put(call, [_wanted(one) for one in objects_in(body, "topicConfigList")])
 
 
-async def delete(call: Call[OneTopic]) -> Reply:
+async def delete(call: RemotingCall[TopicHeader]) -> Response:
     """215: delete a topic with all that it holds; one that does not exist is gone already, as upstream."""
     check_topic_name(call.header.topic)
     try:
         cancelled = await call.broker.reset.delete_topic(call.header.topic)
     except TopicNotFoundError:
-        return Reply(remark=f"topic {shorten(call.header.topic)} did not exist")
+        return Response(remark=f"topic {shorten(call.header.topic)} did not exist")
     except NoPermissionError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    return Reply(remark=f"{cancelled} delayed messages were cancelled" if cancelled else None)
+    return Response(remark=f"{cancelled} delayed messages were cancelled" if cancelled else None)
 
 
-async def all_topics(call: Call[NoHeader]) -> Reply:
+async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     """21: how every topic is configured."""
     topics = call.broker.topics
     table = {topic.name: _config(topic) for topic in topics}
-    return Reply(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
+    return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
-async def one_topic(call: Call[OneTopic]) -> Reply:
+async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
     """351: how a topic is configured."""
     topic = call.broker.topics.find(call.header.topic)
     if topic is None:
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
         )
-    return Reply(body=dumps(_config(topic)))
+    return Response(body=dumps(_config(topic)))
 
 
-async def system_topics(call: Call[NoHeader]) -> Reply:
+async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """305: the names of topics that only the broker makes, whether they are there or not."""
     made = {topic.name for topic in call.broker.topics if topic.is_system}
-    return Reply(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
+    return Response(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
 
 
 def data_version(version: DataVersion) -> dict[str, int]:
@@ -95,7 +89,9 @@ def data_version(version: DataVersion) -> dict[str, int]:
     return {"counter": version.counter, "stateVersion": 0, "timestamp": version.timestamp_ms}
 
 
-async def _put(call: Call[Any], wanted: list[tuple[CreateTopic, Mapping[str, str]]]) -> Reply:
+async def _put(
+    call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
+) -> Response:
     """Judge all before the first is made. What is kept and does nothing here is told."""
     topics = call.broker.topics
     made = []
@@ -123,13 +119,13 @@ async def _put(call: Call[Any], wanted: list[tuple[CreateTopic, Mapping[str, str
         await topics.put_by_client(*one)
     kept = [f"{name} of {shorten(header.topic)}" for header, changes in wanted for name in changes]
     if not kept:
-        return Reply()
+        return Response()
     remark = f"kept, but without any effect here: {', '.join(kept)}"
     log.warning("attributes of topics are %s", remark)
-    return Reply(remark=remark)
+    return Response(remark=remark)
 
 
-def _wanted(body: Mapping[str, Any]) -> tuple[CreateTopic, Mapping[str, str]]:
+def _wanted(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, str]]:
     def whole(name: str, default: int) -> int:
         value = body.get(name, default)
         if not isinstance(value, int):
@@ -139,7 +135,7 @@ def _wanted(body: Mapping[str, Any]) -> tuple[CreateTopic, Mapping[str, str]]:
     attributes = body.get("attributes") or {}
     if not isinstance(attributes, Mapping) or not all(isinstance(one, str) for one in attributes.values()):
         raise InvalidArgumentError("attributes", attributes, "a JSON object of texts")
-    header = CreateTopic(
+    header = CreateTopicHeader(
         text_in(body, "topicName"),
         whole("readQueueNums", _QUEUES),
         whole("writeQueueNums", _QUEUES),
@@ -170,14 +166,14 @@ def _config(topic: Topic) -> dict[str, Any]:
     }
 
 
-TOPICS: Final = Family(
+TOPICS: Final = RequestFamily(
     "Topics",
     [
-        Request(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopic, create, access=ADMIN),
+        Request(RequestCode.UPDATE_AND_CREATE_TOPIC, CreateTopicHeader, create, access=ADMIN),
         Request(RequestCode.UPDATE_AND_CREATE_TOPIC_LIST, NoHeader, create_all, access=ADMIN),
         Request(RequestCode.GET_ALL_TOPIC_CONFIG, NoHeader, all_topics, access=KEY),
-        Request(RequestCode.DELETE_TOPIC_IN_BROKER, OneTopic, delete, access=ADMIN),
+        Request(RequestCode.DELETE_TOPIC_IN_BROKER, TopicHeader, delete, access=ADMIN),
         Request(RequestCode.GET_SYSTEM_TOPIC_LIST_FROM_BROKER, NoHeader, system_topics, access=KEY),
-        Request(RequestCode.GET_TOPIC_CONFIG, OneTopic, one_topic, access=KEY),
+        Request(RequestCode.GET_TOPIC_CONFIG, TopicHeader, one_topic, access=KEY),
     ],
 )

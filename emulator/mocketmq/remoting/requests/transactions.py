@@ -3,13 +3,13 @@
 from typing import Final, NamedTuple
 
 from mocketmq.remoting.access_rule import publishes
-from mocketmq.remoting.request import Call, Family, Reply, Request
+from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import Int32
 
 
-class EndTransaction(NamedTuple):
+class EndTransactionHeader(NamedTuple):
     """2.7; the offsets are those of the half message, in its queue and as commit offset."""
 
     producer_group: str
@@ -25,7 +25,7 @@ _DECISIONS: Final = {0: None, 8: True, 12: False}
 """Transaction bits of sysFlag (sheet 3.2), and whether they commit; None: the producer does not know yet."""
 
 
-async def end(call: Call[EndTransaction]) -> Reply:
+async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
     """What a producer says about its half message, in time or because it was asked."""
     header = call.header
     if header.commit_or_rollback not in _DECISIONS:
@@ -36,12 +36,12 @@ async def end(call: Call[EndTransaction]) -> Reply:
         header.producer_group,
         commit=_DECISIONS[header.commit_or_rollback],
     )
-    return Reply()
+    return Response()
 
 
-TRANSACTIONS: Final = Family(
+TRANSACTIONS: Final = RequestFamily(
     "Transactions",
     [
-        Request(RequestCode.END_TRANSACTION, EndTransaction, end, access=publishes("topic")),
+        Request(RequestCode.END_TRANSACTION, EndTransactionHeader, end, access=publishes("topic")),
     ],
 )

@@ -6,7 +6,7 @@ from typing import Any, Final
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire import fastjson
 
-Object = Mapping[str, Any]
+JsonObject = Mapping[str, Any]
 
 MAX_TEXT: Final = 1_024
 """Characters of a name or an id: others are told of it, in frames that have to hold it."""
@@ -14,7 +14,7 @@ _LIMIT: Final = 1 << 63
 """What Java has no number for, SQLite refuses, with all that others write in the same transaction."""
 
 
-def object_of(content: bytes) -> Object:
+def object_of(content: bytes) -> JsonObject:
     """The body, which must be an object; nothing is an empty one. Raises InvalidArgumentError, as others."""
     body = fastjson.loads(content) if content else {}
     if not isinstance(body, Mapping):
@@ -22,7 +22,7 @@ def object_of(content: bytes) -> Object:
     return body
 
 
-def objects_in(body: Object, name: str) -> Iterator[Object]:
+def objects_in(body: JsonObject, name: str) -> Iterator[JsonObject]:
     """The objects of a list that may be missing."""
     found = body.get(name) or ()
     if not isinstance(found, list | tuple):
@@ -33,7 +33,7 @@ def objects_in(body: Object, name: str) -> Iterator[Object]:
         yield one
 
 
-def text_in(body: Object, name: str) -> str:
+def text_in(body: JsonObject, name: str) -> str:
     """A name or an id, which must be there."""
     value = body.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
@@ -41,7 +41,7 @@ def text_in(body: Object, name: str) -> str:
     return value
 
 
-def whole_in(body: Object, name: str) -> int:
+def whole_in(body: JsonObject, name: str) -> int:
     """A whole number, 0 if it is missing. C++ clients write long ones as text."""
     value = body.get(name) or 0
     try:

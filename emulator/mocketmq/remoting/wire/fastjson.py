@@ -42,7 +42,7 @@ def loads(data: bytes) -> Any:
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
         if len(data) > MAX_DIALECT:
             raise _invalid(f"{error}; more than {MAX_DIALECT} bytes have to be standard JSON") from None
-    return _Reader(data.decode("utf-8", "replace")).whole()
+    return _DialectReader(data.decode("utf-8", "replace")).whole()
 
 
 def dumps(value: Any) -> bytes:
@@ -62,7 +62,7 @@ def _invalid(reason: str) -> InvalidArgumentError:
     return InvalidArgumentError("json", None, "JSON", reason)
 
 
-class _Reader:
+class _DialectReader:
     """Reads one text from left to right."""
 
     def __init__(self, text: str) -> None:

@@ -29,7 +29,7 @@ _LANGUAGE_BYTES: Final = {name: number for number, name in enumerate(LANGUAGES)}
 _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
-class _Header(msgspec.Struct, gc=False):
+class _JsonHeader(msgspec.Struct, gc=False):
     """A JSON header as all clients but ali-ons write it."""
 
     code: _Int32
@@ -41,13 +41,13 @@ class _Header(msgspec.Struct, gc=False):
     extFields: dict[str, str] | None = None  # noqa: N815
 
 
-class _LooseHeader(_Header):
+class _LooseJsonHeader(_JsonHeader):
     """One that was read with leniency."""
 
     extFields: dict[str, Any] | None = None  # noqa: N815
 
 
-class _WrittenHeader(msgspec.Struct, gc=False):
+class _WrittenJsonHeader(msgspec.Struct, gc=False):
     """A JSON header as it is written: ``extFields`` always, as some clients crash without (sheet 12.1)."""
 
     code: int
@@ -60,7 +60,7 @@ class _WrittenHeader(msgspec.Struct, gc=False):
     serializeTypeCurrentRPC: str = "JSON"  # noqa: N815
 
 
-_read_json: Final = msgspec.json.Decoder(_Header).decode
+_read_json: Final = msgspec.json.Decoder(_JsonHeader).decode
 _write_json: Final = msgspec.json.Encoder().encode
 
 
@@ -165,10 +165,10 @@ def _from_json(data: bytes, body: bytes) -> Command:
     )
 
 
-def _read_loosely(data: bytes) -> _LooseHeader:
+def _read_loosely(data: bytes) -> _LooseJsonHeader:
     """A header in fastjson's dialect, whose ext values may be anything, as those of ali-ons."""
     try:
-        return msgspec.convert(fastjson.loads(data), _LooseHeader, strict=False)
+        return msgspec.convert(fastjson.loads(data), _LooseJsonHeader, strict=False)
     except (InvalidArgumentError, msgspec.ValidationError) as error:
         raise FrameError(f"a header that cannot be read: {error}") from None
 
@@ -243,7 +243,7 @@ def encode(command: Command) -> bytes:
 def _to_json(command: Command) -> bytes:
     ext = command.ext
     return _write_json(
-        _WrittenHeader(
+        _WrittenJsonHeader(
             command.code,
             ext if type(ext) is dict else dict(ext),
             command.flag,

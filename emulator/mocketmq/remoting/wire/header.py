@@ -14,7 +14,25 @@ Int32 = Annotated[int, 32]
 
 
 class NoHeader(NamedTuple):
-    """A request that has none, or none that matters here."""
+    """Of requests without ext fields, or with none that matters here."""
+
+
+class TopicHeader(NamedTuple):
+    """Of requests that name a topic and nothing else."""
+
+    topic: str
+
+
+class GroupHeader(NamedTuple):
+    """Of requests that name a group and nothing else."""
+
+    group: str
+
+
+class ConsumerGroupHeader(NamedTuple):
+    """The same, where upstream calls the field ``consumerGroup``."""
+
+    consumer_group: str
 
 
 def _integer(bits: int) -> Callable[[str], int]:

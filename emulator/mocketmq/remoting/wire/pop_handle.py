@@ -18,7 +18,7 @@ NOT_IN_ORDER: Final = 0
 _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
 
-class Place(NamedTuple):
+class PoppedQueue(NamedTuple):
     """A queue as a popping client names it: ``kind`` is 0 for the topic's own, 1 for one with its retries."""
 
     kind: str
@@ -32,7 +32,7 @@ class ExtraInfo(NamedTuple):
     pop_ms: int
     invisible_ms: int
     revive_queue_id: int
-    place: Place
+    queue: PoppedQueue
     queue_offset: int
 
     def text(self) -> str:
@@ -41,43 +41,43 @@ class ExtraInfo(NamedTuple):
         return f"{first} {pop_ms} {invisible_ms} {revive} {kind} {BROKER} {queue_id} {offset}"
 
 
-def place_of(topic: str, queue_id: int) -> Place:
+def popped_queue(topic: str, queue_id: int) -> PoppedQueue:
     """How a queue is named in handles."""
-    return Place("1" if topic.startswith(RETRY_PREFIX) else "0", queue_id)
+    return PoppedQueue("1" if topic.startswith(RETRY_PREFIX) else "0", queue_id)
 
 
-def parse(text: str) -> ExtraInfo:
+def parse_extra_info(text: str) -> ExtraInfo:
     """Read a handle. Raises InvalidArgumentError."""
     parts = text.split(" ")
     try:
         first, pop_ms, invisible_ms, revive, kind, _, queue_id, offset = parts
-        place = Place(kind, int(queue_id))
-        return ExtraInfo(int(first), int(pop_ms), int(invisible_ms), int(revive), place, int(offset))
+        queue = PoppedQueue(kind, int(queue_id))
+        return ExtraInfo(int(first), int(pop_ms), int(invisible_ms), int(revive), queue, int(offset))
     except ValueError:
         raise InvalidArgumentError("extraInfo", text, _PARTS) from None
 
 
-def start_offsets(offsets: Mapping[Place, list[int]]) -> str:
+def start_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
     """``startOffsetInfo``: where each queue's messages begin."""
     return ";".join(f"{kind} {queue_id} {some[0]}" for (kind, queue_id), some in offsets.items())
 
 
-def message_offsets(offsets: Mapping[Place, list[int]]) -> str:
+def message_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
     """``msgOffsetInfo``: each queue's messages, in the order in which they are in the answer."""
     return ";".join(
         f"{kind} {queue_id} {','.join(map(str, some))}" for (kind, queue_id), some in offsets.items()
     )
 
 
-def order_counts(counts: Iterable[tuple[Place, int, int]]) -> str:
+def order_counts(counts: Iterable[tuple[PoppedQueue, int, int]]) -> str:
     """``orderCountInfo``: how often messages, by place and offset, were consumed before.
 
     Clients older than 5.1 read what is said of a queue, which is the least of its messages.
     """
-    parts, least = [], dict[Place, int]()
-    for place, offset, count in counts:
-        kind, queue_id = place
-        least[place] = min(count, least.get(place, count))
+    parts, least = [], dict[PoppedQueue, int]()
+    for queue, offset, count in counts:
+        kind, queue_id = queue
+        least[queue] = min(count, least.get(queue, count))
         if count:
             parts.append(f"{kind} qo{queue_id}%{offset} {count}")
     return ";".join([*parts, *(f"{kind} {queue_id} {count}" for (kind, queue_id), count in least.items())])
