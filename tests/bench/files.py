@@ -60,7 +60,7 @@ async def saves(quick: bool) -> list[Figure]:
 
 
 async def _send(broker: Broker, delay_ms: int = 3_600_000) -> None:
-    await broker.send(order(delay_ms=delay_ms))
+    await broker.sender.send(order(delay_ms=delay_ms))
 
 
 def _bare_saves(folder: Path, seconds: float, is_synced: bool) -> float:
@@ -92,10 +92,12 @@ async def herd(quick: bool) -> list[Figure]:
             floors.append(await asyncio.to_thread(_read_and_unlink, Path(data) / "delay"))
             await asyncio.to_thread(_fill, Path(data), size, due_ms, 1_000)
             async with running_broker(data, delay_sync="never") as broker:
-                await broker.send(order(topic="other"))
-                async with paced(HERD_SENDS_PER_S, lambda: broker.send(order(topic="other"))) as took_ms:
+                await broker.sender.send(order(topic="other"))
+                async with paced(
+                    HERD_SENDS_PER_S, lambda: broker.sender.send(order(topic="other"))
+                ) as took_ms:
                     started = perf_counter()
-                    move = await broker.move_clock_to(due_ms * US_PER_MS + US_PER_S)
+                    move = await broker.mover.move_to(due_ms * US_PER_MS + US_PER_S)
                     drained.append(move.fired / (perf_counter() - started))
                 assert move.fired == size
                 p99_ms.append(quantile(took_ms, 0.99))

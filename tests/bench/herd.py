@@ -56,7 +56,7 @@ async def _real_herd(size: int, delay_s: int) -> Herd:
             due_us = broker.timer.next_due_us()
             await asyncio.sleep(broker.clock.seconds_until(due_us or 0) or 0)
             async with paced(SENDS_PER_S, lambda: _send(broker)) as took_ms:
-                with broker.polls.listening([TOPIC]) as arrival:
+                with broker.consuming.polls.listening([TOPIC]) as arrival:
                     while broker.levels.levels[0].pending:
                         await arrival.wait()
                         arrival.clear()
@@ -75,7 +75,7 @@ async def _moved_herd(size: int, delay_s: int) -> Herd:
             await _send(broker)
             async with paced(SENDS_PER_S, lambda: _send(broker)) as took_ms:
                 started = perf_counter()
-                move = await broker.advance_clock(delay_s * US_PER_S)
+                move = await broker.mover.advance(delay_s * US_PER_S)
                 elapsed = perf_counter() - started
     assert move.fired == size
     return Herd(size / elapsed, quantile(took_ms, 0.99))
@@ -91,4 +91,4 @@ async def _sends_alone() -> float:
 
 
 async def _send(broker: Broker) -> None:
-    await broker.send(order(topic="other"))
+    await broker.sender.send(order(topic="other"))

@@ -69,7 +69,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
     rate = pace.rate
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data, clock="real", levels=LEVELS, topic_queues=1) as broker:
-            queue = (await broker.topics.for_send(TOPIC)).queues[0]
+            queue = (await broker.registry.topics.for_send(TOPIC)).queues[0]
             waiting = asyncio.create_task(_told(broker, queue, int(rate * seconds)))
             number = 0
 
@@ -78,7 +78,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
                 number += 1
                 if number <= rate * seconds:
                     level = 1 + number % 2
-                    await broker.send(order(delay_ms=level * 1_000) if pace.is_timed else order(level))
+                    await broker.sender.send(order(delay_ms=level * 1_000) if pace.is_timed else order(level))
 
             async with paced(rate, send):
                 told_us = await waiting
@@ -92,7 +92,7 @@ async def _deliveries(pace: Pace, seconds: float) -> Lateness:
 async def _told(broker: Broker, queue: Queue, count: int) -> list[int]:
     """When a consumer that waits for the topic knew of each message of the queue."""
     told_us: list[int] = []
-    with broker.polls.listening([queue.topic]) as arrival:
+    with broker.consuming.polls.listening([queue.topic]) as arrival:
         while len(told_us) < count:
             await arrival.wait()
             arrival.clear()

@@ -6,7 +6,8 @@ from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from time import perf_counter
 
-from mocketmq.broker.broker import MAX_BATCH, Broker
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY, KEYS, TAGS, TIMER_DELAY_MS
 
@@ -36,7 +37,7 @@ async def fill(broker: Broker, count: int, level_of: Callable[[int], int], body:
         numbers = range(start, min(start + 2 * MAX_BATCH, count))
         messages = [order(level_of(number), body=body) for number in numbers]
         halves = [half for half in (messages[:MAX_BATCH], messages[MAX_BATCH:]) if half]
-        await asyncio.gather(*map(broker.send_batch, halves))
+        await asyncio.gather(*map(broker.sender.send_batch, halves))
 
 
 async def per_second(act: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:

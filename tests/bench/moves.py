@@ -31,9 +31,9 @@ async def _move(size: int) -> float:
             steps = 50  # so that not all of a level is due at one instant
             for _ in range(steps):
                 await fill(broker, size // steps, lambda number: 1 + number % len(DELAYS_US))
-                await broker.advance_clock(10 * US_PER_MS)
+                await broker.mover.advance(10 * US_PER_MS)
             started = perf_counter()
-            move = await broker.advance_clock(DELAYS_US[-1])
+            move = await broker.mover.advance(DELAYS_US[-1])
             elapsed = perf_counter() - started
     assert move.fired == size
     return elapsed
@@ -44,8 +44,8 @@ async def _resets(count: int) -> list[float]:
     with TemporaryDirectory(prefix="mocketmq-bench-") as data:
         async with running_broker(data) as broker:
             for _ in range(count):
-                await broker.send_batch([order(number % 2) for number in range(SMALL)])
+                await broker.sender.send_batch([order(number % 2) for number in range(SMALL)])
                 started = perf_counter()
-                await broker.reset.all()
+                await broker.upkeep.reset.all()
                 took_ms.append((perf_counter() - started) * 1e3)
     return took_ms

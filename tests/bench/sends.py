@@ -31,9 +31,9 @@ async def measure(quick: bool) -> list[Figure]:
 async def _send(data: str, seconds: float, rates: dict[int, list[float]]) -> bytes:
     """One round; gives as many bytes as a stored message has."""
     async with running_broker(data, clock="real") as broker:
-        sent = await broker.send(order())
+        sent = await broker.sender.send(order())
         for n in IN_FLIGHT:
-            rates[n].append(await per_second(lambda: broker.send(order()), n, seconds))
+            rates[n].append(await per_second(lambda: broker.sender.send(order()), n, seconds))
     return _record(sent.stored)
 
 

@@ -55,7 +55,7 @@ async def test_a_manual_clock_stands_until_it_is_moved() -> None:
 async def test_a_clock_that_runs_can_be_moved_too(mode: str) -> None:
     async with running_broker(clock=mode) as broker:
         await send(broker, level=18)
-        move = await broker.advance_clock(7200 * S)
+        move = await broker.mover.advance(7200 * S)
         assert move.fired == 1
         assert move.now_us - move.from_us >= 7200 * S
         assert broker.clock.now_us() >= move.now_us
@@ -69,16 +69,16 @@ async def test_the_clock_is_moved_by_to_and_to_the_next_due_time() -> None:
         start_us = broker.clock.now_us()
         for level in (1, 3):
             await send(broker, level=level)
-        assert await broker.advance_clock(4 * S) == (start_us, start_us + 4 * S, 1, start_us + 10 * S)
-        assert await broker.move_clock_to(start_us + 7 * S) == (
+        assert await broker.mover.advance(4 * S) == (start_us, start_us + 4 * S, 1, start_us + 10 * S)
+        assert await broker.mover.move_to(start_us + 7 * S) == (
             start_us + 4 * S,
             start_us + 7 * S,
             0,
             start_us + 10 * S,
         )
-        assert await broker.move_clock_to_next() == (start_us + 7 * S, start_us + 10 * S, 1, None)
+        assert await broker.mover.move_to_next() == (start_us + 7 * S, start_us + 10 * S, 1, None)
         with pytest.raises(ClockError, match="nothing is pending"):
-            await broker.move_clock_to_next()
+            await broker.mover.move_to_next()
 
 
 async def test_next_is_the_next_delayed_message_and_receipts_run_out_on_the_way() -> None:
@@ -86,16 +86,16 @@ async def test_next_is_the_next_delayed_message_and_receipts_run_out_on_the_way(
         due_us = (await send(broker, level=3)).stored.due_us
         await send(broker)
         assert len(await receive(broker, invisible_us=5 * S)) == 1
-        assert (await broker.move_clock_to_next())[1:] == (due_us, 1, None)
+        assert (await broker.mover.move_to_next())[1:] == (due_us, 1, None)
         assert len(await receive(broker, limit=2)) == 2
 
 
 async def test_the_next_due_time_is_found_behind_any_number_of_cancelled_messages() -> None:
     async with running_broker() as broker:
-        await broker.send_batch([Message("other", b"x", {DELAY: "1"}) for _ in range(1_000)])
+        await broker.sender.send_batch([Message("other", b"x", {DELAY: "1"}) for _ in range(1_000)])
         due_us = (await send(broker, level=1)).stored.due_us
-        await broker.reset.topic("other")
-        assert (await broker.move_clock_to_next())[1:] == (due_us, 1, None)
+        await broker.upkeep.reset.topic("other")
+        assert (await broker.mover.move_to_next())[1:] == (due_us, 1, None)
 
 
 @pytest.mark.parametrize("by_us", [-1, -7200 * S])
@@ -103,28 +103,28 @@ async def test_the_clock_never_moves_back(by_us: int) -> None:
     async with running_broker() as broker:
         stands_us = broker.clock.now_us()
         with pytest.raises(ClockError, match="only moves forward"):
-            await broker.advance_clock(by_us)
+            await broker.mover.advance(by_us)
         with pytest.raises(ClockError, match="only moves forward"):
-            await broker.move_clock_to(stands_us + by_us)
+            await broker.mover.move_to(stands_us + by_us)
         assert broker.clock.now_us() == stands_us
 
 
 async def test_the_clock_ends_with_the_year_9999() -> None:
     async with running_broker() as broker:
         with pytest.raises(ClockError, match="year 9999"):
-            await broker.move_clock_to(LATEST_US + 1)
-        assert (await broker.move_clock_to(LATEST_US)).now_us == LATEST_US
+            await broker.mover.move_to(LATEST_US + 1)
+        assert (await broker.mover.move_to(LATEST_US)).now_us == LATEST_US
 
 
 async def test_deliveries_and_expiring_receipts_happen_in_the_order_of_their_times() -> None:
     """A message that comes back before another becomes due is stored as dead before that one is delivered."""
     async with running_broker() as broker:
-        await broker.groups.put("billing", 0, 1)
+        await broker.registry.groups.put("billing", 0, 1)
         await send(broker, "dead at 3 s")
         await receive(broker, invisible_us=3 * S)
         for level, body in ((1, "due at 1 s"), (2, "due at 5 s")):
             await send(broker, body, level=level)
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         records = [*await visible(broker), *await visible(broker, "%DLQ%billing")]
         assert bodies(sorted(records)[1:]) == ["due at 1 s", "dead at 3 s", "due at 5 s"]
         assert [b.store_us - a.store_us for a, b in pairwise(sorted(records))] == [1 * S, 2 * S, 2 * S]
@@ -133,10 +133,10 @@ async def test_deliveries_and_expiring_receipts_happen_in_the_order_of_their_tim
 async def test_waiting_receivers_are_woken_before_a_move_is_answered() -> None:
     async with running_broker() as broker:
         await send(broker, level=1)
-        with broker.polls.listening((TOPIC,)) as arrival:
-            await broker.advance_clock(1 * S - 1)
+        with broker.consuming.polls.listening((TOPIC,)) as arrival:
+            await broker.mover.advance(1 * S - 1)
             assert not arrival.is_set()
-            await broker.advance_clock(1)
+            await broker.mover.advance(1)
             assert arrival.is_set()
 
 
@@ -144,20 +144,20 @@ async def test_a_move_wakes_a_long_poll() -> None:
     async with running_broker() as broker:
         receiver = asyncio.create_task(receive(broker, wait_s=20))
         await send(broker, level=18)
-        await broker.advance_clock(7200 * S)
+        await broker.mover.advance(7200 * S)
         assert bodies(await receiver) == ["hello"]
 
 
 async def test_two_hours_with_100_000_messages_over_18_levels_take_few_transactions(tmp_path: Path) -> None:
     async with running_broker(tmp_path, durability="normal") as broker:
         for first in range(0, 100_000, 1_000):
-            await broker.send_batch(
+            await broker.sender.send_batch(
                 [Message(TOPIC, b"%d" % n, {DELAY: str(n % 18 + 1)}) for n in range(first, first + 1_000)]
             )
-        before = broker.writer.commits
-        move = await broker.advance_clock(7200 * S)
-        assert (move.fired, move.next_due_us, broker.pending.count) == (100_000, None, 0)
-        assert broker.writer.commits - before < 2 * 100_000 / BATCH
+        before = broker.ground.writer.commits
+        move = await broker.mover.advance(7200 * S)
+        assert (move.fired, move.next_due_us, broker.looking.pending.count) == (100_000, None, 0)
+        assert broker.ground.writer.commits - before < 2 * 100_000 / BATCH
     counts = rows(
         tmp_path,
         "SELECT level, count(*) AS n, count(DISTINCT parked_offset) AS once FROM deliveries GROUP BY 1",
@@ -173,19 +173,19 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
         start_us = broker.clock.now_us()
         await send(broker, level=1)
         await send(broker, level=3)
-        commit = broker.writer.commit
+        commit = broker.ground.writer.commit
 
         async def failing(_work: object, *, alone: bool) -> None:
             assert alone
             raise StoreUnavailableError("no space left")
 
-        await broker.advance_clock(1 * S)
-        monkeypatch.setattr(broker.writer, "commit", failing)
+        await broker.mover.advance(1 * S)
+        monkeypatch.setattr(broker.ground.writer, "commit", failing)
         with pytest.raises(StoreUnavailableError):
-            await broker.advance_clock(60 * S)
+            await broker.mover.advance(60 * S)
         assert broker.clock.now_us() == start_us + 1 * S
-        monkeypatch.setattr(broker.writer, "commit", commit)
-        assert (await broker.advance_clock(60 * S)).fired == 1
+        monkeypatch.setattr(broker.ground.writer, "commit", commit)
+        assert (await broker.mover.advance(60 * S)).fired == 1
 
 
 # Restarts
@@ -194,27 +194,27 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
 async def test_a_manual_clock_goes_on_where_it_stood(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=18)
-        stood_us = (await broker.advance_clock(7199 * S)).now_us
+        stood_us = (await broker.mover.advance(7199 * S)).now_us
     async with running_broker(tmp_path) as broker:
         assert broker.clock.now_us() == stood_us
-        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert (await broker.mover.advance(1 * S)).fired == 1
 
 
 async def test_a_real_clock_keeps_the_offset_it_was_moved_by(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
         await send(broker, level=18)
-        await broker.advance_clock(3600 * S)
+        await broker.mover.advance(3600 * S)
     for _ in range(2):
         async with running_broker(tmp_path, clock="real") as broker:
             assert 3600 * S <= broker.clock.now_us() - wall_us() + 1 * S < 3700 * S
-            assert broker.pending.count == 1
+            assert broker.looking.pending.count == 1
 
 
 async def test_moves_and_runs_are_recorded(tmp_path: Path) -> None:
     for _ in range(2):
         async with running_broker(tmp_path) as broker:
             start_us = broker.clock.now_us()
-            await broker.advance_clock(5 * S)
+            await broker.mover.advance(5 * S)
     moves = rows(tmp_path, "SELECT run, from_us, to_us FROM clock_moves ORDER BY move")
     assert moves == [
         {"run": 1, "from_us": start_us - 5 * S, "to_us": start_us},
@@ -238,8 +238,8 @@ async def test_what_is_sent_during_a_move_is_delivered_at_its_due_time(tmp_path:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=18)
         for _ in range(20):
-            await asyncio.gather(broker.advance_clock(7200 * S), send(broker, level=1), send(broker, level=5))
-        await broker.advance_clock(7200 * S)
+            await asyncio.gather(broker.mover.advance(7200 * S), send(broker, level=1), send(broker, level=5))
+        await broker.mover.advance(7200 * S)
     late = "SELECT count(*) AS count, sum(delivered_us != due_us) AS late FROM deliveries"
     assert rows(tmp_path, late) == [{"count": 41, "late": 0}]
 
@@ -248,5 +248,5 @@ async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         due_us = (await send(broker, level=7)).stored.due_us
     async with running_broker(tmp_path) as broker:
-        assert broker.pending.next_due_us == due_us
-        assert broker.pending.levels()[6].next_due_us == due_us
+        assert broker.looking.pending.next_due_us == due_us
+        assert broker.looking.pending.levels()[6].next_due_us == due_us

@@ -53,10 +53,10 @@ async def test_what_is_not_settled_in_time_comes_back_first() -> None:
         [first] = await receive(broker, invisible_us=10 * S)
         assert first.visible_us == broker.clock.now_us() + 10 * S
         await send(broker, "later")
-        await broker.advance_clock(10 * S - 1)
+        await broker.mover.advance(10 * S - 1)
         assert bodies(await receive(broker, invisible_us=60 * S)) == ["later"]
         await send(broker, "last")
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         again = await receive(broker)
         assert [(one.message.body, one.times) for one in again] == [(b"slow", 2), (b"last", 1)]
         [(_, error)] = (await acknowledge(broker, [first])).failed
@@ -69,7 +69,7 @@ async def test_what_is_acknowledged_never_comes_back() -> None:
         await send(broker)
         taken = await receive(broker)
         assert (await acknowledge(broker, taken)).done == [taken[0].handle]
-        await broker.advance_clock(3600 * S)
+        await broker.mover.advance(3600 * S)
         assert await receive(broker) == []
         [(_, error)] = (await acknowledge(broker, taken)).failed
         assert "settled before" in str(error)
@@ -79,7 +79,7 @@ async def test_good_handles_are_settled_beside_bad_ones() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
-        settled = await broker.receipts.acknowledge(
+        settled = await broker.consuming.receipts.acknowledge(
             GROUP, ["nonsense", "1-2", "1-2-3-4", taken.handle, "7-1-0"]
         )
         assert settled.done == [taken.handle]
@@ -94,7 +94,7 @@ async def test_the_receipt_of_another_group_is_refused() -> None:
         for settled in (
             await acknowledge(broker, [theirs]),
             await give_back(broker, [theirs]),
-            await broker.receipts.extend(GROUP, [theirs.handle], 1),
+            await broker.consuming.receipts.extend(GROUP, [theirs.handle], 1),
         ):
             assert (settled.done, len(settled.failed)) == ([], 1)
         assert (await acknowledge(broker, [theirs], "shipping")).done
@@ -106,13 +106,13 @@ async def test_a_receipt_is_extended_from_now_on() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
-        await broker.advance_clock(9 * S)
-        assert (await broker.receipts.extend(GROUP, [taken.handle], 5 * S)).done
-        await broker.advance_clock(5 * S - 1)
+        await broker.mover.advance(9 * S)
+        assert (await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)).done
+        await broker.mover.advance(5 * S - 1)
         assert await receive(broker) == []
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         assert len(await receive(broker)) == 1
-        assert (await broker.receipts.extend(GROUP, [taken.handle], 5 * S)).failed
+        assert (await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)).failed
 
 
 async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
@@ -120,7 +120,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
         await send(broker)
         [taken] = await receive(broker)
         receiver = asyncio.create_task(receive(broker, wait_s=20))
-        await broker.receipts.extend(GROUP, [taken.handle], 0)
+        await broker.consuming.receipts.extend(GROUP, [taken.handle], 0)
         assert [one.times for one in await receiver] == [2]
 
 
@@ -134,17 +134,17 @@ async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
         assert not receiver.done()
         await send(broker, "here")
         assert bodies(await receiver) == ["here"]
-        assert broker.polls.count == 0
+        assert broker.consuming.polls.count == 0
 
 
 async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new() -> None:
     async with running_broker() as broker:
-        await broker.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
+        await broker.registry.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
         receiver = asyncio.create_task(receive(broker, wait_s=20))
         async with asyncio.timeout(10):
-            while not broker.polls.count:  # noqa: ASYNC110
+            while not broker.consuming.polls.count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-            await broker.topics.put(TOPIC, 2, 2, PERM_READ | PERM_WRITE)
+            await broker.registry.topics.put(TOPIC, 2, 2, PERM_READ | PERM_WRITE)
             await send(broker, queue=1)
             assert bodies(await receiver) == ["hello"]
 
@@ -179,15 +179,15 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
 ) -> None:
     async with running_broker() as broker:
         await send(broker, level=1)
-        await broker.advance_clock(1 * S)
-        await broker.groups.put(GROUP, 16, 1)
-        commit, writing = broker.writer.commit, asyncio.Event()
+        await broker.mover.advance(1 * S)
+        await broker.registry.groups.put(GROUP, 16, 1)
+        commit, writing = broker.ground.writer.commit, asyncio.Event()
 
         async def watched(work: Work) -> object:
             writing.set()
             return await commit(work)
 
-        monkeypatch.setattr(broker.writer, "commit", watched)
+        monkeypatch.setattr(broker.ground.writer, "commit", watched)
         receiver = asyncio.create_task(receive(broker))
         await writing.wait()
         receiver.cancel()
@@ -202,7 +202,7 @@ async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
     async with running_broker() as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.receipts.release(GROUP, taken)
+        await broker.consuming.receipts.release(GROUP, taken)
         assert [one.times for one in await receive(broker, wait_s=20)] == [1]
 
 
@@ -210,7 +210,7 @@ async def test_a_receiver_that_was_refused_for_now_loses_nothing(monkeypatch: py
     async with running_broker() as broker:
         await send(broker, "taken before")
         await receive(broker, invisible_us=1)
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         await send(broker, "new")
         with monkeypatch.context() as patched:
             patched.setattr(writer, "MAX_WAITING", 0)
@@ -221,7 +221,7 @@ async def test_a_receiver_that_was_refused_for_now_loses_nothing(monkeypatch: py
 
 async def test_a_topic_may_have_more_queues_than_a_query_has_parts() -> None:
     async with running_broker() as broker:
-        await broker.topics.put(TOPIC, 600, 600, PERM_READ | PERM_WRITE)
+        await broker.registry.topics.put(TOPIC, 600, 600, PERM_READ | PERM_WRITE)
         contents = [str(queue) for queue in range(600)]
         await asyncio.gather(*(send(broker, body, queue=599 - int(body)) for body in contents))
         assert bodies(await receive(broker, 1_000)) == contents
@@ -252,14 +252,14 @@ async def test_what_comes_back_to_another_filter_hides_nothing_from_it() -> None
             await send(broker, tag="A", queue=0)
         await send(broker, "mine", tag="B", queue=0)
         await receive(broker, invisible_us=1)
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         assert bodies(await receive(broker, 2, tags="B")) == ["mine"]
 
 
 async def test_a_filter_finds_one_message_among_very_many() -> None:
     async with running_broker(topic_queues=1) as broker:
         for _ in range(21):
-            await broker.send_batch([Message(TOPIC, b"no", {"TAGS": "B"}) for _ in range(1_000)])
+            await broker.sender.send_batch([Message(TOPIC, b"no", {"TAGS": "B"}) for _ in range(1_000)])
         await send(broker, "needle", tag="A")
         assert bodies(await receive(broker, tags="A")) == ["needle"]
 
@@ -273,15 +273,15 @@ async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
     async with running_broker() as broker:
         await send(broker)
         old = await receive(broker, invisible_us=1 * S)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         refused = []
 
         async def commit_after_the_old_one_is_used(work: Work) -> Any:
             monkeypatch.undo()
             refused.extend((await acknowledge(broker, old)).failed)
-            return await broker.writer.commit(work)
+            return await broker.ground.writer.commit(work)
 
-        monkeypatch.setattr(broker.writer, "commit", commit_after_the_old_one_is_used)
+        monkeypatch.setattr(broker.ground.writer, "commit", commit_after_the_old_one_is_used)
         new = await receive(broker)
         assert len(refused) == 1
         assert (await acknowledge(broker, new)).failed == []
@@ -293,17 +293,17 @@ async def test_a_receipt_does_not_run_out_while_its_extension_is_stored(
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker, invisible_us=1 * S)
-        commit = broker.writer.commit
+        commit = broker.ground.writer.commit
 
         async def commit_slowly(work: Work) -> Any:
-            done = await commit(lambda batch: (work(batch), broker.receipts.next_due_us())[1])
+            done = await commit(lambda batch: (work(batch), broker.consuming.receipts.next_due_us())[1])
             assert done == taken.visible_us + 4 * S
             monkeypatch.undo()
             return await commit(lambda _: None)
 
-        monkeypatch.setattr(broker.writer, "commit", commit_slowly)
-        await broker.receipts.extend(GROUP, [taken.handle], 5 * S)
-        await broker.advance_clock(2 * S)
+        monkeypatch.setattr(broker.ground.writer, "commit", commit_slowly)
+        await broker.consuming.receipts.extend(GROUP, [taken.handle], 5 * S)
+        await broker.mover.advance(2 * S)
         assert await receive(broker) == []
 
 

@@ -39,16 +39,16 @@ async def test_a_topic_goes_with_its_messages_and_what_is_pending_for_it(tmp_pat
         await send(broker, "by level", level=3)
         await send(broker, "by time", __STARTDELIVERTIME=str(broker.clock.now_us() // 1_000 + 5_000))
         await send(broker, "of another", topic="another", level=3)
-        assert broker.pending.count == 4
-        assert await broker.reset.delete_topic(TOPIC) == 3
-        assert broker.topics.find(TOPIC) is None
-        assert bodies(p.message for p in await broker.pending.list()) == ["of another"]
-        assert (await broker.advance_clock(3_600 * S)).fired == 1
-        assert broker.topics.find(TOPIC) is None
+        assert broker.looking.pending.count == 4
+        assert await broker.upkeep.reset.delete_topic(TOPIC) == 3
+        assert broker.registry.topics.find(TOPIC) is None
+        assert bodies(p.message for p in await broker.looking.pending.list()) == ["of another"]
+        assert (await broker.mover.advance(3_600 * S)).fired == 1
+        assert broker.registry.topics.find(TOPIC) is None
     assert rows(tmp_path, "SELECT * FROM progress") == []
     assert rows(tmp_path, f"SELECT * FROM topics WHERE name = '{TOPIC}'") == []
     async with running_broker(tmp_path) as broker:
-        assert broker.topics.find(TOPIC) is None
+        assert broker.registry.topics.find(TOPIC) is None
         assert bodies(await visible(broker, "another")) == ["of another"]
 
 
@@ -57,11 +57,11 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
     tmp_path: Path, is_restarted: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.topics.put(TOPIC, 2, 2, 6, Particulars(order=True))
+        await broker.registry.topics.put(TOPIC, 2, 2, 6, Particulars(order=True))
         for _ in range(3):
             await send(broker, "before", queue=1)
         await acknowledge(broker, await receive(broker, 1))
-        await broker.reset.delete_topic(TOPIC)
+        await broker.upkeep.reset.delete_topic(TOPIC)
         if not is_restarted:
             await check_topic_made_again(broker)
     if is_restarted:
@@ -72,11 +72,11 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
 
 
 async def check_topic_made_again(broker: Broker) -> None:
-    topic = await broker.topics.put(TOPIC, 3, 3, 6)
+    topic = await broker.registry.topics.put(TOPIC, 3, 3, 6)
     assert not topic.particulars.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
-    assert broker.pull.first_offset(GROUP, TOPIC, 1) == 3
+    assert broker.consuming.pull.first_offset(GROUP, TOPIC, 1) == 3
     assert bodies(await receive(broker)) == ["after"]
 
 
@@ -84,12 +84,12 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.reset.delete_topic(TOPIC)
+        await broker.upkeep.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
-        assert (broker.groups.get(GROUP).takes, broker.groups.get(GROUP).queues) == ({}, {})
-        await broker.advance_clock(60 * S)
+        assert (broker.registry.groups.get(GROUP).takes, broker.registry.groups.get(GROUP).queues) == ({}, {})
+        await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.groups.get(GROUP).queues == {}
+        assert broker.registry.groups.get(GROUP).queues == {}
 
 
 @pytest.mark.parametrize("is_pull", [True, False])
@@ -97,16 +97,18 @@ async def test_who_waits_learns_that_the_topic_is_gone(
     monkeypatch: pytest.MonkeyPatch, is_pull: bool
 ) -> None:
     async with running_broker() as broker:
-        waiting = Waiting.of(broker.polls, monkeypatch)
-        await broker.topics.put(TOPIC, 1, 1, 6)
+        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
         consuming: asyncio.Future[object] = asyncio.ensure_future(
-            broker.pull.pull(GROUP, TOPIC, 0, 0, 32, wait_s=30) if is_pull else receive(broker, wait_s=30)
+            broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 32, wait_s=30)
+            if is_pull
+            else receive(broker, wait_s=30)
         )
         await waiting.begun.wait()
-        await broker.reset.delete_topic(TOPIC)
+        await broker.upkeep.reset.delete_topic(TOPIC)
         with pytest.raises(TopicNotFoundError):
             await consuming
-        assert broker.progress.topics_of(GROUP) == []
+        assert broker.looking.progress.topics_of(GROUP) == []
 
 
 @pytest.mark.parametrize(
@@ -116,7 +118,7 @@ async def test_who_waits_learns_that_the_topic_is_gone(
 async def test_topics_that_cannot_be_deleted(topic: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.reset.delete_topic(topic)
+            await broker.upkeep.reset.delete_topic(topic)
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
@@ -125,13 +127,13 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
     tmp_path: Path, is_restarted: bool, is_cleaned: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.topics.put(TOPIC, 1, 1, 6)
-        await broker.groups.put(GROUP, 3, 2, GroupConfig(broker_id=7))
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
+        await broker.registry.groups.put(GROUP, 3, 2, GroupConfig(broker_id=7))
         for number in range(3):
             await send(broker, str(number))
         await acknowledge(broker, await receive(broker, 1))
         held = await receive(broker, 1)
-        await broker.groups.delete(GROUP, clean_offsets=is_cleaned)
+        await broker.registry.groups.delete(GROUP, clean_offsets=is_cleaned)
         with pytest.raises(GroupNotFoundError):
             await acknowledge(broker, held)
         if not is_restarted:
@@ -139,15 +141,15 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
     if is_restarted:
         assert rows(tmp_path, "SELECT * FROM takes") == []
         async with running_broker(tmp_path) as broker:
-            assert broker.groups.find(GROUP) is None
+            assert broker.registry.groups.find(GROUP) is None
             await check_group_made_again(broker, is_cleaned)
 
 
 async def check_group_made_again(broker: Broker, is_cleaned: bool) -> None:
     assert bodies(await receive(broker)) == (["0", "1", "2"] if is_cleaned else ["1", "2"])
-    group = broker.groups.get(GROUP)
+    group = broker.registry.groups.get(GROUP)
     assert (group.max_retries, group.config) == (16, GroupConfig())
-    await broker.advance_clock(60 * S)  # no receipt of the group before runs out
+    await broker.mover.advance(60 * S)  # no receipt of the group before runs out
 
 
 async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
@@ -156,17 +158,17 @@ async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
     async with running_broker(tmp_path) as broker:
         await send(broker, topic="another")
         await receive(broker, topic="another")
-        await broker.topics.put(TOPIC, 1, 1, 6)
-        waiting = Waiting.of(broker.polls, monkeypatch)
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
+        waiting = Waiting.of(broker.consuming.polls, monkeypatch)
         receiving = asyncio.create_task(receive(broker, wait_s=30))
         await waiting.begun.wait()
-        await broker.groups.delete(GROUP, clean_offsets=True)
+        await broker.registry.groups.delete(GROUP, clean_offsets=True)
         await send(broker)
         with pytest.raises(GroupNotFoundError):
             await receiving
         assert bodies(await receive(broker)) == ["hello"]
     async with running_broker(tmp_path) as broker:
-        assert broker.groups.find(GROUP)
+        assert broker.registry.groups.find(GROUP)
 
 
 async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
@@ -177,27 +179,31 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
 
         async def before_the_deletion(*what: Any) -> list[StoredMessage]:
             found = await messages_in(*what)
-            await broker.reset.delete_topic(TOPIC)
+            await broker.upkeep.reset.delete_topic(TOPIC)
             return found
 
         with monkeypatch.context() as patched:
             patched.setattr("mocketmq.broker.consuming.selection.messages_in", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await receive(broker)
-        await broker.topics.put(TOPIC, 4, 4, 6)
+        await broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await receive(broker) == []
-        assert broker.groups.get(GROUP).takes == {}
+        assert broker.registry.groups.get(GROUP).takes == {}
     assert rows(tmp_path, "SELECT * FROM takes") == []
 
 
 SENDS: dict[str, Callable[[Broker], Awaitable[object]]] = {
     "at once": lambda broker: send(broker, "last"),
     "by level": lambda broker: send(broker, "last", level=1),
-    "by time": lambda broker: broker.send(timed(broker)),
-    "a batch": lambda broker: broker.send_batch([Message("another", b"first"), Message(TOPIC, b"last")]),
-    "a batch by time": lambda broker: broker.send_batch([Message("another", b"first"), timed(broker)]),
-    "together": lambda broker: broker.send_together([Message(TOPIC, b"first"), Message(TOPIC, b"last")]),
-    "half": lambda broker: broker.transactions.prepare_checked(Message(TOPIC, b"last"), GROUP),
+    "by time": lambda broker: broker.sender.send(timed(broker)),
+    "a batch": lambda broker: broker.sender.send_batch(
+        [Message("another", b"first"), Message(TOPIC, b"last")]
+    ),
+    "a batch by time": lambda broker: broker.sender.send_batch([Message("another", b"first"), timed(broker)]),
+    "together": lambda broker: broker.sender.send_together(
+        [Message(TOPIC, b"first"), Message(TOPIC, b"last")]
+    ),
+    "half": lambda broker: broker.transactions.half_messages.prepare_checked(Message(TOPIC, b"last"), GROUP),
 }
 
 
@@ -211,23 +217,26 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
 ) -> None:
     async with running_broker(tmp_path) as broker:
         for topic in (TOPIC, "another"):
-            await broker.topics.put(topic, 1, 1, 6)
-        judge = broker.intake.judge
+            await broker.registry.topics.put(topic, 1, 1, 6)
+        judge = broker.sender.intake.judge
 
         async def before_the_deletion(message: Message) -> Judged:
             judged = await judge(message)
             if message.body == b"last":
-                await broker.reset.delete_topic(TOPIC)
+                await broker.upkeep.reset.delete_topic(TOPIC)
             return judged
 
         with monkeypatch.context() as patched:
-            patched.setattr(broker.intake, "judge", before_the_deletion)
+            patched.setattr(broker.sender.intake, "judge", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await SENDS[way](broker)
-        assert (broker.pending.count, broker.transactions.open()) == (0, [])
-        assert (await broker.advance_clock(60 * S)).fired == 0
-        assert broker.topics.find(TOPIC) is None
-        await broker.topics.put(TOPIC, 1, 1, 6)
+        assert (broker.looking.pending.count, broker.transactions.half_messages.open()) == (
+            0,
+            [],
+        )
+        assert (await broker.mover.advance(60 * S)).fired == 0
+        assert broker.registry.topics.find(TOPIC) is None
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
         assert [*await visible(broker), *await visible(broker, "another")] == []
 
 
@@ -236,7 +245,7 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
     monkeypatch: pytest.MonkeyPatch, way: str
 ) -> None:
     async with running_broker() as broker:
-        await broker.topics.put(TOPIC, 1, 1, 6)
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
         page = broker.timed.page
 
         async def meanwhile(*what: Any, **more: Any) -> list[StoredMessage]:
@@ -245,7 +254,7 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
             return await page(*what, **more)
 
         monkeypatch.setattr(broker.timed, "page", meanwhile)
-        assert await broker.reset.delete_topic(TOPIC) == 0
+        assert await broker.upkeep.reset.delete_topic(TOPIC) == 0
         await SENDS[way](broker)  # makes it anew
 
 
@@ -254,7 +263,7 @@ async def test_a_deletion_finds_what_is_just_being_stored(
     monkeypatch: pytest.MonkeyPatch, is_half: bool
 ) -> None:
     async with running_broker() as broker:
-        await broker.topics.put(TOPIC, 1, 1, 6)
+        await broker.registry.topics.put(TOPIC, 1, 1, 6)
         await SENDS["half"](broker)  # its topic is there
         begun, go_on = asyncio.Event(), asyncio.Event()
         transact = Database.transact
@@ -267,23 +276,26 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         monkeypatch.setattr(Database, "transact", slowly)
         sending = asyncio.ensure_future(SENDS["half" if is_half else "by level"](broker))
         await begun.wait()
-        deleting = asyncio.create_task(broker.reset.delete_topic(TOPIC))
+        deleting = asyncio.create_task(broker.upkeep.reset.delete_topic(TOPIC))
         async with asyncio.timeout(10):
-            while not broker.writer.waiting:  # noqa: ASYNC110 - it sets no event
+            while not broker.ground.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()
         await sending
         assert await deleting == (0 if is_half else 1)
-        assert (broker.pending.count, broker.transactions.open()) == (0, [])
+        assert (broker.looking.pending.count, broker.transactions.half_messages.open()) == (
+            0,
+            [],
+        )
 
 
 async def test_a_reset_of_everything_forgets_the_offsets_of_deleted_groups() -> None:
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.groups.delete(GROUP, clean_offsets=False)
-        await broker.reset.all()
-        group = await broker.groups.for_use(GROUP)
+        await broker.registry.groups.delete(GROUP, clean_offsets=False)
+        await broker.upkeep.reset.all()
+        group = await broker.registry.groups.for_use(GROUP)
         assert group.queues == {}
 
 
@@ -291,9 +303,9 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.groups.delete(GROUP, clean_offsets=False)
-        await broker.reset.delete_topic(TOPIC)
-        assert (await broker.groups.for_use(GROUP)).queues == {}
+        await broker.registry.groups.delete(GROUP, clean_offsets=False)
+        await broker.upkeep.reset.delete_topic(TOPIC)
+        assert (await broker.registry.groups.for_use(GROUP)).queues == {}
 
 
 @pytest.mark.parametrize(
@@ -302,15 +314,17 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
 async def test_groups_that_cannot_be_deleted(group: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.groups.delete(group, clean_offsets=True)
+            await broker.registry.groups.delete(group, clean_offsets=True)
 
 
 async def test_a_topic_that_is_changed_while_it_is_deleted_can_be_made_again(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
-        await asyncio.gather(broker.reset.delete_topic(TOPIC), broker.topics.put(TOPIC, 9, 9, 6))
-        assert broker.topics.find(TOPIC) is None
-        topic = await broker.topics.put(TOPIC, 12, 12, 6)
+        await asyncio.gather(
+            broker.upkeep.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6)
+        )
+        assert broker.registry.topics.find(TOPIC) is None
+        topic = await broker.registry.topics.put(TOPIC, 12, 12, 6)
         assert [queue.queue_id for queue in topic.queues] == list(range(12))
     async with running_broker(tmp_path) as broker:
-        assert len(broker.topics.get(TOPIC).queues) == 12
+        assert len(broker.registry.topics.get(TOPIC).queues) == 12

@@ -9,7 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import LATEST_US, Clock
 from mocketmq.errors import (
     DelayedSendError,
@@ -55,14 +56,14 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> None:
 
 async def send_at(
     broker: Broker, ahead_ms: int, body: str = "hello", queue: int | None = None, **more: Any
-) -> Sent:
+) -> SendResult:
     """Send a message with a start-deliver time so many milliseconds from now; ``more`` are properties."""
     properties = {START_DELIVER_TIME: str(WALL_MS + ahead_ms), **more}
-    return await broker.send(Message(TOPIC, body.encode(), properties, queue))
+    return await broker.sender.send(Message(TOPIC, body.encode(), properties, queue))
 
 
 async def delivered(broker: Broker) -> list[str]:
-    return bodies(await visible(broker)) if broker.topics.find(TOPIC) else []
+    return bodies(await visible(broker)) if broker.registry.topics.find(TOPIC) else []
 
 
 # D-2: what is delayed
@@ -80,12 +81,12 @@ async def test_d2_the_whole_millisecond_is_now_and_what_was_before_is_past(
     within_us: int, past_ms: int
 ) -> None:
     async with running_dongwo() as broker:
-        await broker.advance_clock(within_us)
+        await broker.mover.advance(within_us)
         await send_at(broker, past_ms, "past")
-        assert (broker.pending.count, await delivered(broker)) == (0, ["past"])
+        assert (broker.looking.pending.count, await delivered(broker)) == (0, ["past"])
         await send_at(broker, past_ms + 1, "now")
-        assert (broker.pending.count, await delivered(broker)) == (1, ["past"])
-        await broker.advance_clock(2 * S)
+        assert (broker.looking.pending.count, await delivered(broker)) == (1, ["past"])
+        await broker.mover.advance(2 * S)
         assert await delivered(broker) == ["past", "now"]
 
 
@@ -94,7 +95,7 @@ async def test_d2_a_delay_level_wins(tmp_path: Path) -> None:
         sent = await send_at(broker, 3_600_000, DELAY="1")
         assert (sent.level, broker.timed.pending, names_below(tmp_path)) == (1, 0, [])
         assert sent.reply.offset_message_id != "0", "the level's own answer"
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert await delivered(broker) == ["hello"]
 
 
@@ -118,7 +119,7 @@ async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
         with pytest.raises(IllegalMessageError):
             await send_at(broker, last_ms + 1)
         for ahead_ms in (41 * 24 * 3_600_000, last_ms - 2_000):
-            moved = await broker.move_clock_to_next()
+            moved = await broker.mover.move_to_next()
             assert moved.fired == 1
             assert 0 <= moved.now_us - (start_us + ahead_ms * MS) < 1_200 * MS
 
@@ -126,11 +127,11 @@ async def test_d3_there_is_no_upper_bound_but_the_end_of_the_calendar() -> None:
 async def test_d3_half_messages_wait_for_their_commit_as_they_do_not_there() -> None:
     async with running_dongwo() as broker:
         message = Message(TOPIC, b"half", {START_DELIVER_TIME: str(WALL_MS + 1_000)}, 2)
-        half = await broker.popped_halves.prepare(message, 3_600 * S)
-        await broker.advance_clock(60 * S)
-        assert (broker.pending.count, await delivered(broker)) == (0, [])
-        await broker.popped_halves.commit(TOPIC, [half.handle])
-        await broker.advance_clock(2 * S)
+        half = await broker.transactions.popped_halves.prepare(message, 3_600 * S)
+        await broker.mover.advance(60 * S)
+        assert (broker.looking.pending.count, await delivered(broker)) == (0, [])
+        await broker.transactions.popped_halves.commit(TOPIC, [half.handle])
+        await broker.mover.advance(2 * S)
         assert await delivered(broker) == ["half"]
 
 
@@ -146,12 +147,12 @@ async def test_d4_every_delayed_send_has_the_same_answer(queue: int | None) -> N
         assert at_once.reply.offset_message_id != "0"
         assert at_once.reply.queue_id == at_once.queue.queue_id
         with pytest.raises(MessageNotFoundError):
-            await broker.lives.records("0")
+            await broker.looking.histories.records("0")
 
 
 async def test_d4_a_batch_is_answered_message_by_message() -> None:
     async with running_dongwo() as broker:
-        sent = await broker.send_batch(
+        sent = await broker.sender.send_batch(
             [
                 Message(TOPIC, b"delayed", {START_DELIVER_TIME: str(WALL_MS + 1_000)}, 3),
                 Message(TOPIC, b"at once", {}, 3),
@@ -192,7 +193,7 @@ async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
         body = {"body": "x", "properties": {START_DELIVER_TIME: str(WALL_MS + 1_000)}}
         problem = await api.refused(503, "POST", f"/v1/topics/{TOPIC}/messages", body)
         assert problem["detail"] == "send delay message error!"
-        assert (broker.pending.count, message_files(tmp_path), broker.sent) == (0, [], 0)
+        assert (broker.looking.pending.count, message_files(tmp_path), broker.sender.sent) == (0, [], 0)
         await send_at(broker, -1, "what is not delayed has nothing to do with it")
         assert len(await delivered(broker)) == 1
 
@@ -204,10 +205,10 @@ async def test_d4_a_failure_to_save_is_said_in_the_words_of_the_patch(
 async def test_d6_a_malformed_value_is_answered_with_the_exception_of_java(text: str) -> None:
     async with running_dongwo() as broker:
         with pytest.raises(InvalidArgumentError) as refused:
-            await broker.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
+            await broker.sender.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
         assert str(refused.value).startswith(f'java.lang.NumberFormatException: For input string: "{text}"')
         assert wire_codes(refused.value).remoting == 1
-        assert (broker.pending.count, await delivered(broker)) == (0, [])
+        assert (broker.looking.pending.count, await delivered(broker)) == (0, [])
 
 
 # D-7, D-8, D-9: what a consumer sees
@@ -221,21 +222,21 @@ async def test_d7_it_goes_to_the_queue_that_was_chosen_whatever_the_answer_said(
         sent = await send_at(broker, 1_000, queue=queue)
         assert (sent.queue.queue_id, sent.reply.queue_id) == (queue, 1)
     async with running_dongwo(tmp_path) as broker:
-        await broker.advance_clock(3 * S)
+        await broker.mover.advance(3 * S)
         [message] = await visible(broker)
-        assert broker.topics.queue(message.queue_key).queue_id == queue
+        assert broker.registry.topics.queue(message.queue_key).queue_id == queue
 
 
 async def test_d8_the_property_stays_and_is_not_acted_upon_again() -> None:
     async with running_dongwo() as broker:
         await send_at(broker, 1_000, own="mine")
-        await broker.advance_clock(3 * S)
+        await broker.mover.advance(3 * S)
         [taken] = await receive(broker)
         properties = decode_properties(taken.message.properties)
         assert (properties[START_DELIVER_TIME], properties["own"]) == (str(WALL_MS + 1_000), "mine")
         await give_back(broker, [taken], 1)
         assert (broker.timed.pending, broker.levels.pending) == (0, 1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         [again] = await receive(broker)
         assert decode_properties(again.message.properties)[START_DELIVER_TIME] == str(WALL_MS + 1_000)
         assert (await acknowledge(broker, [again])).done
@@ -243,17 +244,17 @@ async def test_d8_the_property_stays_and_is_not_acted_upon_again() -> None:
 
 async def test_d9_nobody_who_consumes_knows_of_it_before(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
-        await broker.topics.ensure(TOPIC, 4)
+        await broker.registry.topics.ensure(TOPIC, 4)
         assert await receive(broker) == []
         born_us = broker.clock.now_us()
         await send_at(broker, 1_000, queue=0, KEYS="k")
-        queues = broker.topics.get(TOPIC).queues
+        queues = broker.registry.topics.get(TOPIC).queues
         assert [queue.next_offset for queue in queues] == [0] * 4
-        assert (await broker.lives.by_key("k"), await receive(broker)) == ([], [])
-        lags = [place.lag for place in broker.groups.get(GROUP).queues.values()]
+        assert (await broker.looking.histories.by_key("k"), await receive(broker)) == ([], [])
+        lags = [place.lag for place in broker.registry.groups.get(GROUP).queues.values()]
         assert sum(lags) == 0
-        moved = await broker.move_clock_to_next()
-        [message] = await broker.lives.by_key("k")
+        moved = await broker.mover.move_to_next()
+        [message] = await broker.looking.histories.by_key("k")
         assert (message.born_us, message.store_us) == (born_us, moved.now_us)
         assert message.queue_offset == 0
 
@@ -283,7 +284,7 @@ async def test_d10_one_directory_a_second_and_one_file_a_message(tmp_path: Path)
 async def test_d11_scans_come_each_200_ms_and_look_at_whole_seconds(tmp_path: Path, started_ms: int) -> None:
     async with running_dongwo(tmp_path) as broker:
         to_second_us = -broker.clock.now_us() % S
-        await broker.advance_clock(to_second_us + started_ms * MS)
+        await broker.mover.advance(to_second_us + started_ms * MS)
     async with running_dongwo(tmp_path) as broker:
         start_us = broker.clock.now_us()
         assert start_us % S == started_ms * MS
@@ -293,11 +294,11 @@ async def test_d11_scans_come_each_200_ms_and_look_at_whole_seconds(tmp_path: Pa
             second_us = -(-due_us // S) * S
             scans = [start_us + count * SCAN_US for count in range(60)]
             expected_us = min(instant_us for instant_us in scans if instant_us >= second_us)
-            assert broker.pending.next_due_us == expected_us
-            assert (await broker.move_clock_to(expected_us - 1)).fired == 0
-            assert (await broker.advance_clock(1)).fired == 1
+            assert broker.looking.pending.next_due_us == expected_us
+            assert (await broker.mover.move_to(expected_us - 1)).fired == 0
+            assert (await broker.mover.advance(1)).fired == 1
             start_us = start_us + (broker.clock.now_us() - start_us) // SCAN_US * SCAN_US
-            await broker.move_clock_to(start_us)
+            await broker.mover.move_to(start_us)
         assert broker.timed.early == 0
     late = rows(tmp_path, "SELECT delivered_us - due_us AS late_us, scheme FROM deliveries")
     assert len(late) == 4
@@ -332,11 +333,11 @@ async def test_d11_a_clock_that_runs_scans_by_itself(tmp_path: Path) -> None:
 
 async def test_d12_seconds_go_in_order_and_one_poison_file_stops_no_others(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
-        await broker.advance_clock(-broker.clock.now_us() % S)
+        await broker.mover.advance(-broker.clock.now_us() % S)
         for ahead_ms in (3_100, 1_100, 2_100, 1_200):
             await send_at(broker, ahead_ms, str(ahead_ms))
         message_files(tmp_path)[0].write_bytes(b"poison")
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert await delivered(broker) == ["1200", "2100", "3100"]
         await no_removal_left(broker)
         assert message_files(tmp_path) == []
@@ -357,9 +358,9 @@ async def test_d12_what_could_not_be_put_stays_and_is_tried_again(
             patch.setattr(Database, "transact", refuse)
             for _ in range(2):
                 with pytest.raises(StoreUnavailableError):
-                    await broker.advance_clock(5 * S)
-            assert (len(message_files(tmp_path)), broker.pending.count) == (3, 3)
-        assert (await broker.advance_clock(5 * S)).fired == 3
+                    await broker.mover.advance(5 * S)
+            assert (len(message_files(tmp_path)), broker.looking.pending.count) == (3, 3)
+        assert (await broker.mover.advance(5 * S)).fired == 3
         assert await delivered(broker) == ["0", "1", "2"]
 
 
@@ -385,7 +386,7 @@ async def test_d13_the_directory_of_a_second_goes_with_its_last_message(tmp_path
     async with running_dongwo(tmp_path) as broker:
         for ahead_ms in (1_000, 1_001, 60_000):
             await send_at(broker, ahead_ms)
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         await no_removal_left(broker)
         assert len(names_below(tmp_path)) == 2
         assert broker.timed.state().directories == 1
@@ -397,5 +398,5 @@ async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_
         assert broker.timed.name == "dongwo"
     async with running_broker(tmp_path) as broker:
         assert broker.timed.name == "second-directories"
-        assert (await broker.pending.list())[0].message == sent.stored
-        assert (await broker.move_clock_to_next()).now_us == sent.stored.due_us
+        assert (await broker.looking.pending.list())[0].message == sent.stored
+        assert (await broker.mover.move_to_next()).now_us == sent.stored.due_us

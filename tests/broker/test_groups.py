@@ -14,11 +14,11 @@ async def test_first_use_beside_an_explicit_creation_does_not_undo_it(
     tmp_path: Path, is_used_first: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        groups = broker.groups
+        groups = broker.registry.groups
         both = [groups.put(GROUP, 3, 2), groups.for_use(GROUP)]
-        before = broker.writer.commits
+        before = broker.ground.writer.commits
         one, other = await asyncio.gather(*(reversed(both) if is_used_first else both))
-        assert broker.writer.commits == before + 1
+        assert broker.ground.writer.commits == before + 1
         assert one is other is groups.get(GROUP)
         assert (one.max_retries, one.retry_queues) == (3, 2)
     assert rows(tmp_path, "SELECT name, max_retries, retry_queues FROM groups") == [
@@ -29,8 +29,8 @@ async def test_first_use_beside_an_explicit_creation_does_not_undo_it(
 async def test_a_first_use_that_another_overtook_changes_nothing(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for _ in range(2):
-            made = await broker.groups.put(GROUP, 16, 1, replace=False)
-            await broker.groups.put(GROUP, 3, 2)
+            made = await broker.registry.groups.put(GROUP, 16, 1, replace=False)
+            await broker.registry.groups.put(GROUP, 3, 2)
         assert (made.max_retries, made.retry_queues) == (3, 2)
     assert rows(tmp_path, "SELECT max_retries FROM groups") == [{"max_retries": 3}]
 

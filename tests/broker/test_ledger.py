@@ -39,11 +39,11 @@ async def test_a_delivery_is_recorded_with_all_its_stages(tmp_path: Path) -> Non
     async with running_broker(tmp_path) as broker:
         start_us = broker.clock.now_us()
         message = Message(TOPIC, b"four", {DELAY: "3"}, 2, born_us=start_us - 7)
-        parked = (await broker.send(message)).stored
-        await broker.advance_clock(60 * S)
+        parked = (await broker.sender.send(message)).stored
+        await broker.mover.advance(60 * S)
         [delivered] = await visible(broker)
         taken = await receive(broker)
-        await broker.advance_clock(3 * S)
+        await broker.mover.advance(3 * S)
         await acknowledge(broker, taken)
         [row] = recorded(tmp_path)
     assert row == {
@@ -93,7 +93,7 @@ async def test_what_is_not_delayed_is_not_recorded(tmp_path: Path) -> None:
 async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=18)
-        await broker.pending.deliver_now(sent.stored.unique_key)
+        await broker.looking.pending.deliver_now(sent.stored.unique_key)
         [row] = recorded(tmp_path)
     assert (row["forced"], row["due_us"], row["delivered_us"]) == (
         1,
@@ -105,10 +105,10 @@ async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
 async def test_attempts_are_counted_as_a_consumer_gives_back(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         for _ in range(2):
             await give_back(broker, await receive(broker))
-            await broker.move_clock_to_next()
+            await broker.mover.move_to_next()
         found = recorded(tmp_path)
     assert [(row["attempt"], row["level"], row["topic"]) for row in found] == [
         (1, 1, TOPIC),
@@ -127,10 +127,10 @@ async def test_only_the_first_pull_and_the_first_acknowledgement_count(tmp_path:
         await delivered(broker)
         first_us = broker.clock.now_us()
         mine = await receive(broker)
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         theirs = await receive(broker, group="shipping")
         await acknowledge(broker, theirs, "shipping")
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         await acknowledge(broker, mine)
         [row] = recorded(tmp_path)
     assert (row["pulled_by"], row["pulled_us"], row["acked_us"]) == (GROUP, first_us, first_us + 5 * S)
@@ -139,7 +139,7 @@ async def test_only_the_first_pull_and_the_first_acknowledgement_count(tmp_path:
 async def test_a_pull_by_offset_counts_as_well(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
-        await broker.pull.pull("puller", TOPIC, 0, 0, 10)
+        await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)
         [row] = recorded(tmp_path)
     assert (row["pulled_by"], row["pulled_us"]) == ("puller", row["delivered_us"])
 
@@ -148,7 +148,7 @@ async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         [message] = await visible(broker)
-        await broker.lives.life(message.unique_key)
+        await broker.looking.histories.life(message.unique_key)
         [row] = recorded(tmp_path)
     assert row["pulled_us"] is None
 
@@ -162,4 +162,4 @@ async def test_each_run_records_under_its_own_number(tmp_path: Path) -> None:
 
 async def delivered(broker: Broker) -> None:
     await send(broker, level=1, queue=0)
-    await broker.move_clock_to_next()
+    await broker.mover.move_to_next()

@@ -22,9 +22,9 @@ async def test_a_message_is_visible_at_its_due_time_and_not_a_microsecond_earlie
     async with running_broker() as broker:
         sent = await send(broker, level=level)
         assert sent.stored.due_us == sent.stored.store_us + delay_us
-        assert (await broker.advance_clock(delay_us - 1)).fired == 0
+        assert (await broker.mover.advance(delay_us - 1)).fired == 0
         assert await visible(broker) == []
-        assert (await broker.advance_clock(1)).fired == 1
+        assert (await broker.mover.advance(1)).fired == 1
         [delivered] = await visible(broker)
         assert delivered.store_us == sent.stored.due_us == broker.clock.now_us()
 
@@ -34,9 +34,9 @@ async def test_one_move_delivers_all_levels_in_order_of_their_due_times_each_at_
         for round_ in "ab":
             for level in reversed(LEVELS):
                 await send(broker, f"{level}{round_}", level=level)
-            await broker.advance_clock(250_000)
+            await broker.mover.advance(250_000)
         start_us = broker.clock.now_us() - 500_000
-        move = await broker.advance_clock(7200 * S)
+        move = await broker.mover.advance(7200 * S)
         assert (move.fired, move.next_due_us) == (36, None)
         found = await visible(broker)
         assert bodies(found) == [f"{level}{round_}" for level in LEVELS for round_ in "ab"]
@@ -49,7 +49,7 @@ async def test_what_is_due_at_one_instant_comes_in_the_order_in_which_it_was_sen
     async with running_broker(levels="3s 2s 1s") as broker:
         for body in ("first", "second", "third"):
             await send(broker, body, level=("first", "second", "third").index(body) + 1)
-            await broker.advance_clock(1 * S)
+            await broker.mover.advance(1 * S)
         assert bodies(await receive(broker)) == ["first", "second", "third"]
         assert {m.store_us for m in await visible(broker)} == {broker.clock.now_us()}
 
@@ -58,20 +58,20 @@ async def test_thousands_on_one_level_come_in_order_and_once() -> None:
     async with running_broker() as broker:
         messages = [Message(TOPIC, b"%d" % n, {DELAY: "1"}, 0) for n in range(3_000)]
         for first in range(0, 3_000, 1_000):
-            await broker.send_batch(messages[first : first + 1_000])
-        assert (await broker.advance_clock(1 * S)).fired == 3_000
+            await broker.sender.send_batch(messages[first : first + 1_000])
+        assert (await broker.mover.advance(1 * S)).fired == 3_000
         assert bodies(await visible(broker)) == [str(n) for n in range(3_000)]
 
 
 async def test_the_parked_record_lies_in_its_level_queue_and_says_where_it_goes() -> None:
     async with running_broker() as broker:
         sent = await send(broker, queue=2, level=3, tag="vip", KEYS="k1 k2")
-        level_queue = broker.topics.queue(sent.stored.queue_key)
+        level_queue = broker.registry.topics.queue(sent.stored.queue_key)
         assert (level_queue.topic, level_queue.queue_id, sent.stored.queue_offset) == (SCHEDULE_TOPIC, 2, 0)
         assert (sent.queue.topic, sent.queue.queue_id, sent.queue.next_offset) == (TOPIC, 2, 0)
         properties = decode_properties(sent.stored.properties)
         assert {REAL_TOPIC: TOPIC, REAL_QID: "2", DELAY: "3"}.items() <= properties.items()
-        assert (await broker.pull.browse(SCHEDULE_TOPIC, 2, 0, 10)).messages == [sent.stored]
+        assert (await broker.consuming.pull.browse(SCHEDULE_TOPIC, 2, 0, 10)).messages == [sent.stored]
 
 
 async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
@@ -79,12 +79,12 @@ async def test_the_delivered_record_is_the_parked_one_at_a_new_place() -> None:
         message = Message(
             TOPIC, b"\0\xff", {"TAGS": "vip", "own": "1", DELAY: "3"}, 2, 7, 8, 1_234_567, "10.0.0.7:4711", 5
         )
-        parked = (await broker.send(message)).stored
-        await broker.advance_clock(10 * S)
+        parked = (await broker.sender.send(message)).stored
+        await broker.mover.advance(10 * S)
         [delivered] = await visible(broker)
         assert delivered == parked._replace(
             commit_offset=parked.commit_offset + 1,
-            queue_key=broker.topics.get(TOPIC).queues[2].key,
+            queue_key=broker.registry.topics.get(TOPIC).queues[2].key,
             queue_offset=0,
             store_us=parked.store_us + 10 * S,
             due_us=None,
@@ -98,7 +98,7 @@ async def test_a_tag_filter_still_matches_after_the_delay() -> None:
     async with running_broker() as broker:
         await send(broker, "yes", level=1, tag="A")
         await send(broker, "no", level=1, tag="B")
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert bodies(await receive(broker, tags="A")) == ["yes"]
 
 
@@ -106,7 +106,7 @@ async def test_a_level_above_the_highest_is_the_highest_and_says_so() -> None:
     async with running_broker() as broker:
         sent = await send(broker, level=19)
         assert sent.level == 18
-        await broker.advance_clock(7200 * S)
+        await broker.mover.advance(7200 * S)
         [delivered] = await visible(broker)
         assert decode_properties(delivered.properties)[DELAY] == "18"
 
@@ -122,21 +122,21 @@ async def test_zero_and_less_is_no_delay(level: str) -> None:
 
 async def test_what_is_not_a_number_is_refused_and_nothing_is_stored() -> None:
     async with running_broker() as broker:
-        before = broker.writer.next_commit_offset
+        before = broker.ground.writer.next_commit_offset
         with pytest.raises(InvalidArgumentError, match=r'string: "abc"; property DELAY .*1 to 18') as refused:
             await send(broker, level="abc")
         assert refused.value.field == "delay_level"
-        assert broker.writer.next_commit_offset == before
+        assert broker.ground.writer.next_commit_offset == before
 
 
 async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
     async with running_broker() as broker:
         good, bad = Message(TOPIC, b"good", {DELAY: "1"}), Message(TOPIC, b"bad", {DELAY: "x"})
         with pytest.raises(InvalidArgumentError):
-            await broker.send_batch([good, bad])
-        assert broker.pending.count == 0
-        await broker.send_batch([good, Message(TOPIC, b"at once")])
-        assert (broker.pending.count, bodies(await visible(broker))) == (1, ["at once"])
+            await broker.sender.send_batch([good, bad])
+        assert broker.looking.pending.count == 0
+        await broker.sender.send_batch([good, Message(TOPIC, b"at once")])
+        assert (broker.looking.pending.count, bodies(await visible(broker))) == (1, ["at once"])
 
 
 # The level table was changed while messages waited
@@ -150,7 +150,7 @@ async def test_pending_messages_keep_the_due_times_they_were_given(
         due_us = (await send(broker, level=1)).stored.due_us
     with caplog.at_level(logging.WARNING):
         async with running_broker(tmp_path, levels=changed) as broker:
-            assert (await broker.move_clock_to_next()).now_us == due_us
+            assert (await broker.mover.move_to_next()).now_us == due_us
             assert len(await visible(broker)) == 1
     assert "level 1 was changed with 1 messages pending" in caplog.text
 
@@ -160,8 +160,8 @@ async def test_a_shortened_level_stays_first_in_first_out(tmp_path: Path) -> Non
         await send(broker, "long", level=1)
     async with running_broker(tmp_path, levels="1s") as broker:
         await send(broker, "short", level=1)
-        assert (await broker.advance_clock(10 * S - 1)).fired == 0
-        assert (await broker.advance_clock(1)).fired == 2
+        assert (await broker.mover.advance(10 * S - 1)).fired == 0
+        assert (await broker.mover.advance(1)).fired == 2
         assert bodies(await visible(broker)) == ["long", "short"]
 
 
@@ -171,16 +171,16 @@ async def test_a_level_that_is_gone_still_delivers_what_it_holds(
     async with running_broker(tmp_path, levels=" ".join(["1s"] * 19 + ["1h"])) as broker:
         due_us = (await send(broker, level=20)).stored.due_us
     async with running_broker(tmp_path) as broker:
-        assert [state.level for state in broker.pending.levels()] == [*LEVELS, 20]
-        assert (await broker.move_clock_to_next()).now_us == due_us
-        assert [state.level for state in broker.pending.levels()] == [*LEVELS]
+        assert [state.level for state in broker.looking.pending.levels()] == [*LEVELS, 20]
+        assert (await broker.mover.move_to_next()).now_us == due_us
+        assert [state.level for state in broker.looking.pending.levels()] == [*LEVELS]
     assert "level 20 was changed with 1 messages pending" in caplog.text
 
 
 async def test_an_unchanged_table_warns_of_nothing(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await send(broker, level=1)
     async with running_broker(tmp_path):
         assert caplog.text == ""
@@ -194,9 +194,9 @@ async def test_the_level_table_shows_what_waits_and_how_far_each_level_has_come(
         for level in (1, 1, 3):
             await send(broker, level=level)
         start_us = broker.clock.now_us()
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await send(broker, level=1)
-        states = {state.level: state for state in broker.pending.levels()}
+        states = {state.level: state for state in broker.looking.pending.levels()}
         assert [state.delay_us for state in states.values()] == list(DELAYS_US)
         assert states[1][2:] == (1, 2, 3, start_us + 2 * S, None)
         assert states[3][2:] == (1, 0, 1, start_us + 10 * S, None)
@@ -207,7 +207,7 @@ async def test_moving_from_due_time_to_due_time_stops_at_each() -> None:
     async with running_broker() as broker:
         for level in LEVELS:
             await send(broker, level=level)
-        moves = [await broker.move_clock_to_next() for _ in LEVELS]
+        moves = [await broker.mover.move_to_next() for _ in LEVELS]
         assert [move.fired for move in moves] == [1] * 18
         steps_us = [move.now_us - move.from_us for move in moves]
         assert list(accumulate(steps_us)) == list(DELAYS_US)

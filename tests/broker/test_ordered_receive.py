@@ -42,8 +42,8 @@ class Looks:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.found: list[list[str]] = []
         self.begun = asyncio.Event()
-        self._take = broker.receipts._take_unless_cancelled
-        monkeypatch.setattr(broker.receipts, "_take_unless_cancelled", self._look)
+        self._take = broker.consuming.receipts._take_unless_cancelled
+        monkeypatch.setattr(broker.consuming.receipts, "_take_unless_cancelled", self._look)
 
     async def _look(self, *how: Any) -> list[Taken]:
         taken = await self._take(*how)
@@ -70,9 +70,9 @@ async def test_what_was_not_settled_in_time_comes_again_in_order_and_alone() -> 
         batch = await receive_in_order(broker)
         await acknowledge(broker, [batch[1]])
         await fill(broker, "new")
-        await broker.advance_clock(10 * S - 1)
+        await broker.mover.advance(10 * S - 1)
         assert await receive_in_order(broker) == []
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         again = await receive_in_order(broker)
         assert [(one.message.body, one.times) for one in again] == [(b"0", 2), (b"2", 2)]
         assert await receive_in_order(broker) == []
@@ -84,7 +84,7 @@ async def test_what_comes_again_may_be_taken_in_parts_one_at_a_time() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2", "new")
         await receive_in_order(broker, 3)
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         found = []
         while part := await receive_in_order(broker, 2):
             assert await receive_in_order(broker, 2) == []
@@ -97,10 +97,10 @@ async def test_a_part_whose_time_ran_out_waits_for_the_rest() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         _, second = await receive_in_order(broker)
-        await broker.receipts.extend(GROUP, [second.handle], 20 * S)
-        await broker.advance_clock(10 * S)
+        await broker.consuming.receipts.extend(GROUP, [second.handle], 20 * S)
+        await broker.mover.advance(10 * S)
         assert await receive_in_order(broker) == []
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert bodies(await receive_in_order(broker)) == ["0", "1"]
 
 
@@ -113,7 +113,7 @@ async def test_queues_do_not_hold_each_other_up_and_may_be_mixed() -> None:
         await fill(broker, "b1", queue=1)
         assert bodies(await receive_in_order(broker)) == ["b0", "c0", "b1"]
         await fill(broker, "d0", queue=3)
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert bodies(await receive_in_order(broker)) == ["a0", "b0", "c0", "b1", "d0"]
 
 
@@ -137,12 +137,12 @@ async def given_up(broker: Broker, batch: list[Taken]) -> None:
 
 
 async def run_out_for_good(broker: Broker, _: list[Taken]) -> None:
-    await broker.groups.put(GROUP, 0, 1)
-    await broker.advance_clock(10 * S)
+    await broker.registry.groups.put(GROUP, 0, 1)
+    await broker.mover.advance(10 * S)
 
 
 async def committed_past(broker: Broker, batch: list[Taken]) -> None:
-    await broker.pull.commit_offset(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
+    await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
 
 
 @pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])
@@ -163,7 +163,7 @@ async def test_a_waiting_receiver_is_given_what_was_not_settled_in_time() -> Non
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
         receiver = asyncio.create_task(receive_in_order(broker, wait_s=20))
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         async with asyncio.timeout(5):
             assert bodies(await receiver) == ["0"]
 
@@ -202,7 +202,7 @@ async def test_what_comes_again_and_is_not_wanted_holds_up_what_is_behind_it() -
             await send(broker, body, queue=0, tag=tag)
         await send(broker, "elsewhere", queue=1, tag="B")
         await receive_in_order(broker, 2)
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert bodies(await receive_in_order(broker, tags="B")) == ["elsewhere"]
         assert bodies(await receive_in_order(broker, tags="A || B")) == ["0", "1"]
 
@@ -214,7 +214,7 @@ async def test_retries_come_in_order_too() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
         await give_back(broker, await receive_in_order(broker, 2), 1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         first = await receive_in_order(broker, 1)
         assert (bodies(first), first[0].message.reconsume_times) == (["2"], 0)
         retry = await receive_in_order(broker, 1)
@@ -229,7 +229,7 @@ async def test_retries_of_one_topic_do_not_hold_up_those_of_another() -> None:
         for topic in (TOPIC, "other", TOPIC):
             await fill(broker, topic, topic=topic)
             await give_back(broker, await receive_in_order(broker, topic=topic), 1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         batch = await receive_in_order(broker)
         assert bodies(batch) == [TOPIC, TOPIC]
         assert bodies(await receive_in_order(broker, topic="other")) == ["other"]
@@ -239,7 +239,7 @@ async def test_the_retry_topic_itself_can_be_received_in_order() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await give_back(broker, await receive_in_order(broker), 1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         batch = await receive_in_order(broker, 1, topic=RETRY)
         assert (bodies(batch), await receive_in_order(broker, topic=RETRY)) == (["0"], [])
         await acknowledge(broker, batch)
@@ -256,7 +256,7 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
         await acknowledge(broker, batch[1:2])
     async with running_broker(tmp_path) as broker:
         assert await receive_in_order(broker) == []
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         again = await receive_in_order(broker)
         assert bodies(again) == ["0", "2"]
         await acknowledge(broker, again)
@@ -266,14 +266,14 @@ async def test_order_survives_a_restart(tmp_path: Path) -> None:
 async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2")
-        commit, writing = broker.writer.commit, asyncio.Event()
+        commit, writing = broker.ground.writer.commit, asyncio.Event()
 
         async def watched(work: Work) -> object:
             writing.set()
             return await commit(work)
 
-        await broker.groups.put(GROUP, 16, 1)
-        monkeypatch.setattr(broker.writer, "commit", watched)
+        await broker.registry.groups.put(GROUP, 16, 1)
+        monkeypatch.setattr(broker.ground.writer, "commit", watched)
         receiver = asyncio.create_task(receive_in_order(broker, 2))
         await writing.wait()
         receiver.cancel()
@@ -287,7 +287,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
 ) -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
-        await broker.groups.put(GROUP, 16, 1)
+        await broker.registry.groups.put(GROUP, 16, 1)
         others: list[asyncio.Task[list[Taken]]] = []
 
         async def refuse(_: Work) -> object:
@@ -298,7 +298,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
             assert looks.found == [[]]
             raise StoreUnavailableError("no")
 
-        monkeypatch.setattr(broker.writer, "commit", refuse)
+        monkeypatch.setattr(broker.ground.writer, "commit", refuse)
         with pytest.raises(StoreUnavailableError):
             await receive_in_order(broker)
         async with asyncio.timeout(5):
@@ -309,7 +309,7 @@ async def test_whatever_is_reset_holds_nothing_up() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
-        await broker.reset.topic(TOPIC)
+        await broker.upkeep.reset.topic(TOPIC)
         await fill(broker, "2")
         assert bodies(await receive_in_order(broker)) == ["2"]
 

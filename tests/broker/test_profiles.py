@@ -17,9 +17,9 @@ async def delivered_at_ms(data: Path, *sent_at_ms: int, profile: str = "rocketmq
     async with running_broker(data, profile=profile) as broker:
         start_us = broker.clock.now_us()
         for at_ms in sent_at_ms:
-            await broker.move_clock_to(start_us + at_ms * MS)
+            await broker.mover.move_to(start_us + at_ms * MS)
             await send(broker, level=1)
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         return [(message.store_us - start_us) // MS for message in await visible(broker)]
 
 
@@ -34,10 +34,10 @@ async def test_rocketmq4_delivers_at_its_next_look_each_100_ms(tmp_path: Path) -
 async def test_rocketmq4_looks_for_the_first_time_a_second_after_its_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=1)
-        await broker.advance_clock(1 * S - 1)
+        await broker.mover.advance(1 * S - 1)
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
-        assert (await broker.advance_clock(1 * S - 1)).fired == 0  # overdue, but nobody looks yet
-        assert (await broker.advance_clock(1)).fired == 1
+        assert (await broker.mover.advance(1 * S - 1)).fired == 0  # overdue, but nobody looks yet
+        assert (await broker.mover.advance(1)).fired == 1
 
 
 async def test_rocketmq4_does_not_believe_a_due_time_beyond_the_whole_delay(tmp_path: Path) -> None:
@@ -46,9 +46,9 @@ async def test_rocketmq4_does_not_believe_a_due_time_beyond_the_whole_delay(tmp_
         await send(broker, "shortened", level=1)
         await send(broker, "lengthened", level=2)
     async with running_broker(tmp_path, profile="rocketmq4", levels="10s 2h") as broker:
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert bodies(await visible(broker)) == ["shortened"]
-        await broker.advance_clock(3599 * S)
+        await broker.mover.advance(3599 * S)
         assert bodies(await visible(broker)) == ["shortened", "lengthened"]
 
 
@@ -56,10 +56,10 @@ async def test_rocketmq4_saves_its_offsets_each_ten_seconds(tmp_path: Path) -> N
     saved = "SELECT next_offset FROM delay_offsets WHERE level = 1"
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=1)
-        await broker.advance_clock(10 * S - 1)
+        await broker.mover.advance(10 * S - 1)
         assert len(await visible(broker)) == 1
         assert rows(tmp_path, saved) == []
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         assert rows(tmp_path, saved) == [{"next_offset": 1}]
 
 
@@ -67,15 +67,15 @@ async def deliver_ten_one_after_the_other(data: Path, profile: str) -> None:
     async with running_broker(data, profile=profile) as broker:
         for n in range(10):
             await send(broker, str(n), level=1)
-            await broker.advance_clock(1500 * MS)
+            await broker.mover.advance(1500 * MS)
         assert len(await visible(broker)) == 10
         shutil.copytree(data, data / "killed")
 
 
 async def after_restart(data: Path, profile: str) -> list[str]:
     async with running_broker(data, profile=profile) as broker:
-        await broker.advance_clock(60 * S)
-        assert broker.pending.count == 0
+        await broker.mover.advance(60 * S)
+        assert broker.looking.pending.count == 0
         return bodies(await visible(broker))
 
 
@@ -109,9 +109,12 @@ async def test_offsets_beyond_the_queue_are_clamped_to_it(tmp_path: Path) -> Non
         database.execute("INSERT INTO delay_offsets VALUES (1, 99), (2, -5)")
     database.close()
     async with running_broker(tmp_path) as broker:
-        assert [(s.delay_offset, s.max_offset) for s in broker.pending.levels()[:2]] == [(1, 1), (0, 0)]
+        assert [(s.delay_offset, s.max_offset) for s in broker.looking.pending.levels()[:2]] == [
+            (1, 1),
+            (0, 0),
+        ]
         await send(broker, "next", level=1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert bodies(await visible(broker)) == ["next"]
 
 
@@ -119,7 +122,7 @@ async def test_rocketmq4_saves_at_its_own_instants_also_after_a_quiet_time(tmp_p
     saved = "SELECT next_offset FROM delay_offsets WHERE level = 4"
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=4)
-        assert (await broker.advance_clock(35 * S)).fired == 1
+        assert (await broker.mover.advance(35 * S)).fired == 1
         assert rows(tmp_path, saved) == []
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         assert rows(tmp_path, saved) == [{"next_offset": 1}]

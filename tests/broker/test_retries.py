@@ -42,7 +42,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
             taken = await take_one(broker)
             assert (taken.message.reconsume_times, taken.topic) == (times, TOPIC)
             assert (await give_back(broker, [taken])).done == [taken.handle]
-            move = await broker.move_clock_to_next()
+            move = await broker.mover.move_to_next()
             assert (move.fired, move.now_us - move.from_us) == (1, DELAYS_US[2 + times])
         last = await take_one(broker)
         properties = decode_properties(last.message.properties)
@@ -58,7 +58,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
         }.items() <= properties.items()
         assert (last.message.born_us, last.message.body) == (original.born_us, original.body)
         await give_back(broker, [last])
-        assert broker.pending.count == 0
+        assert broker.looking.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, decode_properties(dead.properties)[DELAY]) == (17, "0")
         assert (await take_one(broker, topic=DLQ, group="mourners")).message == dead
@@ -70,20 +70,20 @@ async def test_a_message_that_is_never_settled_ends_as_a_dead_letter_too() -> No
         for times in range(1, 18):
             taken = await take_one(broker, invisible_us=10 * S)
             assert taken.times == times
-            await broker.advance_clock(10 * S)
+            await broker.mover.advance(10 * S)
         assert await receive(broker) == []
         assert bodies(await visible(broker, DLQ)) == ["hello"]
 
 
 async def test_giving_back_and_running_out_count_together() -> None:
     async with running_broker() as broker:
-        await broker.groups.put(GROUP, 2, 1)
+        await broker.registry.groups.put(GROUP, 2, 1)
         await send(broker)
         await give_back(broker, await receive(broker), 1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         for _ in range(2):
             assert len(await receive(broker, invisible_us=10 * S)) == 1
-            await broker.advance_clock(10 * S)
+            await broker.mover.advance(10 * S)
         assert bodies(await visible(broker, DLQ)) == ["hello"]
 
 
@@ -92,7 +92,7 @@ async def test_a_consumer_may_choose_the_level_of_the_retry(level: int, delay_us
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker), level)
-        move = await broker.move_clock_to_next()
+        move = await broker.mover.move_to_next()
         assert move.now_us - move.from_us == delay_us
 
 
@@ -100,7 +100,7 @@ async def test_a_consumer_may_give_a_message_up_at_once() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker), -1)
-        assert (broker.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
+        assert (broker.looking.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
 
 
 async def test_a_retry_is_for_its_group_alone() -> None:
@@ -108,7 +108,7 @@ async def test_a_retry_is_for_its_group_alone() -> None:
         await send(broker)
         await acknowledge(broker, await receive(broker, group="shipping"), "shipping")
         await give_back(broker, await receive(broker))
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert await receive(broker, group="shipping") == []
         assert len(await receive(broker)) == 1
 
@@ -117,7 +117,7 @@ async def test_a_retry_reaches_its_receiver_whatever_the_filter() -> None:
     async with running_broker() as broker:
         await send(broker, tag="A")
         await give_back(broker, await receive(broker, tags="A"))
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert len(await receive(broker, tags="A")) == 1
 
 
@@ -126,10 +126,10 @@ async def test_the_retry_of_another_topic_is_left_for_its_own_receiver(tmp_path:
         await send(broker)
         await give_back(broker, await receive(broker))
         receiver = asyncio.create_task(receive(broker, wait_s=20))
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert [one.times for one in await receiver] == [1]
         await give_back(broker, await receiver)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert await receive(broker, topic="other") == []
     async with running_broker(tmp_path) as broker:
         assert await receive(broker, topic="other") == []
@@ -140,7 +140,7 @@ async def test_what_was_left_wakes_the_receiver_it_was_left_for() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         receiver = asyncio.create_task(receive(broker, wait_s=20))
         assert await receive(broker, topic="other") == []
         assert len(await receiver) == 1
@@ -155,15 +155,15 @@ async def test_receipts_acknowledgements_and_progress_survive_a_restart(tmp_path
             await send(broker, str(n), queue=n % 2)
         acked, kept, late = await receive(broker, 3, invisible_us=30 * S)
         await acknowledge(broker, [acked])
-        await broker.receipts.extend(GROUP, [late.handle], 5 * S)
+        await broker.consuming.receipts.extend(GROUP, [late.handle], 5 * S)
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["3"]
         assert (await acknowledge(broker, [acked])).failed
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"2", 2)]
         assert (await acknowledge(broker, [kept])).done == [kept.handle]
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(3600 * S)
+        await broker.mover.advance(3600 * S)
         assert sorted(bodies(await receive(broker))) == ["2", "3"]
 
 
@@ -171,10 +171,10 @@ async def test_attempts_are_counted_across_restarts(tmp_path: Path) -> None:
     for times in range(1, 4):
         async with running_broker(tmp_path) as broker:
             if times == 1:
-                await broker.groups.put(GROUP, 2, 1)
+                await broker.registry.groups.put(GROUP, 2, 1)
                 await send(broker)
             assert [one.times for one in await receive(broker, invisible_us=1, wait_s=20)] == [times]
-            await broker.advance_clock(1)
+            await broker.mover.advance(1)
     async with running_broker(tmp_path) as broker:
         assert bodies(await visible(broker, DLQ)) == ["hello"]
 
@@ -186,21 +186,21 @@ async def test_the_retry_topic_can_be_received_from_itself() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert len(await receive(broker, topic=RETRY, invisible_us=5 * S)) == 1
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         assert len(await receive(broker, topic=RETRY)) == 1
 
 
 async def test_a_message_full_of_properties_can_be_retried_and_given_up() -> None:
     async with running_broker() as broker:
-        await broker.groups.put(GROUP, 1, 1)
+        await broker.registry.groups.put(GROUP, 1, 1)
         await send(broker, filler="x" * 32_600)
         assert (await give_back(broker, await receive(broker))).failed == []
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert len(await receive(broker, invisible_us=1 * S)) == 1
         await send(broker, "delayed", level=1)
-        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert (await broker.mover.advance(1 * S)).fired == 1
         assert len(await visible(broker, DLQ)) == 1
 
 
@@ -208,7 +208,7 @@ async def test_a_group_can_be_given_more_retry_queues() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
-        await broker.groups.put(GROUP, 16, 5)
+        await broker.registry.groups.put(GROUP, 16, 5)
         await send(broker)
         await give_back(broker, await receive(broker))
-        assert broker.topics.get(RETRY).read_queues == 5
+        assert broker.registry.topics.get(RETRY).read_queues == 5

@@ -66,7 +66,7 @@ async def test_a_message_lies_whole_in_the_directory_of_its_second(tmp_path: Pat
         assert (header.topic, header.queue_id, header.due_us, header.stored_us) == (TOPIC, 2, due_us, now_us)
         assert (header.properties["own"], body.decode()) == ("mine", "hällo")
         assert path.name == header.entry.name
-        assert broker.writer.next_commit_offset == 0, "the store hears of it when it is due"
+        assert broker.ground.writer.next_commit_offset == 0, "the store hears of it when it is due"
         assert await visible(broker) == []
 
 
@@ -74,9 +74,9 @@ async def test_a_message_is_delivered_at_its_millisecond_and_its_file_is_gone(tm
     async with running_broker(tmp_path) as broker:
         due_us = (await send_in(broker, 1_500)).stored.due_us
         assert due_us == broker.clock.now_us() + 1_500 * MS
-        assert (await broker.advance_clock(1_500 * MS - 1)).fired == 0
+        assert (await broker.mover.advance(1_500 * MS - 1)).fired == 0
         assert await visible(broker) == []
-        assert (await broker.advance_clock(1)).fired == 1
+        assert (await broker.mover.advance(1)).fired == 1
         [message] = await visible(broker)
         assert message.store_us == due_us == broker.clock.now_us()
         await no_removal_left(broker)
@@ -85,10 +85,10 @@ async def test_a_message_is_delivered_at_its_millisecond_and_its_file_is_gone(tm
 
 async def test_a_due_time_between_two_milliseconds_is_never_rounded_down(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
-        now_us = (await broker.advance_clock(1)).now_us
+        now_us = (await broker.mover.advance(1)).now_us
         sent = await send_in(broker, 10)
         assert sent.stored.due_us == now_us - 1 + 11 * MS
-        moved = await broker.move_clock_to_next()
+        moved = await broker.mover.move_to_next()
         assert (moved.now_us, moved.fired) == (sent.stored.due_us, 1)
 
 
@@ -106,11 +106,11 @@ async def test_every_kind_of_absolute_due_time_is_kept_here(
     anywhere: Path | str, name: str, value: int
 ) -> None:
     async with running_broker(anywhere) as broker:
-        now_us = (await broker.advance_clock(100 * S)).now_us
+        now_us = (await broker.mover.advance(100 * S)).now_us
         due: dict[str, Any] = {name: str(value)}
         sent = await send(broker, **due)
         assert (sent.stored.due_us, broker.timed.pending) == (now_us + 7 * S, 1)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         [message] = await visible(broker)
         assert (message.store_us, decode_properties(message.properties)[name]) == (now_us + 7 * S, str(value))
 
@@ -119,8 +119,8 @@ async def test_everything_about_a_message_survives(anywhere: Path | str) -> None
     properties = {"KEYS": "k1 k2", "TAGS": "A", "own": "ü\n|:", UNIQ_KEY: "my-key", TIMER_DELAY_MS: "5"}
     message = Message(TOPIC, b"\xff\0\n", dict(properties), 3, 7, 8, 1_234, "10.1.2.3:4567", 2)
     async with running_broker(anywhere) as broker:
-        parked = (await broker.send(message)).stored
-        await broker.move_clock_to_next()
+        parked = (await broker.sender.send(message)).stored
+        await broker.mover.move_to_next()
         [found] = await visible(broker)
         kept = ("flag", "sys_flag", "born_us", "born_host", "reconsume_times", "unique_key", "tag_hash")
         for name in (*kept, "body", "properties"):
@@ -128,7 +128,7 @@ async def test_everything_about_a_message_survives(anywhere: Path | str) -> None
         assert (found.flag, found.sys_flag, found.born_us, found.born_host) == (7, 8, 1_234, "10.1.2.3:4567")
         assert (found.body, found.reconsume_times) == (b"\xff\0\n", 2)
         assert properties.items() <= decode_properties(found.properties).items()
-        assert broker.topics.queue(found.queue_key).queue_id == 3
+        assert broker.registry.topics.queue(found.queue_key).queue_id == 3
         assert (found.due_us, found.parked_offset) == (None, parked.commit_offset)
         assert [one.message.body for one in await receive(broker, tags="B || A")] == [b"\xff\0\n"]
 
@@ -148,7 +148,7 @@ async def test_a_start_time_that_is_past_is_no_delay(anywhere: Path | str) -> No
             due: dict[str, Any] = {name: value}
             sent = await send(broker, **due)
             assert sent.stored.due_us is None
-        assert (broker.pending.count, len(await visible(broker))) == (0, 3)
+        assert (broker.looking.pending.count, len(await visible(broker))) == (0, 3)
 
 
 # A delay level wins
@@ -159,7 +159,7 @@ async def test_a_delay_level_wins_over_every_absolute_due_time(tmp_path: Path) -
         due: dict[str, Any] = dict.fromkeys((START_DELIVER_TIME, *TIMERS), "no number, and nobody looks")
         sent = await send(broker, level=1, **due)
         assert (sent.level, broker.timed.pending, names_below(tmp_path)) == (1, 0, [])
-        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert (await broker.mover.advance(1 * S)).fired == 1
         [message] = await visible(broker)
         found = decode_properties(message.properties)
         assert found[START_DELIVER_TIME] == due[START_DELIVER_TIME], "it stays, and does nothing"
@@ -186,7 +186,7 @@ async def test_messages_come_in_order_of_their_milliseconds_then_of_arrival(anyw
             delay_ms = dice.choice((1, 500, 501, 999, 1_000, 1_001, dice.randrange(1, 3_000)))
             await send_in(broker, delay_ms, str(number))
             expected.append((delay_ms, number))
-        assert (await broker.advance_clock(3 * S)).fired == 400
+        assert (await broker.mover.advance(3 * S)).fired == 400
         assert await in_order_of_delivery(broker) == [str(number) for _, number in sorted(expected)]
         assert broker.timed.early == 0
 
@@ -209,10 +209,10 @@ async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_mid
             expected += due
     for until_ms in (250, 600, 999):
         async with running_broker(tmp_path) as broker:
-            await broker.move_clock_to(second_us + until_ms * MS)
+            await broker.mover.move_to(second_us + until_ms * MS)
             due = sorted(one for one in expected if one[0] <= until_ms)
             assert await in_order_of_delivery(broker) == [str(number) for _, number in due]
-            assert broker.pending.count == 3_000 - len(due)
+            assert broker.looking.pending.count == 3_000 - len(due)
 
 
 async def test_both_schemes_deliver_in_the_order_of_their_times(anywhere: Path | str) -> None:
@@ -221,7 +221,7 @@ async def test_both_schemes_deliver_in_the_order_of_their_times(anywhere: Path |
             await send_in(broker, delay_ms, f"{delay_ms} at a time")
         for level, delay_ms in ((1, 1_000), (2, 5_000), (3, 10_000)):
             await send(broker, f"{delay_ms} by level", level=level)
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         found = await in_order_of_delivery(broker)
         assert found[:-2] == [
             *("999 at a time", "1000 by level", "4999 at a time", "5000 by level", "5001 at a time"),
@@ -240,11 +240,13 @@ async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
     turn_by_hand(monkeypatch)
     for _ in range(2):
         async with running_broker(MEMORY) as broker:
-            assert broker.pending.count == 0
+            assert broker.looking.pending.count == 0
             await send_in(broker, 1_000, "kept")
             await send_in(broker, 1_000, "delivered")
-            await broker.pending.deliver_now((await broker.pending.list())[1].message.unique_key)
-            assert (broker.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
+            await broker.looking.pending.deliver_now(
+                (await broker.looking.pending.list())[1].message.unique_key
+            )
+            assert (broker.looking.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
             await files_of(broker).turn()
     assert [*os.scandir(tmp_path)] == []
 
@@ -294,9 +296,9 @@ async def test_every_delivery_has_its_row_in_the_ledger(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         now_us = broker.clock.now_us()
         sent = await send(broker, "12345", queue=1, **{TIMER_DELAY_MS: "1500"})
-        await broker.advance_clock(2 * S)
+        await broker.mover.advance(2 * S)
         taken = await receive(broker)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await acknowledge(broker, taken)
         [delivered] = await visible(broker)
         await send_in(broker, HOUR_MS, "pending")
@@ -331,18 +333,10 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
         for text in ("pending", "cancelled", "delivered"):
             sent = await send_in(broker, 500 if text == "delivered" else HOUR_MS, text)
             if text == "cancelled":
-                await broker.pending.cancel(sent.stored.unique_key)
-        await broker.move_clock_to_next()
-        retention = Retention(
-            broker.pull._database,
-            broker.writer,
-            broker.topics,
-            broker.groups,
-            broker.levels,
-            age_us=0,
-            max_bytes=1,
-        )
+                await broker.looking.pending.cancel(sent.stored.unique_key)
+        await broker.mover.move_to_next()
+        retention = Retention(broker.ground, broker.registry, broker.levels, age_us=0, max_bytes=1)
         assert await retention.turn() == 2, "the record of the cancelled one, and the delivered one"
         assert await listed(broker) == ["pending"]
-        assert (await broker.move_clock_to_next()).fired == 1
+        assert (await broker.mover.move_to_next()).fired == 1
         assert await in_order_of_delivery(broker) == ["pending"]

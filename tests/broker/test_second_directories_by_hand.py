@@ -7,8 +7,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.broker import Broker
 from mocketmq.broker.looking.pending import PendingMessage
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.errors import (
     MessageNotFoundError,
     NotPendingError,
@@ -55,15 +56,15 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         for number, topic in enumerate([TOPIC, "other", TOPIC, "other", TOPIC]):
             await send_in(broker, 9_000 - number, str(number), topic=topic, queue=number % 3)
         await send(broker, "level", level=18)
-        everything = await broker.pending.list()
+        everything = await broker.looking.pending.list()
         assert bodies(p.message for p in everything) == ["level", *"01234"], "levels first, then by arrival"
         first = everything[1]
         assert first.level is None
-        assert broker.topics.queue(first.message.queue_key).topic == TIMER_TOPIC
-        real_queue = broker.topics.queue(first.message.real_queue_key or 0)
+        assert broker.registry.topics.queue(first.message.queue_key).topic == TIMER_TOPIC
+        real_queue = broker.registry.topics.queue(first.message.real_queue_key or 0)
         assert (real_queue.topic, real_queue.queue_id) == (TOPIC, 0)
         paged, after = list[str](), -1
-        while page := await broker.pending.list(after=after, limit=2):
+        while page := await broker.looking.pending.list(after=after, limit=2):
             paged += bodies(p.message for p in page)
             after = page[-1].message.commit_offset
         assert paged == ["level", *"01234"]
@@ -73,15 +74,15 @@ async def test_pending_messages_are_listed_by_page_topic_and_level(anywhere: Pat
         assert await listed(broker, level=18) == ["level"]
         assert await listed(broker, level=1) == []
         with pytest.raises(TopicNotFoundError):
-            await broker.pending.list(topic="none")
-        await broker.move_clock_to_next()
+            await broker.looking.pending.list(topic="none")
+        await broker.mover.move_to_next()
         assert await listed(broker) == ["level", *"0123"]
 
 
 async def test_many_messages_of_a_topic_are_found_among_many_of_others() -> None:
     async with running_broker() as broker:
         for topic, count in (("many", 1_000), (TOPIC, 3), ("many", 100), (TOPIC, 1)):
-            await broker.send_batch(
+            await broker.sender.send_batch(
                 [Message(topic, b"%d" % number, {TIMER_DELAY_MS: "1000"}) for number in range(count)]
             )
         assert await listed(broker, topic=TOPIC) == [*"012", "0"]
@@ -99,7 +100,7 @@ async def test_a_page_is_full_though_a_file_in_it_cannot_be_read(tmp_path: Path)
         assert await listed(broker, limit=6) == ["0", "2", "4", "5"]
 
 
-async def check_life(broker: Broker, sent: Sent, outcome: str, topic: str) -> StoredMessage:
+async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str) -> StoredMessage:
     """Whatever id one asks by, the answer is the same: one record, in this topic."""
     number = sent.stored.commit_offset
     deliveries = {
@@ -108,8 +109,8 @@ async def check_life(broker: Broker, sent: Sent, outcome: str, topic: str) -> St
     }
     offset_id = sent.reply.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
-        [record], delivered, interventions, _ = await broker.lives.life(message_id)
-        assert broker.topics.queue(record.queue_key).topic == topic
+        [record], delivered, interventions, _ = await broker.looking.histories.life(message_id)
+        assert broker.registry.topics.queue(record.queue_key).topic == topic
         assert record.unique_key == sent.stored.unique_key
         assert [(one.parked_offset, one.forced, one.scheme) for one in delivered] == deliveries.get(
             outcome, []
@@ -124,9 +125,9 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
         pending, cancelled, forced = sent
         delivered = await send_in(broker, 1, "delivered")
         assert await check_life(broker, pending, "pending", TIMER_TOPIC) == pending.stored
-        await broker.pending.cancel(cancelled.stored.unique_key)
-        await broker.pending.deliver_now(forced.reply.offset_message_id)
-        await broker.move_clock_to_next()
+        await broker.looking.pending.cancel(cancelled.stored.unique_key)
+        await broker.looking.pending.deliver_now(forced.reply.offset_message_id)
+        await broker.mover.move_to_next()
         for one, outcome, topic in (
             (pending, "pending", TIMER_TOPIC),
             (cancelled, "cancelled", TIMER_TOPIC),  # a record of it stays
@@ -136,7 +137,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.lives.life(delivered.reply.offset_message_id)).takes
+        [take] = (await broker.looking.histories.life(delivered.reply.offset_message_id)).takes
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
@@ -145,9 +146,13 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
         sent = await send_in(broker, 1_000)
         offset_id = sent.reply.offset_message_id
         for delivered in (0, 1):
-            assert (await broker.advance_clock(delivered * S)).fired == delivered
+            assert (await broker.mover.advance(delivered * S)).fired == delivered
             for unknown in (f"0A000001{offset_id[8:]}", offset_id[:-1], "none"):
-                for act in (broker.lives.records, broker.pending.cancel, broker.pending.deliver_now):
+                for act in (
+                    broker.looking.histories.records,
+                    broker.looking.pending.cancel,
+                    broker.looking.pending.deliver_now,
+                ):
                     with pytest.raises(MessageNotFoundError):
                         await act(unknown)
 
@@ -158,35 +163,35 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
 async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
-        done = await broker.pending.cancel(sent[1].reply.offset_message_id)
+        done = await broker.looking.pending.cancel(sent[1].reply.offset_message_id)
         assert (done.message, done.level) == (sent[1].stored, None)
-        assert (broker.pending.count, await listed(broker)) == (2, ["0", "2"])
-        for act in (broker.pending.cancel, broker.pending.deliver_now):
+        assert (broker.looking.pending.count, await listed(broker)) == (2, ["0", "2"])
+        for act in (broker.looking.pending.cancel, broker.looking.pending.deliver_now):
             for message_id in (sent[1].stored.unique_key, sent[1].reply.offset_message_id):
                 with pytest.raises(NotPendingError):
                     await act(message_id)
         await no_removal_left(broker)
         assert len(message_files(tmp_path)) == 2
     async with running_broker(tmp_path) as broker:
-        assert (await broker.advance_clock(60 * S)).fired == 2
+        assert (await broker.mover.advance(60 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["0", "2"]
         with pytest.raises(NotPendingError):
-            await broker.pending.cancel(sent[1].stored.unique_key)
+            await broker.looking.pending.cancel(sent[1].stored.unique_key)
 
 
 async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
-        with broker.polls.listening((TOPIC,)) as arrival:
-            done = await broker.pending.deliver_now(sent[1].stored.unique_key)
+        with broker.consuming.polls.listening((TOPIC,)) as arrival:
+            done = await broker.looking.pending.deliver_now(sent[1].stored.unique_key)
             assert arrival.is_set()
         assert done.message == sent[1].stored
         [message] = await visible(broker)
         assert (message.body, message.store_us) == (b"1", broker.clock.now_us())
         with pytest.raises(NotPendingError):
-            await broker.pending.deliver_now(sent[1].stored.unique_key)
+            await broker.looking.pending.deliver_now(sent[1].stored.unique_key)
     async with running_broker(tmp_path) as broker:
-        assert (await broker.advance_clock(60 * S)).fired == 2
+        assert (await broker.mover.advance(60 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["1", "0", "2"]
         assert broker.timed.early == 0, "forced is not early"
     forced = rows(tmp_path, "SELECT forced FROM deliveries ORDER BY delivered_offset")
@@ -197,24 +202,24 @@ async def test_the_last_message_of_a_second_can_be_taken_out_and_the_second_used
     anywhere: Path | str,
 ) -> None:
     async with running_broker(anywhere) as broker:
-        for act in (broker.pending.cancel, broker.pending.deliver_now) * 2:
+        for act in (broker.looking.pending.cancel, broker.looking.pending.deliver_now) * 2:
             await act((await send_in(broker, 1_000, "gone")).stored.unique_key)
-            assert (broker.pending.count, broker.pending.next_due_us) == (0, None)
+            assert (broker.looking.pending.count, broker.looking.pending.next_due_us) == (0, None)
             assert broker.timed.state().directories == 0
         await send_in(broker, 1_000, "next")
-        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert (await broker.mover.advance(1 * S)).fired == 1
         assert await in_order_of_delivery(broker) == ["gone", "gone", "next"]
 
 
 async def test_of_several_with_one_key_the_one_that_is_named_is_taken(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
         sent = [await send_in(broker, 1_000, text, **{UNIQ_KEY: "same"}) for text in "abc"]
-        assert len(await broker.lives.records("same")) == 3
-        await broker.pending.cancel(sent[1].reply.offset_message_id)
+        assert len(await broker.looking.histories.records("same")) == 3
+        await broker.looking.pending.cancel(sent[1].reply.offset_message_id)
         assert await listed(broker) == ["a", "c"]
-        await broker.pending.deliver_now("same")
+        await broker.looking.pending.deliver_now("same")
         assert await in_order_of_delivery(broker) == ["a"], "the oldest, when it is not said which"
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert await in_order_of_delivery(broker) == ["a", "c"]
 
 
@@ -224,13 +229,13 @@ async def test_of_two_at_the_same_time_one_is_told_that_it_is_too_late(anywhere:
         for acts in (("cancel", "deliver_now"), ("deliver_now", "cancel"), ("cancel", "cancel")):
             key = (await send_in(broker, 1_000, key_of := "/".join(acts))).stored.unique_key
             results = await asyncio.gather(
-                *(getattr(broker.pending, act)(key) for act in acts), return_exceptions=True
+                *(getattr(broker.looking.pending, act)(key) for act in acts), return_exceptions=True
             )
             [done] = [act for act, one in zip(acts, results, strict=True) if isinstance(one, PendingMessage)]
             assert sum(isinstance(one, NotPendingError) for one in results) == 1
             delivered += [key_of] if done == "deliver_now" else []
         assert await in_order_of_delivery(broker) == delivered
-        assert (await broker.advance_clock(1 * S)).fired == 0
+        assert (await broker.mover.advance(1 * S)).fired == 0
 
 
 @pytest.mark.parametrize("act", ["cancel", "deliver_now"])
@@ -239,18 +244,18 @@ async def test_what_leaves_while_it_is_looked_up_is_too_late_and_not_unknown(
 ) -> None:
     async with running_broker(anywhere) as broker:
         key = (await send_in(broker, 1_000)).stored.unique_key
-        keys = broker.lives._keys
+        keys = broker.looking.histories._keys
         look_up = keys.with_unique_key
 
         async def look_up_and_lose(unique_key: str) -> list[StoredMessage]:
             found = await look_up(unique_key)
             monkeypatch.setattr(keys, "with_unique_key", look_up)
-            await broker.pending.cancel(unique_key)
+            await broker.looking.pending.cancel(unique_key)
             return found
 
         monkeypatch.setattr(keys, "with_unique_key", look_up_and_lose)
         with pytest.raises(NotPendingError):
-            await getattr(broker.pending, act)(key)
+            await getattr(broker.looking.pending, act)(key)
 
 
 @pytest.mark.parametrize("act", ["cancel", "deliver_now"])
@@ -259,7 +264,7 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
 ) -> None:
     async with running_broker(anywhere) as broker:
         key = (await send_in(broker, 1_000)).stored.unique_key
-        transact, begun, go = broker.writer._database.transact, asyncio.Event(), asyncio.Event()
+        transact, begun, go = broker.ground.writer._database.transact, asyncio.Event(), asyncio.Event()
 
         async def held_up(statements: Any) -> None:
             begun.set()
@@ -267,14 +272,14 @@ async def test_who_goes_away_meanwhile_leaves_nothing_that_waits(
             await transact(statements)
 
         with monkeypatch.context() as patched:
-            patched.setattr(broker.writer._database, "transact", held_up)
-            acting = asyncio.create_task(getattr(broker.pending, act)(key))
+            patched.setattr(broker.ground.writer._database, "transact", held_up)
+            acting = asyncio.create_task(getattr(broker.looking.pending, act)(key))
             await begun.wait()
             acting.cancel()
             go.set()
             await asyncio.gather(acting, return_exceptions=True)
-        assert broker.pending.count == 0
-        await broker.reset.all()
+        assert broker.looking.pending.count == 0
+        await broker.upkeep.reset.all()
 
 
 # Resets
@@ -285,20 +290,20 @@ async def test_a_reset_forgets_what_waits_for_good(tmp_path: Path) -> None:
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 4)]
         copies = tmp_path / "copies"
         shutil.copytree(tmp_path / "delay", copies)
-        await broker.reset.all()
-        assert (broker.pending.count, await listed(broker), await visible(broker)) == (0, [], [])
-        assert broker.pending.next_due_us is None
+        await broker.upkeep.reset.all()
+        assert (broker.looking.pending.count, await listed(broker), await visible(broker)) == (0, [], [])
+        assert broker.looking.pending.next_due_us is None
         await no_removal_left(broker)
         assert names_below(tmp_path) == []
         await send(broker, "first of the store again")
         for one in sent:
             for message_id in (one.stored.unique_key, one.reply.offset_message_id):
                 with pytest.raises(MessageNotFoundError):
-                    await broker.lives.records(message_id)
+                    await broker.looking.histories.records(message_id)
         await send_in(broker, 1_000, "after")
     shutil.copytree(copies, tmp_path / "delay", dirs_exist_ok=True)
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         assert await in_order_of_delivery(broker) == ["first of the store again", "after"]
 
 
@@ -307,12 +312,12 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
         for number in range(4):
             await send_in(broker, 1_000, str(number), topic=(TOPIC, "other")[number % 2])
         await send(broker, "level", topic="other", level=1)
-        await broker.reset.topic(TOPIC)
+        await broker.upkeep.reset.topic(TOPIC)
         assert await listed(broker) == ["level", "1", "3"]
         await no_removal_left(broker)
         assert len(message_files(tmp_path)) == 2
     async with running_broker(tmp_path) as broker:
-        assert (await broker.advance_clock(1 * S)).fired == 3
+        assert (await broker.mover.advance(1 * S)).fired == 3
         assert await visible(broker) == []
         assert bodies(await visible(broker, "other")) == ["level", "1", "3"]
 
@@ -322,21 +327,23 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
 
 async def test_a_committed_half_message_is_listed_and_cancelled_by_the_id_of_the_half() -> None:
     async with running_broker() as broker:
-        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S)
+        half = await broker.transactions.popped_halves.prepare(
+            Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S
+        )
         await send(broker, "level", level=18)
         await send_in(broker, 60_000, "later")
-        await broker.popped_halves.commit(TOPIC, [half.handle])
+        await broker.transactions.popped_halves.commit(TOPIC, [half.handle])
         pages, after = list[str](), -1
-        while page := await broker.pending.list(after=after, limit=1):
+        while page := await broker.looking.pending.list(after=after, limit=1):
             pages += bodies(one.message for one in page)
             after = page[0].message.commit_offset
         assert pages == await listed(broker) == ["half", "level", "later"]
-        first = (await broker.pending.list())[0].message
+        first = (await broker.looking.pending.list())[0].message
         assert first.commit_offset == half.stored.commit_offset
-        half_id = (await broker.lives.life(half.stored.unique_key)).records[0]
+        half_id = (await broker.looking.histories.life(half.stored.unique_key)).records[0]
         assert half_id == half.stored
-        done = await broker.pending.cancel(f"{'7F000001'}{10911:08X}{first.commit_offset:016X}")
-        assert (done.message, broker.pending.count) == (first, 2)
+        done = await broker.looking.pending.cancel(f"{'7F000001'}{10911:08X}{first.commit_offset:016X}")
+        assert (done.message, broker.looking.pending.count) == (first, 2)
 
 
 async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
@@ -352,20 +359,22 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
         write(directory, entry, content)
 
     async with running_broker(tmp_path) as broker:
-        half = await broker.popped_halves.prepare(Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S)
-        await broker.advance_clock(10 * MS)  # it is overdue, so each commit keeps it for another instant
+        half = await broker.transactions.popped_halves.prepare(
+            Message(TOPIC, b"half", {TIMER_DELAY_MS: "1"}), 20 * S
+        )
+        await broker.mover.advance(10 * MS)  # it is overdue, so each commit keeps it for another instant
         monkeypatch.setattr(DelayDirectory, "write", write_slowly)
-        gone = asyncio.create_task(broker.popped_halves.commit(TOPIC, [half.handle]))
+        gone = asyncio.create_task(broker.transactions.popped_halves.commit(TOPIC, [half.handle]))
         assert await asyncio.to_thread(begun.wait, 30)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
-        assert (await broker.popped_halves.commit(TOPIC, [half.handle])).done == []
+        assert (await broker.transactions.popped_halves.commit(TOPIC, [half.handle])).done == []
         hold.set()
         async with asyncio.timeout(30):
-            while not broker.transactions.committed:  # noqa: ASYNC110
+            while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        await broker.advance_clock(1 * S)
-        assert (len(written), broker.pending.count) == (1, 0)
+        await broker.mover.advance(1 * S)
+        assert (len(written), broker.looking.pending.count) == (1, 0)
         assert await in_order_of_delivery(broker) == ["half"]
 
 
@@ -376,9 +385,9 @@ async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp
         made(due_ms=now_ms + delay_ms).put(tmp_path / "delay")
     async with running_broker(tmp_path) as broker:
         await send_in(broker, 1_001, "other")
-        assert (await broker.advance_clock(2 * S)).fired == 2
+        assert (await broker.mover.advance(2 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["hello", "other"]
-        assert (broker.pending.count, broker.timed.state().repeats) == (0, 1)
+        assert (broker.looking.pending.count, broker.timed.state().repeats) == (0, 1)
 
 
 @pytest.mark.parametrize("is_all", [True, False])
@@ -389,6 +398,6 @@ async def test_a_message_that_is_there_under_two_due_times_can_be_reset(tmp_path
     for delay_ms in (1_000, 1_001):
         made(due_ms=now_ms + delay_ms).put(tmp_path / "delay")
     async with running_broker(tmp_path) as broker:
-        await (broker.reset.all() if is_all else broker.reset.topic(TOPIC))
-        assert broker.pending.count == 0
-        assert (await broker.advance_clock(2 * S)).fired == 0
+        await (broker.upkeep.reset.all() if is_all else broker.upkeep.reset.topic(TOPIC))
+        assert broker.looking.pending.count == 0
+        assert (await broker.mover.advance(2 * S)).fired == 0

@@ -45,7 +45,7 @@ async def test_the_clock_moves_to_the_next_of_both_schemes() -> None:
         for delay_ms in (500, 999, 1_001):
             await send_in(broker, delay_ms)
         await send(broker, level=1)
-        stops = [(await broker.move_clock_to_next()).now_us - start_us for _ in range(4)]
+        stops = [(await broker.mover.move_to_next()).now_us - start_us for _ in range(4)]
         assert stops == [500 * MS, 999 * MS, 1_000 * MS, 1_001 * MS]
 
 
@@ -72,7 +72,7 @@ async def test_what_is_sent_during_a_move_is_not_jumped_over(
             monkeypatch.setattr(levels, "read_ahead", partial(and_send, levels.read_ahead))
         else:
             monkeypatch.setattr(files, "read", partial(and_send, files.read))
-        assert (await broker.advance_clock(10 * S)).fired == 2
+        assert (await broker.mover.advance(10 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["near", "far"]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")
     assert late == []
@@ -96,10 +96,10 @@ async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
         with monkeypatch.context() as patch:
             patch.setattr(Database, "transact", fail_after_the_level)
             with pytest.raises(StoreUnavailableError):
-                await broker.advance_clock(60 * S)
+                await broker.mover.advance(60 * S)
         assert broker.clock.now_us() == start_us + 1 * S
         assert await listed(broker) == ["1001", "5000"]
-        assert (await broker.advance_clock(60 * S)).fired == 2
+        assert (await broker.mover.advance(60 * S)).fired == 2
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")
     assert late == []
 
@@ -107,9 +107,9 @@ async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
 async def test_many_due_messages_take_few_transactions(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_sync="never") as broker:
         await asyncio.gather(*(send_in(broker, number + 1) for number in range(4 * BATCH)))
-        before = broker.writer.commits
-        assert (await broker.advance_clock(60 * S)).fired == 4 * BATCH
-        assert broker.writer.commits - before < 10
+        before = broker.ground.writer.commits
+        assert (await broker.mover.advance(60 * S)).fired == 4 * BATCH
+        assert broker.ground.writer.commits - before < 10
 
 
 # Restarts
@@ -119,16 +119,16 @@ async def test_a_manual_clock_goes_on_and_so_does_what_waits(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         for number in range(10):
             await send_in(broker, 1_000 - number, str(number))
-        before = await broker.pending.list()
-        await broker.advance_clock(990 * MS)
+        before = await broker.looking.pending.list()
+        await broker.mover.advance(990 * MS)
     for _ in range(3):
         async with running_broker(tmp_path) as broker:
-            assert await broker.pending.list() == before
-            assert broker.pending.next_due_us == before[-1].message.due_us
-            await broker.advance_clock(0)
+            assert await broker.looking.pending.list() == before
+            assert broker.looking.pending.next_due_us == before[-1].message.due_us
+            await broker.mover.advance(0)
             assert await visible(broker) == []
     async with running_broker(tmp_path) as broker:
-        assert (await broker.advance_clock(1 * S)).fired == 10
+        assert (await broker.mover.advance(1 * S)).fired == 10
         assert await in_order_of_delivery(broker) == [str(number) for number in reversed(range(10))]
     late = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us")
     assert late == []
@@ -149,13 +149,13 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
 
 async def test_a_real_clock_that_was_moved_keeps_what_waits_as_far_away(tmp_path: Path) -> None:
     async with running_broker(tmp_path, clock="real") as broker:
-        await broker.advance_clock(40 * 24 * 3_600 * S)
+        await broker.mover.advance(40 * 24 * 3_600 * S)
         due_us = (await send_in(broker, HOUR_MS)).stored.due_us
     async with running_broker(tmp_path, clock="real") as broker:
-        assert broker.pending.next_due_us == due_us
+        assert broker.looking.pending.next_due_us == due_us
         assert due_us is not None
         assert due_us - broker.clock.now_us() < 3_600 * S
-        moved = await broker.move_clock_to_next()
+        moved = await broker.mover.move_to_next()
         assert (moved.fired, broker.timed.early) == (1, 0)
 
 
@@ -166,9 +166,9 @@ async def test_a_store_that_is_lost_loses_no_message(tmp_path: Path) -> None:
         (tmp_path / name).unlink(missing_ok=True)
     async with running_broker(tmp_path, clock="real") as broker:
         assert await listed(broker) == ["waits"]
-        assert (await broker.advance_clock(3_600 * S)).fired == 1
+        assert (await broker.mover.advance(3_600 * S)).fired == 1
         [message] = await visible(broker, "deep")
-        assert broker.topics.queue(message.queue_key).queue_id == 3
+        assert broker.registry.topics.queue(message.queue_key).queue_id == 3
 
 
 async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
@@ -184,10 +184,10 @@ async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
         await files_of(broker).turn()
         assert await listed(broker) == ["foreign", "misnamed"]
         assert broker.timed.state().disk_bytes == 2 * 4_096
-        assert (await broker.advance_clock(1 * S)).fired == 1
+        assert (await broker.mover.advance(1 * S)).fired == 1
         [message] = await visible(broker, "elsewhere")
         assert (message.store_us, message.unique_key) == (due_ms * MS, "foreign")
-        assert (await broker.advance_clock(1 * MS)).fired == 1
+        assert (await broker.mover.advance(1 * MS)).fired == 1
         await files_of(broker).turn()
         await no_removal_left(broker)
         await files_of(broker).turn()
@@ -204,9 +204,9 @@ async def test_a_number_above_all_others_leaves_room_for_those_of_this_broker(
     async with running_broker(tmp_path) as broker:
         for body in ("a", "b"):
             await send_in(broker, 2_000, body)
-        assert (await broker.advance_clock(2 * S)).fired == 3
+        assert (await broker.mover.advance(2 * S)).fired == 3
         assert await in_order_of_delivery(broker) == ["largest", "a", "b"]
-        assert broker.pending.count == 0
+        assert broker.looking.pending.count == 0
 
 
 IMPOSSIBLE: list[dict[str, Any]] = [

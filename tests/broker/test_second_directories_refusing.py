@@ -59,24 +59,24 @@ MIXED: tuple[dict[str, str], ...] = (
 
 async def test_each_message_of_a_batch_has_its_own_delay(anywhere: Path | str) -> None:
     async with running_broker(anywhere) as broker:
-        sent = await broker.send_batch(batch_of(*MIXED))
-        assert broker.sent == 5
+        sent = await broker.sender.send_batch(batch_of(*MIXED))
+        assert broker.sender.sent == 5
         now_us = broker.clock.now_us()
         due = [one.stored.due_us for one in sent]
         assert due == [now_us + 1_001 * MS, None, now_us + 1 * S, now_us + 500 * MS, None]
         assert len({one.reply for one in sent}) == 5
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.pending.count, broker.timed.pending) == (3, 2)
-        await broker.advance_clock(2 * S)
+        assert (broker.looking.pending.count, broker.timed.pending) == (3, 2)
+        await broker.mover.advance(2 * S)
         assert await in_order_of_delivery(broker) == ["1", "4", "3", "2", "0"]
 
 
 async def nothing_was_kept(broker: Broker, data: Path) -> None:
     await no_removal_left(broker)
-    assert (broker.pending.count, broker.sent, message_files(data)) == (0, 0, [])
+    assert (broker.looking.pending.count, broker.sender.sent, message_files(data)) == (0, 0, [])
     assert broker.timed.state().disk_bytes == 0
-    await broker.advance_clock(60 * S)
-    if broker.topics.find(TOPIC):
+    await broker.mover.advance(60 * S)
+    if broker.registry.topics.find(TOPIC):
         assert await visible(broker) == []
 
 
@@ -84,7 +84,7 @@ async def test_a_batch_with_one_that_is_refused_is_refused_as_a_whole(tmp_path: 
     async with running_broker(tmp_path) as broker:
         for wrong in ({START_DELIVER_TIME: "tomorrow"}, {TIMER_DELAY_SEC: "259201"}, {"a": ""}):
             with pytest.raises(IllegalMessageError):
-                await broker.send_batch(batch_of(*MIXED, wrong))
+                await broker.sender.send_batch(batch_of(*MIXED, wrong))
         await nothing_was_kept(broker, tmp_path)
 
 
@@ -92,7 +92,7 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.topics.ensure(TOPIC, 4)
+        await broker.registry.topics.ensure(TOPIC, 4)
         keep, keeping = broker.timed.keep, asyncio.Event()
 
         async def seen(*args: Any) -> Any:
@@ -100,24 +100,24 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
             return await keep(*args)
 
         monkeypatch.setattr(broker.timed, "keep", seen)
-        sender = asyncio.create_task(broker.send_batch(batch_of(*MIXED)))
+        sender = asyncio.create_task(broker.sender.send_batch(batch_of(*MIXED)))
         await keeping.wait()
         sender.cancel()
         with pytest.raises(asyncio.CancelledError):
             await sender
-        with broker.polls.listening([TOPIC]) as arrival:
+        with broker.consuming.polls.listening([TOPIC]) as arrival:
             async with asyncio.timeout(30):
                 while not await visible(broker):
                     await arrival.wait()
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.pending.count, broker.timed.pending) == (3, 2)
+        assert (broker.looking.pending.count, broker.timed.pending) == (3, 2)
 
 
 async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path, topics=()) as broker:
-        await broker.topics.ensure(TOPIC, 4)
+        await broker.registry.topics.ensure(TOPIC, 4)
 
         async def fail(*_: object) -> None:
             assert len(message_files(tmp_path)) == 2, "the files go first"
@@ -126,10 +126,10 @@ async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
         with monkeypatch.context() as patch:
             patch.setattr(Database, "transact", fail)
             with pytest.raises(StoreUnavailableError):
-                await broker.send_batch(batch_of(*MIXED))
+                await broker.sender.send_batch(batch_of(*MIXED))
         await nothing_was_kept(broker, tmp_path)
-        await broker.send_batch(batch_of(*MIXED))
-        assert broker.pending.count == 3
+        await broker.sender.send_batch(batch_of(*MIXED))
+        assert broker.looking.pending.count == 3
 
 
 async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind(
@@ -147,7 +147,7 @@ async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind
         with monkeypatch.context() as patch:
             patch.setattr(DelayDirectory, "write", fail_at_the_last)
             with pytest.raises(StoreUnavailableError, match="No space left"):
-                await broker.send_batch(batch_of(*MIXED, {TIMER_DELAY_MS: "1500"}))
+                await broker.sender.send_batch(batch_of(*MIXED, {TIMER_DELAY_MS: "1500"}))
         assert len(written) == 2
         await nothing_was_kept(broker, tmp_path)
 
@@ -155,9 +155,9 @@ async def test_a_batch_of_which_one_file_cannot_be_written_leaves_nothing_behind
 async def test_a_batch_beyond_the_quota_leaves_nothing_behind(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_quota_bytes=2 * 4_096) as broker:
         with pytest.raises(StoreFullError):
-            await broker.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 3))
+            await broker.sender.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 3))
         await nothing_was_kept(broker, tmp_path)
-        await broker.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 2))
+        await broker.sender.send_batch(batch_of(*[{TIMER_DELAY_MS: "1000"}] * 2))
 
 
 # Disk
@@ -176,10 +176,10 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
         assert broker.timed.state().disk_bytes == 3 * 4_096
         await send(broker, "the store has its own limits")
         await send(broker, "level", level=1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await no_removal_left(broker)
         await send_in(broker, 1, "x" * 4_096)
-        await broker.pending.cancel((await broker.pending.list())[0].message.unique_key)
+        await broker.looking.pending.cancel((await broker.looking.pending.list())[0].message.unique_key)
         await no_removal_left(broker)
         assert broker.timed.state().disk_bytes == 3 * 4_096
 
@@ -193,7 +193,7 @@ async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Pat
     async with running_broker(tmp_path) as broker:
         assert broker.timed.state() == before
         message_files(tmp_path)[0].write_bytes(b"")
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         state = broker.timed.state()
         assert (state.pending, state.quarantined) == (1, 1)
 
@@ -202,7 +202,7 @@ async def test_what_is_in_the_quarantine_does_not_count(tmp_path: Path) -> None:
     async with running_broker(tmp_path, delay_quota_bytes=4_096) as broker:
         await send_in(broker, 1_000)
         message_files(tmp_path)[0].write_bytes(b"damaged")
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert broker.timed.state().disk_bytes == 0
         await send_in(broker, 1_000)
 

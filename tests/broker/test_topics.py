@@ -20,10 +20,10 @@ async def test_declared_topics_and_groups_exist_from_the_start(tmp_path: Path) -
     groups = (GroupDeclaration(name="hasty", max_retries=2, retry_queues=3),)
     for _ in range(2):
         async with running_broker(tmp_path, topics=topics, groups=groups) as broker:
-            wide = broker.topics.get("wide")
+            wide = broker.registry.topics.get("wide")
             assert (wide.read_queues, wide.write_queues, wide.perm, len(wide.queues)) == (16, 8, 6, 16)
-            assert broker.topics.get("inbox").perm == 4
-            hasty = broker.groups.get("hasty")
+            assert broker.registry.topics.get("inbox").perm == 4
+            hasty = broker.registry.groups.get("hasty")
             assert (hasty.max_retries, hasty.retry_queues) == (2, 3)
 
 
@@ -34,7 +34,7 @@ async def test_a_declaration_changes_a_topic_that_exists(tmp_path: Path) -> None
         pass
     changed = (TopicDeclaration(name=TOPIC, read_queues=6, write_queues=6),)
     async with running_broker(tmp_path, topics=changed) as broker:
-        assert [queue.queue_id for queue in broker.topics.get(TOPIC).queues] == list(range(6))
+        assert [queue.queue_id for queue in broker.registry.topics.get(TOPIC).queues] == list(range(6))
         await send(broker, queue=5)
         assert len(await receive(broker)) == 1
 
@@ -43,7 +43,7 @@ async def test_a_topic_is_made_by_the_first_message_or_the_first_receiver() -> N
     async with running_broker(topic_queues=3) as broker:
         await send(broker)
         await receive(broker, topic="other")
-        assert [broker.topics.get(name).write_queues for name in (TOPIC, "other")] == [3, 3]
+        assert [broker.registry.topics.get(name).write_queues for name in (TOPIC, "other")] == [3, 3]
 
 
 async def test_a_topic_is_made_once_however_many_ask_for_it_at_the_same_time() -> None:
@@ -57,7 +57,7 @@ async def test_a_topic_whose_maker_went_away_can_be_used() -> None:
     async with running_broker() as broker:
         maker = asyncio.create_task(send(broker))
         other = asyncio.create_task(send(broker, topic="other"))  # waits for the first to be made
-        await broker.writer.commit(lambda _batch: maker.cancel())
+        await broker.ground.writer.commit(lambda _batch: maker.cancel())
         await asyncio.gather(maker, other, return_exceptions=True)
         await send(broker, "after")
         assert bodies(await visible(broker))[-1:] == ["after"]
@@ -68,7 +68,7 @@ async def test_senders_go_on_in_the_order_in_which_they_came_also_while_the_topi
         went_on: list[int] = []
 
         async def sender(number: int) -> None:
-            await broker.topics.for_send(TOPIC)
+            await broker.registry.topics.for_send(TOPIC)
             went_on.append(number)
 
         senders: list[asyncio.Task[None]] = []
@@ -81,7 +81,7 @@ async def test_senders_go_on_in_the_order_in_which_they_came_also_while_the_topi
 
 async def test_a_sender_that_goes_away_holds_up_no_other() -> None:
     async with running_broker() as broker:
-        senders = [asyncio.create_task(broker.topics.for_send(TOPIC)) for _ in range(9)]
+        senders = [asyncio.create_task(broker.registry.topics.for_send(TOPIC)) for _ in range(9)]
         await asyncio.sleep(0)
         for number in (0, 3, 8):
             senders[number].cancel()
@@ -96,10 +96,10 @@ async def test_with_automatic_creation_off_a_topic_must_exist() -> None:
             await send(broker)
         with pytest.raises(TopicNotFoundError):
             await receive(broker)
-        await broker.topics.put_by_client(TOPIC, 4, 4, 6)
+        await broker.registry.topics.put_by_client(TOPIC, 4, 4, 6)
         await send(broker)
         await give_back(broker, await receive(broker))  # retry topics are made all the same
-        assert broker.topics.find("%RETRY%billing")
+        assert broker.registry.topics.find("%RETRY%billing")
 
 
 @pytest.mark.parametrize(
@@ -119,7 +119,7 @@ async def test_bad_names_are_refused_in_upstreams_words(name: str, remark: str) 
         for refused in (
             send(broker, topic=name),
             receive(broker, topic=name),
-            broker.topics.put_by_client(name, 1, 1, 6),
+            broker.registry.topics.put_by_client(name, 1, 1, 6),
         ):
             with pytest.raises(InvalidArgumentError) as caught:
                 await refused
@@ -146,8 +146,8 @@ async def test_no_client_sends_to_the_brokers_own_topics(name: str) -> None:
 async def test_no_client_makes_or_changes_a_system_topic(name: str) -> None:
     async with running_broker() as broker:
         with pytest.raises(NoPermissionError, match="conflict with system topic"):
-            await broker.topics.put_by_client(name, 1, 1, 6)
-        assert len(broker.topics.get(SCHEDULE_TOPIC).queues) == 18
+            await broker.registry.topics.put_by_client(name, 1, 1, 6)
+        assert len(broker.registry.topics.get(SCHEDULE_TOPIC).queues) == 18
 
 
 @pytest.mark.parametrize(
@@ -164,15 +164,15 @@ async def test_no_client_makes_or_changes_a_system_topic(name: str) -> None:
 async def test_numbers_out_of_range_are_refused(read: int, write: int, perm: int, field: str) -> None:
     async with running_broker() as broker:
         with pytest.raises(InvalidArgumentError) as refused:
-            await broker.topics.put_by_client(TOPIC, read, write, perm)
+            await broker.registry.topics.put_by_client(TOPIC, read, write, perm)
         assert refused.value.field == field
-        assert broker.topics.find(TOPIC) is None
+        assert broker.registry.topics.find(TOPIC) is None
 
 
 async def test_permissions_are_kept_and_obeyed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.topics.put_by_client("inbox", 4, 4, 4)
-        await broker.topics.put_by_client("outbox", 4, 4, 2)
+        await broker.registry.topics.put_by_client("inbox", 4, 4, 4)
+        await broker.registry.topics.put_by_client("outbox", 4, 4, 2)
     async with running_broker(tmp_path) as broker:
         with pytest.raises(NoPermissionError, match=r"topic\[inbox\] sending message is forbidden"):
             await send(broker, topic="inbox")
@@ -194,14 +194,14 @@ async def test_a_message_goes_to_the_queue_it_asks_for_or_is_refused() -> None:
 async def test_a_narrowed_topic_keeps_its_queues_and_reads_fewer() -> None:
     async with running_broker() as broker:
         await send(broker, "far", queue=3)
-        await broker.topics.put_by_client(TOPIC, 2, 2, 6)
+        await broker.registry.topics.put_by_client(TOPIC, 2, 2, 6)
         assert {(await send(broker)).queue.queue_id for _ in range(20)} <= {0, 1}
         assert "far" not in bodies(await receive(broker))
-        await broker.topics.put_by_client(TOPIC, 4, 4, 6)
+        await broker.registry.topics.put_by_client(TOPIC, 4, 4, 6)
         assert bodies(await receive(broker)) == ["far"]
 
 
 async def test_there_are_as_many_level_queues_as_levels_but_never_fewer_than_upstreams_18() -> None:
     for levels, queues in (("1s", 18), (" ".join(["1s"] * 20), 20)):
         async with running_broker(levels=levels) as broker:
-            assert len(broker.topics.get(SCHEDULE_TOPIC).queues) == queues
+            assert len(broker.registry.topics.get(SCHEDULE_TOPIC).queues) == queues

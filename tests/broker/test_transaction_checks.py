@@ -23,11 +23,11 @@ from tests.support.brokers import (
 async def test_the_producer_is_asked_when_the_immunity_time_is_up_and_not_before() -> None:
     async with running_broker() as broker:
         first = await prepare(broker, "0")
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         await prepare(broker, "1")
-        await broker.advance_clock(IMMUNITY_US - 2)
+        await broker.mover.advance(IMMUNITY_US - 2)
         assert await pop(broker) == []
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         [asked] = await pop(broker)
         assert (asked.message, asked.topic, asked.times) == (first.stored, TOPIC, 1)
         assert asked.visible_us == broker.clock.now_us() + 10 * S
@@ -41,7 +41,7 @@ async def test_a_producer_that_waits_is_woken_when_it_is_to_decide() -> None:
     async with running_broker() as broker:
         waiting = asyncio.create_task(pop(broker, wait_s=20))
         await prepare(broker)
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         async with asyncio.timeout(5):
             assert bodies(await waiting) == ["half"]
 
@@ -49,14 +49,14 @@ async def test_a_producer_that_waits_is_woken_when_it_is_to_decide() -> None:
 async def test_the_producer_is_asked_every_ten_seconds_however_often_it_takes() -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         for times in range(1, 41):
             [asked] = await pop(broker)
             assert asked.times == times
-            await broker.advance_clock(10 * S - 1)
+            await broker.mover.advance(10 * S - 1)
             assert await pop(broker) == []
-            await broker.advance_clock(1)
-        assert broker.topics.find(f"%DLQ%{HALF_GROUP}") is None
+            await broker.mover.advance(1)
+        assert broker.registry.topics.find(f"%DLQ%{HALF_GROUP}") is None
         await commit(broker, await pop(broker))
         assert [message.unique_key for message in await visible(broker)] == [half.stored.unique_key]
 
@@ -66,7 +66,7 @@ async def test_half_messages_are_popped_oldest_first_by_topic_and_by_tag() -> No
         for n in range(4):
             await prepare(broker, str(n), TAGS="AB"[n % 2], queue_id=3 - n)
         await prepare(broker, "other", topic="other")
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         assert bodies(await pop(broker, 1)) == ["0"]
         assert bodies(await pop(broker)) == ["1", "2", "3"]
         assert bodies(await pop(broker, topic="other")) == ["other"]
@@ -75,15 +75,15 @@ async def test_half_messages_are_popped_oldest_first_by_topic_and_by_tag() -> No
 async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_broker() as broker:
         await prepare(broker)
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         writing = asyncio.Event()
-        write = broker.writer.commit
+        write = broker.ground.writer.commit
 
         async def watched(work: Work) -> object:
             writing.set()
             return await write(work)
 
-        monkeypatch.setattr(broker.writer, "commit", watched)
+        monkeypatch.setattr(broker.ground.writer, "commit", watched)
         waiting = asyncio.create_task(pop(broker, wait_s=20))
         await writing.wait()
         waiting.cancel()
@@ -96,35 +96,44 @@ async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
     async with running_broker() as broker:
         started_us = broker.clock.now_us()
         lazy = await prepare(broker, "never popped")
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         younger = await prepare(broker, "younger")
         [popped] = await pop(broker)
         assert popped.message == lazy.stored
-        await broker.advance_clock(1)
-        assert (broker.transactions.abandoned, broker.popped_halves.next_due_us()) == (
+        await broker.mover.advance(1)
+        assert (
+            broker.transactions.half_messages.abandoned,
+            broker.transactions.popped_halves.next_due_us(),
+        ) == (
             0,
             started_us + 2 * LIFETIME_US - 1,
         )
-        await broker.advance_clock(10 * S)
-        assert (broker.transactions.abandoned, broker.transactions.rolled_back) == (1, 0)
+        await broker.mover.advance(10 * S)
+        assert (
+            broker.transactions.half_messages.abandoned,
+            broker.transactions.half_messages.rolled_back,
+        ) == (1, 0)
         assert (await commit(broker, [popped])).failed
-        await broker.advance_clock(LIFETIME_US)
-        assert (broker.transactions.abandoned, broker.popped_halves.next_due_us()) == (2, None)
+        await broker.mover.advance(LIFETIME_US)
+        assert (
+            broker.transactions.half_messages.abandoned,
+            broker.transactions.popped_halves.next_due_us(),
+        ) == (2, None)
         assert (await pop(broker), await visible(broker)) == ([], [])
         for half, settled_us in (
             (lazy, started_us + LIFETIME_US + 10 * S - 1),
             (younger, started_us + 2 * LIFETIME_US - 1),
         ):
-            [take] = (await broker.lives.life(half.stored.unique_key)).takes
+            [take] = (await broker.looking.histories.life(half.stored.unique_key)).takes
             assert (take.outcome, take.settled_us) == ("rolled back", settled_us)
 
 
 async def test_a_handle_that_is_still_valid_decides_even_after_a_day() -> None:
     async with running_broker() as broker:
         await prepare(broker)
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         popped = await pop(broker)
-        await broker.advance_clock(10 * S - 1)
+        await broker.mover.advance(10 * S - 1)
         assert (await commit(broker, popped)).done
         assert bodies(await visible(broker)) == ["half"]
 
@@ -136,10 +145,13 @@ async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_hel
     async with running_broker() as broker:
         for _ in range(13):
             await prepare(broker)
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         held = await pop(broker, 3)
-        before = broker.writer.commits
+        before = broker.ground.writer.commits
         async with asyncio.timeout(10):
-            await broker.advance_clock(1)
-        assert (broker.transactions.abandoned, broker.writer.commits - before) == (10, 4 + 1)
+            await broker.mover.advance(1)
+        assert (broker.transactions.half_messages.abandoned, broker.ground.writer.commits - before) == (
+            10,
+            4 + 1,
+        )
         assert (await commit(broker, held)).failed == []

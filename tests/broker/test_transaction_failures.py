@@ -48,7 +48,7 @@ async def test_a_half_message_that_could_not_be_stored_does_not_exist(
             with pytest.raises(StoreUnavailableError):
                 await prepare(broker)
         await prepare(broker, "next")
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         assert bodies(await pop(broker)) == ["next"]
 
 
@@ -62,7 +62,7 @@ async def test_a_decision_that_could_not_be_stored_is_none(
             with pytest.raises(StoreUnavailableError):
                 await decide(broker, [half])
         assert await visible(broker) == []
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         [asked] = await pop(broker)
         assert (await commit(broker, [asked])).done
         assert bodies(await visible(broker)) == ["half"]
@@ -73,40 +73,40 @@ async def test_what_could_not_be_rolled_back_after_a_day_is_when_it_can_be(
 ) -> None:
     async with running_broker() as broker:
         await prepare(broker)
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
-                await broker.advance_clock(1)
-        assert broker.transactions.abandoned == 0
-        await broker.advance_clock(1)
-        assert (broker.transactions.abandoned, await pop(broker)) == (1, [])
+                await broker.mover.advance(1)
+        assert broker.transactions.half_messages.abandoned == 0
+        await broker.mover.advance(1)
+        assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
 async def test_each_decision_is_one_transaction() -> None:
     async with running_broker() as broker:
         await prepare(broker)
         for count in (1, 2, 3):
-            before = broker.writer.commits
+            before = broker.ground.writer.commits
             halves = [await prepare(broker) for _ in range(count)]
-            assert broker.writer.commits == before + count
+            assert broker.ground.writer.commits == before + count
             await commit(broker, halves)
-            assert broker.writer.commits == before + count + 1
+            assert broker.ground.writer.commits == before + count + 1
 
 
 async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         kept = await prepare(broker, "kept")
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         asked, gone = await prepare(broker, "asked"), await prepare(broker, "gone")
         await rollback(broker, [gone])
     async with running_broker(tmp_path) as broker:
         assert (await pop(broker), await visible(broker)) == ([], [])
-        assert broker.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
+        assert broker.transactions.popped_halves.next_due_us() == kept.stored.store_us + LIFETIME_US
         assert (await commit(broker, [kept])).done
         await prepare(broker, "new")
         assert (await rollback(broker, [gone])).failed
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         assert bodies(await visible(broker)) == ["kept"]
         popped = await pop(broker)
         assert bodies(popped) == ["asked", "new"]
@@ -114,8 +114,8 @@ async def test_half_messages_survive_a_restart_as_they_were(tmp_path: Path) -> N
     async with running_broker(tmp_path) as broker:
         assert (await commit(broker, popped[:1])).done
         assert bodies(await visible(broker)) == ["kept", "asked"]
-        await broker.advance_clock(LIFETIME_US)
-        assert (broker.transactions.abandoned, await pop(broker)) == (1, [])
+        await broker.mover.advance(LIFETIME_US)
+        assert (broker.transactions.half_messages.abandoned, await pop(broker)) == (1, [])
 
 
 async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> None:
@@ -123,13 +123,13 @@ async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> No
     async with running_broker(tmp_path) as broker:
         await prepare(broker)
         seen: list[set[str]] = []
-        transact = broker.transactions._database.transact
+        transact = broker.transactions.half_messages._database.transact
 
         async def watch(statements: Any) -> None:
             seen.append({sql.split()[2] for sql, added in statements.items() if added})
             await transact(statements)
 
-        broker.transactions._database.transact = watch  # type: ignore[method-assign]
+        broker.transactions.half_messages._database.transact = watch  # type: ignore[method-assign]
         half = await prepare(broker)
         await commit(broker, [half])
     assert seen[:2] == [{"messages", "takes", "progress"}, {"messages", "SET"}]
@@ -144,13 +144,13 @@ async def test_a_store_that_fails_between_keeping_a_message_and_settling_its_hal
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, [half])
-        assert (broker.pending.count, await visible(broker)) == (1, [])
-        await broker.advance_clock(60 * S if comes_first == "due time" else IMMUNITY_US)
+        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        await broker.mover.advance(60 * S if comes_first == "due time" else IMMUNITY_US)
         assert len(await visible(broker)) == (comes_first == "due time")
         assert (await commit(broker, await pop(broker))).done
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
-        assert broker.pending.count == 0
+        assert broker.looking.pending.count == 0
 
 
 @pytest.mark.parametrize("is_due", [False, True])
@@ -163,11 +163,11 @@ async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_no
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, [half])
         if is_due:
-            await broker.advance_clock(60 * S)
+            await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.pending.count == (not is_due)
-        assert broker.transactions.open() == []
-        await broker.advance_clock(60 * S)
+        assert broker.looking.pending.count == (not is_due)
+        assert broker.transactions.half_messages.open() == []
+        await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
     assert rows(tmp_path, "SELECT outcome FROM takes") == [{"outcome": "committed"}]
 
@@ -179,19 +179,19 @@ async def test_what_is_kept_although_the_store_failed_then_is_committed_and_noth
     async with running_broker() as broker:
         if is_checked:
             message = Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"})
-            half = (await broker.transactions.prepare_checked(message, "makers")).stored
+            half = (await broker.transactions.half_messages.prepare_checked(message, "makers")).stored
         else:
             half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
         message_id = offset_message_id(half.store_host, half.commit_offset)
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
-                await broker.transactions.decide(message_id, commit=True)
+                await broker.transactions.half_messages.decide(message_id, commit=True)
         with pytest.raises(UndecidableError):
-            await broker.transactions.decide(message_id, commit=False)
-        await broker.advance_clock(IMMUNITY_US)
+            await broker.transactions.half_messages.decide(message_id, commit=False)
+        await broker.mover.advance(IMMUNITY_US)
         assert len((await rollback(broker, await pop(broker))).failed) == (not is_checked)
-        await broker.advance_clock(LIFETIME_US)
-        counts = broker.transactions
+        await broker.mover.advance(LIFETIME_US)
+        counts = broker.transactions.half_messages
         assert (counts.open(), counts.committed, counts.rolled_back, counts.abandoned) == ([], 1, 0, 0)
         assert bodies(await visible(broker)) == ["half"]
 
@@ -203,8 +203,8 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
 ) -> None:
     async with running_broker(tmp_path) as broker:
         half = (await prepare(broker)).stored
-        await broker.advance_clock(IMMUNITY_US)
-        database = broker.transactions._database
+        await broker.mover.advance(IMMUNITY_US)
+        database = broker.transactions.half_messages._database
         transact, begun, go = database.transact, asyncio.Event(), asyncio.Event()
 
         async def held_up(statements: Any) -> None:
@@ -216,21 +216,21 @@ async def test_what_is_popped_while_it_is_decided_by_its_id_is_one_of_both(
         message_id = offset_message_id(half.store_host, half.commit_offset)
         steps: list[Awaitable[object]] = [
             pop(broker),
-            broker.transactions.decide(message_id, commit=is_commit),
+            broker.transactions.half_messages.decide(message_id, commit=is_commit),
         ]
         before = asyncio.create_task(send(broker, topic="another"))  # the two share the next transaction
         await begun.wait()
         tasks = []
         for step in steps if comes_first == "pop" else reversed(steps):
             tasks.append(asyncio.ensure_future(step))
-            while not tasks[-1].done() and broker.writer.waiting < len(tasks):  # noqa: ASYNC110
+            while not tasks[-1].done() and broker.ground.writer.waiting < len(tasks):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         go.set()
         results = await asyncio.gather(*tasks, return_exceptions=True)
         popped, decided = results if comes_first == "pop" else reversed(results)
         assert bool(popped) is isinstance(decided, UndecidableError)
         await before
-        assert len(broker.transactions.open()) == bool(popped)
+        assert len(broker.transactions.half_messages.open()) == bool(popped)
     assert len(rows(tmp_path, "SELECT * FROM takes WHERE settled_us IS NULL")) == bool(popped)
 
 
@@ -245,10 +245,10 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
             patched.setattr(broker.timed, "keep", refuse)
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, halves)
-        assert (await visible(broker), broker.pending.count) == ([], 0)
-        await broker.advance_clock(IMMUNITY_US)
+        assert (await visible(broker), broker.looking.pending.count) == ([], 0)
+        await broker.mover.advance(IMMUNITY_US)
         assert len((await commit(broker, await pop(broker))).done) == 2
-        assert (len(await visible(broker)), broker.pending.count) == (1, 1)
+        assert (len(await visible(broker)), broker.looking.pending.count) == (1, 1)
 
 
 async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
@@ -256,18 +256,18 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
 ) -> None:
     async with running_broker() as broker:
         await prepare(broker)
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         popped: list[Taken] = []
-        write = broker.writer.commit
+        write = broker.ground.writer.commit
 
         async def after_a_pop(work: Work) -> object:
             monkeypatch.undo()
             popped.extend(await pop(broker))
             return await write(work)
 
-        monkeypatch.setattr(broker.writer, "commit", after_a_pop)
-        await broker.advance_clock(1)
-        assert broker.transactions.abandoned == 0
+        monkeypatch.setattr(broker.ground.writer, "commit", after_a_pop)
+        await broker.mover.advance(1)
+        assert broker.transactions.half_messages.abandoned == 0
         assert (await commit(broker, popped)).done
         assert bodies(await visible(broker)) == ["half"]
 
@@ -277,10 +277,10 @@ async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless
     monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     async with running_broker() as broker:
-        database = broker.transactions._database
+        database = broker.transactions.half_messages._database
         transact, make, has_chosen = database.transact, Choice.make, asyncio.Event()
         await prepare(broker)
-        await broker.advance_clock(LIFETIME_US - 1)
+        await broker.mover.advance(LIFETIME_US - 1)
         popping: list[asyncio.Task[list[Taken]]] = []
 
         async def watched(choice: Choice) -> None:
@@ -297,9 +297,11 @@ async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless
 
         monkeypatch.setattr(Choice, "make", watched)
         monkeypatch.setattr(database, "transact", pop_meanwhile)
-        await asyncio.gather(broker.advance_clock(1), return_exceptions=True)
+        await asyncio.gather(broker.mover.advance(1), return_exceptions=True)
         popped = await popping[0]
-        assert (len(popped), broker.transactions.abandoned) == ((1, 0) if is_refused else (0, 1))
+        assert (len(popped), broker.transactions.half_messages.abandoned) == (
+            (1, 0) if is_refused else (0, 1)
+        )
         assert len((await commit(broker, popped)).done) == len(await visible(broker)) == len(popped)
 
 
@@ -313,23 +315,23 @@ async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
         async def keep_slowly(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
         ) -> StoredMessage:
-            await broker.advance_clock(IMMUNITY_US)
+            await broker.mover.advance(IMMUNITY_US)
             assert await pop(broker) == []
             assert (await rollback(broker, [half])).failed
             return await keep(draft, queue, due_us, number)
 
         monkeypatch.setattr(broker.timed, "keep", keep_slowly)
         assert (await commit(broker, [half])).done == [half.handle]
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
 
 
 async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() -> None:
     async with running_broker() as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
-        with broker.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
+        with broker.registry.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
             await commit(broker, [half])
-        assert (broker.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
+        assert (broker.looking.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
 
 
 async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -347,17 +349,17 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
             return parked
 
         monkeypatch.setattr(broker.timed, "keep", keep_and_wait)
-        deciding = asyncio.create_task(broker.transactions.decide(message_id, commit=True))
+        deciding = asyncio.create_task(broker.transactions.half_messages.decide(message_id, commit=True))
         await kept.wait()
         deciding.cancel()
         await asyncio.gather(deciding, return_exceptions=True)
         with pytest.raises(MessageNotFoundError):
-            await broker.transactions.decide(message_id, commit=False)
+            await broker.transactions.half_messages.decide(message_id, commit=False)
         go.set()
         async with asyncio.timeout(10):
-            while not broker.transactions.committed:  # noqa: ASYNC110
+            while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["half"]
 
 
@@ -367,13 +369,13 @@ async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
     async with running_broker() as broker:
         half = (await prepare(broker)).stored
         message_id = offset_message_id(half.store_host, half.commit_offset)
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         with monkeypatch.context() as patched:
             patched.setattr(writer, "MAX_WAITING", 0)
             with pytest.raises(StoreBusyError):
                 await pop(broker)
             with pytest.raises(StoreBusyError):
-                await broker.transactions.decide(message_id, commit=True)
+                await broker.transactions.half_messages.decide(message_id, commit=True)
         assert len(await pop(broker, wait_s=20)) == 1
 
 
@@ -382,14 +384,14 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
 ) -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
-        write = broker.writer.commit
+        write = broker.ground.writer.commit
 
         async def after_a_reset(work: Work) -> object:
             monkeypatch.undo()
-            await broker.reset.all()
+            await broker.upkeep.reset.all()
             return await write(work)
 
-        monkeypatch.setattr(broker.writer, "commit", after_a_reset)
+        monkeypatch.setattr(broker.ground.writer, "commit", after_a_reset)
         [(handle, error)] = (await commit(broker, [half])).failed
         assert (handle, type(error), await visible(broker)) == (half.handle, ReceiptSpentError, [])
 
@@ -404,10 +406,10 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
         async def keep_after_all(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
         ) -> StoredMessage:
-            await broker.reset.delete_topic(TOPIC)
+            await broker.upkeep.reset.delete_topic(TOPIC)
             return await keep(draft, queue, due_us, number)
 
         monkeypatch.setattr(broker.timed, "keep", keep_after_all)
         assert (await commit(broker, [half])).done == []
-        await broker.advance_clock(60 * S)
-        assert (broker.pending.count, broker.topics.find(TOPIC)) == (0, None)
+        await broker.mover.advance(60 * S)
+        assert (broker.looking.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)

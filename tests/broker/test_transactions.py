@@ -48,20 +48,23 @@ from tests.support.brokers import (
 async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=2, born_us=17, TAGS="A", KEYS="k", own="mine")
-        assert (half.visible_us, broker.transactions.prepared) == (broker.clock.now_us() + IMMUNITY_US, 1)
-        assert (await receive(broker), await visible(broker), broker.pending.count) == ([], [], 0)
+        assert (half.visible_us, broker.transactions.half_messages.prepared) == (
+            broker.clock.now_us() + IMMUNITY_US,
+            1,
+        )
+        assert (await receive(broker), await visible(broker), broker.looking.pending.count) == ([], [], 0)
         receiver = asyncio.create_task(receive(broker, wait_s=20, tags="A"))
         assert (await commit(broker, [half])).done == [half.handle]
         [taken] = await receiver
         [message] = await visible(broker)
-        assert (message, broker.topics.queue(message.queue_key).queue_id) == (taken.message, 2)
+        assert (message, broker.registry.topics.queue(message.queue_key).queue_id) == (taken.message, 2)
         assert (message.body, message.born_us, message.unique_key, message.properties) == (
             b"half",
             17,
             half.stored.unique_key,
             half.stored.properties,
         )
-        assert broker.transactions.committed == 1
+        assert broker.transactions.half_messages.committed == 1
         assert (await acknowledge(broker, [taken])).done
 
 
@@ -69,9 +72,13 @@ async def test_what_is_rolled_back_is_never_seen() -> None:
     async with running_broker() as broker:
         half = await prepare(broker)
         assert (await rollback(broker, [half])).done == [half.handle]
-        assert broker.transactions.rolled_back == 1
-        await broker.advance_clock(2 * LIFETIME_US)
-        assert (await pop(broker), await visible(broker), broker.transactions.abandoned) == ([], [], 0)
+        assert broker.transactions.half_messages.rolled_back == 1
+        await broker.mover.advance(2 * LIFETIME_US)
+        assert (await pop(broker), await visible(broker), broker.transactions.half_messages.abandoned) == (
+            [],
+            [],
+            0,
+        )
 
 
 @pytest.mark.parametrize("first", [commit, rollback])
@@ -84,8 +91,8 @@ async def test_a_half_message_is_decided_once(first: Decide, second: Decide) -> 
         assert [one.done, other.done, again.done] in ([[half.handle], [], []], [[], [half.handle], []])
         for _, error in (*one.failed, *other.failed, *again.failed):
             assert isinstance(error, ReceiptSpentError)
-        committed = broker.transactions.committed
-        assert len(await visible(broker)) == committed == 1 - broker.transactions.rolled_back
+        committed = broker.transactions.half_messages.committed
+        assert len(await visible(broker)) == committed == 1 - broker.transactions.half_messages.rolled_back
 
 
 @pytest.mark.parametrize("decide", [commit, rollback])
@@ -105,7 +112,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
 
 async def test_a_handle_is_worth_nothing_where_there_never_was_a_half_message() -> None:
     async with running_broker() as broker:
-        settled = await broker.popped_halves.commit("nowhere", ["1-0-2-3"])
+        settled = await broker.transactions.popped_halves.commit("nowhere", ["1-0-2-3"])
         assert [handle for handle, _ in settled.failed] == ["1-0-2-3"]
 
 
@@ -126,10 +133,10 @@ async def test_what_is_wrong_with_a_half_message_is_said_at_once(
     wrong: dict[str, Any], error: type[EmulatorError]
 ) -> None:
     async with running_broker(auto_create_topics=False) as broker:
-        await broker.topics.put_by_client(TOPIC, 4, 4, 6)
+        await broker.registry.topics.put_by_client(TOPIC, 4, 4, 6)
         with pytest.raises(error):
             await prepare(broker, **wrong)
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         assert await pop(broker) == []
 
 
@@ -140,29 +147,29 @@ async def test_what_is_wrong_with_a_half_message_is_said_at_once(
 async def test_a_delay_level_counts_from_the_commit(level: int) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=3, **{DELAY: str(level)})
-        await broker.advance_clock(7 * S)
-        assert (broker.pending.count, await visible(broker)) == (0, [])
+        await broker.mover.advance(7 * S)
+        assert (broker.looking.pending.count, await visible(broker)) == (0, [])
         await commit(broker, [half])
-        assert (broker.pending.count, await visible(broker)) == (1, [])
-        moved = await broker.move_clock_to_next()
+        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        moved = await broker.mover.move_to_next()
         assert moved.now_us - moved.from_us == DELAYS_US[level - 1]
         [message] = await visible(broker)
-        assert broker.topics.queue(message.queue_key).queue_id == 3
+        assert broker.registry.topics.queue(message.queue_key).queue_id == 3
 
 
 async def test_an_absolute_due_time_is_the_same_whenever_it_is_committed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         started_us = broker.clock.now_us()
         half = await prepare(broker, queue_id=3, own="mine", **{TIMER_DELAY_MS: "15000"})
-        await broker.advance_clock(7 * S)
-        assert (broker.pending.count, await visible(broker)) == (0, [])
+        await broker.mover.advance(7 * S)
+        assert (broker.looking.pending.count, await visible(broker)) == (0, [])
         assert (await commit(broker, [half])).done
-        assert (broker.pending.count, await visible(broker)) == (1, [])
-        assert (await broker.move_clock_to_next()).now_us == started_us + 15 * S
+        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        assert (await broker.mover.move_to_next()).now_us == started_us + 15 * S
         [message] = await visible(broker)
         properties = decode_properties(message.properties)
         assert (properties["own"], HALF_DUE_US in properties) == ("mine", False)
-        assert broker.topics.queue(message.queue_key).queue_id == 3
+        assert broker.registry.topics.queue(message.queue_key).queue_id == 3
     [row] = rows(tmp_path, "SELECT due_us, delivered_us FROM deliveries")
     assert row == {"due_us": started_us + 15 * S, "delivered_us": started_us + 15 * S}
 
@@ -170,7 +177,7 @@ async def test_an_absolute_due_time_is_the_same_whenever_it_is_committed(tmp_pat
 async def test_what_is_committed_after_its_due_time_is_visible_at_once_and_not_late(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "5000"})
-        await broker.advance_clock(7 * S + 123)
+        await broker.mover.advance(7 * S + 123)
         await commit(broker, [half])
         assert bodies(await receive(broker, wait_s=20)) == ["half"]
     [row] = rows(tmp_path, "SELECT delivered_us - due_us AS late_us FROM deliveries")
@@ -181,9 +188,9 @@ async def test_a_start_deliver_time_is_one_of_those() -> None:
     async with running_broker() as broker:
         due_ms = wall_us() // US_PER_MS + 3_600_000
         half = await prepare(broker, **{START_DELIVER_TIME: str(due_ms)})
-        await broker.advance_clock(7 * S)
+        await broker.mover.advance(7 * S)
         await commit(broker, [half])
-        [pending] = await broker.pending.list()
+        [pending] = await broker.looking.pending.list()
         assert pending.message.due_us is not None
         assert pending.message.unique_key == half.stored.unique_key
         assert abs(pending.message.due_us - half.stored.store_us - 3_600 * S) < 60 * S
@@ -203,13 +210,13 @@ async def test_no_client_uses_the_topics_of_half_messages(tmp_path: Path) -> Non
                 with pytest.raises(NoPermissionError):
                     await receive(broker, topic=topic)
                 with pytest.raises(NoPermissionError):
-                    await broker.pull.pull(GROUP, topic, 0, 0, 1)
+                    await broker.consuming.pull.pull(GROUP, topic, 0, 0, 1)
                 with pytest.raises(NoPermissionError):
                     await pop(broker, topic=topic)
                 with pytest.raises(NoPermissionError):
-                    await broker.topics.put_by_client(topic, 4, 4, 6)
+                    await broker.registry.topics.put_by_client(topic, 4, 4, 6)
             await prepare(broker)
-            assert broker.topics.get(HALF).is_system
+            assert broker.registry.topics.get(HALF).is_system
             assert bodies(await visible(broker, HALF))[0] == "half"
 
 
@@ -217,11 +224,11 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
     async with running_broker() as broker:
         await send(broker)
         half = await prepare(broker)
-        receipts = broker.receipts
+        receipts = broker.consuming.receipts
         for step in (
             receive(broker, group=HALF_GROUP),
-            broker.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
-            broker.pull.commit_offset(HALF_GROUP, HALF, 0, 1),
+            broker.consuming.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
+            broker.consuming.pull.commit_offset(HALF_GROUP, HALF, 0, 1),
             receipts.acknowledge(HALF_GROUP, [half.handle]),
             receipts.give_back(HALF_GROUP, [half.handle]),
             receipts.extend(HALF_GROUP, [half.handle], 1),
@@ -236,7 +243,7 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
 async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, topic=topic)
-        assert (await broker.popped_halves.commit(topic, [half.handle])).done
+        assert (await broker.transactions.popped_halves.commit(topic, [half.handle])).done
         assert bodies(await visible(broker, topic)) == ["half"]
 
 
@@ -247,11 +254,11 @@ async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
 async def test_a_reset_forgets_half_messages(tmp_path: Path, is_all: bool) -> None:
     async with running_broker(tmp_path) as broker:
         half = await prepare(broker)
-        await (broker.reset.all() if is_all else broker.reset.topic(TOPIC))
+        await (broker.upkeep.reset.all() if is_all else broker.upkeep.reset.topic(TOPIC))
         assert (await commit(broker, [half])).failed
         await prepare(broker, "after")
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(IMMUNITY_US)
+        await broker.mover.advance(IMMUNITY_US)
         popped = await pop(broker)
         assert bodies(popped) == ["after"]
         await commit(broker, popped)

@@ -89,7 +89,9 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         sending = asyncio.create_task(send_in(broker, 1_000))
         assert await asyncio.to_thread(syncs.begun.wait, 30)
         assert len(message_files(tmp_path / "always")) == 1
-        assert (sending.done(), broker.pending.count) == (False, 0), "on disk, but may be lost with the power"
+        assert (sending.done(), broker.looking.pending.count) == (False, 0), (
+            "on disk, but may be lost with the power"
+        )
         syncs.go_on.set()
         sent = await sending
         assert [[entry.number for entry in some] for some in syncs.synced] == [[sent.stored.commit_offset]]
@@ -128,7 +130,7 @@ async def test_w3_strays_neither_stop_a_start_nor_a_delivery(
             for _ in range(3):
                 await files_of(broker).turn()
             assert broker.timed.state().put_aside == {"ignored": len(names) + 1}, "each is named once"
-            assert (await broker.advance_clock(1 * S)).fired == 1
+            assert (await broker.mover.advance(1 * S)).fired == 1
             await no_removal_left(broker)
         assert names_below(tmp_path) == sorted([*names, "note", "orders/note.txt"])
 
@@ -147,7 +149,7 @@ async def test_w4_a_poison_file_is_put_aside_with_the_reason_and_holds_up_nobody
         for path, (content, _, _) in poison.items():
             path.write_bytes(content)
         async with asyncio.timeout(30):
-            assert (await broker.advance_clock(1 * S)).fired == 4
+            assert (await broker.mover.advance(1 * S)).fired == 4
         assert bodies(await visible(broker)) == ["1", "3", "5", "6"]
         assert {message.store_us for message in await visible(broker)} == {broker.clock.now_us()}
         for path, (content, _, reason) in poison.items():
@@ -174,15 +176,15 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
         patch.setattr(DelayDirectory, "remove", refuse)
         async with running_broker(tmp_path) as broker:
             sent = [await send_in(broker, 1_000, str(number)) for number in range(4)]
-            await broker.pending.cancel(sent[3].stored.unique_key)
-            assert (await broker.advance_clock(1 * S)).fired == 3
+            await broker.looking.pending.cancel(sent[3].stored.unique_key)
+            assert (await broker.mover.advance(1 * S)).fired == 3
             for _ in range(3):
-                assert (await broker.advance_clock(1 * S)).fired == 0
+                assert (await broker.mover.advance(1 * S)).fired == 0
                 await files_of(broker).turn()
                 await no_removal_left(broker)
-            assert (broker.timed.state().unremoved, broker.pending.count) == (4, 0)
+            assert (broker.timed.state().unremoved, broker.looking.pending.count) == (4, 0)
         async with running_broker(tmp_path) as broker:
-            await broker.advance_clock(1 * S)
+            await broker.mover.advance(1 * S)
             await no_removal_left(broker)
             assert (broker.timed.state().unremoved, len(message_files(tmp_path))) == (4, 4)
             patch.undo()
@@ -201,20 +203,20 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
     async with running_broker(data) as broker:
         sent = [await send_in(broker, 1_000 * number, str(number)) for number in range(1, 5)]
         shutil.copytree(data / "delay", copies)  # as they are when a crash comes before the removal
-        await broker.advance_clock(1 * S)
-        await broker.pending.deliver_now(sent[1].stored.unique_key)
-        await broker.pending.cancel(sent[2].stored.unique_key)
+        await broker.mover.advance(1 * S)
+        await broker.looking.pending.deliver_now(sent[1].stored.unique_key)
+        await broker.looking.pending.cancel(sent[2].stored.unique_key)
     shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
     async with running_broker(data) as broker:
-        assert bodies(one.message for one in await broker.pending.list()) == ["4"]
-        await broker.advance_clock(60 * S)
+        assert bodies(one.message for one in await broker.looking.pending.list()) == ["4"]
+        await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["1", "2", "4"]
         assert broker.timed.state().repeats == 3
         # Nor when somebody copies them back while it runs.
         await no_removal_left(broker)
         shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
         await files_of(broker).turn()
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         assert (len(await visible(broker)), broker.timed.state().repeats) == (3, 7)
         await no_removal_left(broker)
         assert message_files(data) == []
@@ -241,12 +243,12 @@ async def test_w7_no_save_fails_because_its_directory_is_removed_meanwhile(
         # Each delivery empties the second into which the next message is being saved.
         last = "first"
         for number in range(100):
-            pending = (await broker.pending.list())[0].message.unique_key
+            pending = (await broker.looking.pending.list())[0].message.unique_key
             await asyncio.gather(
-                broker.pending.deliver_now(pending), send_in(broker, 1_000, last := str(number))
+                broker.looking.pending.deliver_now(pending), send_in(broker, 1_000, last := str(number))
             )
         assert bodies(await visible(broker)) == ["first", *map(str, range(99))]
-        assert bodies(one.message for one in await broker.pending.list()) == [last]
+        assert bodies(one.message for one in await broker.looking.pending.list()) == [last]
 
 
 async def test_w8_no_directory_is_listed_between_start_and_delivery(
@@ -268,9 +270,9 @@ async def test_w8_no_directory_is_listed_between_start_and_delivery(
         for name in ("scandir", "listdir"):
             monkeypatch.setattr(os, name, partial(spy, getattr(os, name)))
         for _ in range(50):
-            assert (await broker.advance_clock(1 * S)).fired == 1
+            assert (await broker.mover.advance(1 * S)).fired == 1
         await send_in(broker, 5)
-        assert (await broker.move_clock_to_next()).fired == 1
+        assert (await broker.mover.move_to_next()).fired == 1
         await no_removal_left(broker)
         assert listings == []
         assert len(await visible(broker)) == 51
@@ -304,7 +306,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         for _ in range(10):
             await asyncio.gather(*(send_in(broker, second_ms + number % 1_000) for number in range(1_000)))
         assert broker.timed.state().directories == 1
-        moving = asyncio.create_task(broker.advance_clock(10 * S))
+        moving = asyncio.create_task(broker.mover.advance(10 * S))
         sent = 0
         while not moving.done():
             await send(broker, topic="others")
@@ -318,7 +320,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
     async with running_broker(tmp_path / "large", delay_sync="never") as broker:
         for _ in range(20):
             await send_in(broker, 1_000, "x" * 20_000)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert sum(transactions.bytes) == 20 * 20_000
         assert max(transactions.bytes) <= 50_000 + 20_000, "no more than one message above the limit"
 
@@ -332,5 +334,5 @@ async def test_w10_messages_of_one_second_come_in_order_of_millisecond_and_arriv
             await send_in(broker, second_ms + ms, str(number))
         [_] = {path.parent for path in message_files(tmp_path)}
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(2 * S)
+        await broker.mover.advance(2 * S)
         assert bodies(await visible(broker)) == [str(number) for _, number in sorted(due)]

@@ -72,10 +72,10 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
         await asyncio.gather(*(send_in(broker, 1_000, str(number)) for number in range(3 * BATCH)))
         due_us = broker.clock.now_us() + 1 * S
         message_files(tmp_path)[0].write_bytes(b"poison")
-        before = broker.writer.commits
+        before = broker.ground.writer.commits
         with monkeypatch.context() as patch:
             patch.setattr(DelayDirectory, "read", read_slowly)
-            moving = asyncio.create_task(broker.advance_clock(1 * S))
+            moving = asyncio.create_task(broker.mover.advance(1 * S))
             assert await asyncio.to_thread(begun.wait, 30)
             # Whatever else the broker does goes on while the disk takes its time.
             await send(broker, "at once", topic="others")
@@ -85,7 +85,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
             assert not moving.done()
             go_on.set()
             assert (await moving).fired == 3 * BATCH  # one is poison, one has a level
-        assert broker.writer.commits - before < 20, "not one transaction each"
+        assert broker.ground.writer.commits - before < 20, "not one transaction each"
         found = await visible(broker)
         assert bodies(found) == [str(number) for number in range(1, 3 * BATCH)]
         assert {message.store_us for message in found} == {due_us}
@@ -102,7 +102,7 @@ async def acknowledged(broker: Any, topic: str) -> Sequence[Any]:
 async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode: StartDeliverMode) -> None:
     async with running_broker(start_deliver_time=mode) as broker:
         sent = [await send_in(broker, HOUR_MS, str(number)) for number in range(3)]
-        listed = [one.message for one in await broker.pending.list()]
+        listed = [one.message for one in await broker.looking.pending.list()]
         assert listed == [one.stored for one in sent]
         ids = [offset_message_id(message.store_host, message.commit_offset) for message in listed]
         assert len({*ids, *(message.unique_key for message in listed)}) == 6
@@ -110,12 +110,12 @@ async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode
         assert told == (["0"] * 3 if mode == "dongwo" else ids)
         for message, offset_id in zip(listed, ids, strict=True):
             for message_id in (message.unique_key, offset_id):
-                assert (await broker.lives.life(message_id)).records == [message]
-        await broker.pending.cancel(listed[0].unique_key)
-        await broker.pending.cancel(ids[1])
-        assert bodies(one.message for one in await broker.pending.list()) == ["2"]
+                assert (await broker.looking.histories.life(message_id)).records == [message]
+        await broker.looking.pending.cancel(listed[0].unique_key)
+        await broker.looking.pending.cancel(ids[1])
+        assert bodies(one.message for one in await broker.looking.pending.list()) == ["2"]
         with pytest.raises(MessageNotFoundError):
-            await broker.pending.cancel("0")
+            await broker.looking.pending.cancel("0")
 
 
 @pytest.mark.parametrize("mode", ["aliyun4", "dongwo"])
@@ -128,7 +128,7 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
             "properties": {"Signature": "do-not-repeat-this", "AccessKey": "nor-this"},
         }
         answer = await api.send(**fields)
-        pending = (await api.emulator.broker.pending.list())[0].message
+        pending = (await api.emulator.broker.looking.pending.list())[0].message
         own_id = offset_message_id(pending.store_host, pending.commit_offset)
         reply = ("0", 1, 0) if mode == "dongwo" else (own_id, 2, 0)
         assert answer == {
@@ -177,7 +177,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
             assert abs(wall_us() - before_us) > 7_000 * S, "who asks the wall clock is told so"
             broker.timer.changed()
             assert await receive(broker, wait_s=0.05) == []
-            assert (broker.pending.count, broker.clock.now_us()) == (2, started_us)
+            assert (broker.looking.pending.count, broker.clock.now_us()) == (2, started_us)
         # What is sent now stays behind what was sent when the wall clock was ahead.
         await send_in(broker, 10_000, "third")
         ticks_us = 10 * S + 1 * MS  # due times are whole milliseconds
@@ -187,7 +187,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
         await send_in(broker, 5_000, "after a restart")
     async with running_broker(tmp_path, clock="real") as broker:
         assert broker.clock.now_us() >= started_us + 10 * S
-        assert broker.pending.count == 1, "a restart two hours before its sending"
+        assert broker.looking.pending.count == 1, "a restart two hours before its sending"
         ticks_us += 5 * S + 1 * MS
         broker.timer.changed()
         while len(await visible(broker)) < 4:
@@ -210,23 +210,23 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
     for mode in modes:
         async with running_api(data=str(tmp_path / mode), start_deliver_time=mode) as api:
             broker = api.emulator.broker
-            kept = await broker.send(Message(TOPIC, b"within", dict(within)))
+            kept = await broker.sender.send(Message(TOPIC, b"within", dict(within)))
             assert kept.stored.due_us == broker.clock.now_us() + FORTY_DAYS_MS * MS
             if mode == "aliyun4":
                 with pytest.raises(IllegalMessageError) as refused:
-                    await broker.send(Message(TOPIC, b"beyond", dict(beyond)))
+                    await broker.sender.send(Message(TOPIC, b"beyond", dict(beyond)))
                 assert wire_codes(refused.value).remoting == 13
             else:
-                await broker.send(Message(TOPIC, b"beyond", dict(beyond)))
+                await broker.sender.send(Message(TOPIC, b"beyond", dict(beyond)))
             assert bodies(await visible(broker)) == (["beyond"] if mode == "aliyun5" else [])
             waiting = 2 if mode == "dongwo" else 1
             assert (await metrics_of(api))["pending_messages", "", broker.timed.name] == waiting
-            await broker.pending.cancel(kept.stored.unique_key)
+            await broker.looking.pending.cancel(kept.stored.unique_key)
             assert (await metrics_of(api))["pending_messages", "", broker.timed.name] == waiting - 1
             with pytest.raises(NotPendingError):
-                await broker.pending.deliver_now(kept.stored.unique_key)
+                await broker.looking.pending.deliver_now(kept.stored.unique_key)
     async with running_broker(tmp_path / "quota", delay_quota_bytes=3 * 4_096) as broker:
-        await broker.send(Message(TOPIC, b"x" * 4_096, {TIMER_DELAY_MS: "1"}))
+        await broker.sender.send(Message(TOPIC, b"x" * 4_096, {TIMER_DELAY_MS: "1"}))
         with pytest.raises(StoreFullError):
             await send_in(broker, 1, "x" * 4_096)
         await send_in(broker, 1, "there is room for a small one")
@@ -237,7 +237,7 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
         busy = [result for result in results if isinstance(result, StoreBusyError)]
         assert len(busy) >= 30
         assert wire_codes(busy[0]).remoting == 2
-        assert broker.pending.count == 50 - len(busy)
+        assert broker.looking.pending.count == 50 - len(busy)
         await send_in(broker, 1)
 
 
@@ -249,18 +249,18 @@ async def test_w17_a_malformed_property_is_refused_in_the_words_of_the_mode(
     async with running_broker(tmp_path, start_deliver_time=mode) as broker:
         refusal: type[RefusedError] = InvalidArgumentError if mode == "dongwo" else IllegalMessageError
         with pytest.raises(refusal) as refused:
-            await broker.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
+            await broker.sender.send(Message(TOPIC, b"x", {START_DELIVER_TIME: text}))
         assert wire_codes(refused.value).remoting == (1 if mode == "dongwo" else 13)
-        assert (broker.pending.count, await visible(broker), names_below(tmp_path)) == (0, [], [])
+        assert (broker.looking.pending.count, await visible(broker), names_below(tmp_path)) == (0, [], [])
         await send_in(broker, 1_000)
-        assert broker.pending.count == 1
+        assert broker.looking.pending.count == 1
 
 
 async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_everything_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
-        await broker.topics.ensure(TOPIC, 4)
+        await broker.registry.topics.ensure(TOPIC, 4)
         assert await receive(broker) == []  # now there is a group that waits for it
         now_ms = broker.clock.now_us() // MS
     for number, late_ms in enumerate([50_000, 1, 2_000]):
@@ -279,9 +279,9 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_every
             async with asyncio.timeout(30):
                 while start == 0 and len(await visible(broker)) < 3:
                     await receive(broker, 1, wait_s=20)
-            await broker.advance_clock(0)
+            await broker.mover.advance(0)
             assert bodies(await visible(broker)) == ["0", "2", "1"]
-            assert broker.pending.count == 0
+            assert broker.looking.pending.count == 0
     assert fired[0] == 3, "all of them in one go"
     found = rows(tmp_path, "SELECT count(*) AS count, min(run) AS first, max(run) AS last FROM deliveries")
     assert found == [{"count": 3, "first": 2, "last": 2}]
@@ -291,31 +291,31 @@ async def test_w19_half_messages_wait_for_their_commit_and_batches_for_each_of_t
     async with running_broker(tmp_path) as broker:
         delayed = {TIMER_DELAY_MS: "5000"}
         halves = [
-            await broker.popped_halves.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
+            await broker.transactions.popped_halves.prepare(Message(TOPIC, body, dict(delayed)), 3_600 * S)
             for body in (b"committed early", b"committed late", b"rolled back", b"never decided")
         ]
         assert message_files(tmp_path) == []
-        await broker.popped_halves.commit(TOPIC, [halves[0].handle])
-        await broker.popped_halves.rollback(TOPIC, [halves[2].handle])
-        assert bodies(one.message for one in await broker.pending.list()) == ["committed early"]
-        assert (await broker.advance_clock(5 * S - 1)).fired == 0
-        assert (await broker.advance_clock(1)).fired == 1
-        await broker.advance_clock(60 * S)
+        await broker.transactions.popped_halves.commit(TOPIC, [halves[0].handle])
+        await broker.transactions.popped_halves.rollback(TOPIC, [halves[2].handle])
+        assert bodies(one.message for one in await broker.looking.pending.list()) == ["committed early"]
+        assert (await broker.mover.advance(5 * S - 1)).fired == 0
+        assert (await broker.mover.advance(1)).fired == 1
+        await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["committed early"]
-        await broker.popped_halves.commit(TOPIC, [halves[1].handle])
-        await broker.advance_clock(0)
+        await broker.transactions.popped_halves.commit(TOPIC, [halves[1].handle])
+        await broker.mover.advance(0)
         assert bodies(await visible(broker)) == ["committed early", "committed late"]
 
         now_us = broker.clock.now_us()
-        sent = await broker.send_batch(
+        sent = await broker.sender.send_batch(
             [Message(TOPIC, b"%d" % ms, {TIMER_DELAY_MS: str(ms)}) for ms in (2_000, 1_000, 0)]
         )
         due = [one.stored.due_us for one in sent]
         assert due == [now_us + 2 * S, now_us + 1 * S, None]
         for expected in ("0", "1000", "2000"):
             assert bodies(await visible(broker))[-1] == expected
-            await broker.advance_clock(1 * S)
-        await broker.advance_clock(25 * 3_600 * S)
+            await broker.mover.advance(1 * S)
+        await broker.mover.advance(25 * 3_600 * S)
         assert "never decided" not in bodies(await visible(broker))
         assert TIMER_TOPIC not in {row["topic"] for row in rows(tmp_path, "SELECT topic FROM deliveries")}
 

@@ -27,14 +27,14 @@ def timed_of(running: Broker) -> SecondDirectories:
 
 async def keep(running: Broker, message_id: str, delay_ms: int) -> None:
     message = Message(TOPIC, b"b", {UNIQ_KEY: message_id, TIMER_DELAY_MS: str(delay_ms)})
-    await running.send(message)
+    await running.sender.send(message)
 
 
 async def come(running: Broker, after_us: int = 0) -> list[str]:
     """What is visible by then, in order; what is due at once is delivered first."""
-    await running.advance_clock(after_us)
+    await running.mover.advance(after_us)
     await timed_of(running).files.removed()
-    return [m.unique_key for m in await visible(running)] if running.topics.find(TOPIC) else []
+    return [m.unique_key for m in await visible(running)] if running.registry.topics.find(TOPIC) else []
 
 
 def reasons(data: Path) -> dict[str, str]:

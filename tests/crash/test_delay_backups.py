@@ -38,15 +38,15 @@ async def make_backup(running: Broker, data: Path) -> Path:
     backup = data.parent / "backup"
     shutil.copytree(data / "delay", backup)
     assert len([*backup.rglob("*.msg")]) == 6
-    await running.pending.deliver_now("forced")
-    await running.pending.cancel("cancelled")
+    await running.looking.pending.deliver_now("forced")
+    await running.looking.pending.cancel("cancelled")
     assert await come(running, 2 * S) == ["forced", "one", "two"]
     return backup
 
 
 async def judge_backup(running: Broker, data: Path) -> None:
-    assert sorted(m.message.unique_key for m in await running.pending.list()) == ["later", "missing"]
-    assert running.pending.count == 2
+    assert sorted(m.message.unique_key for m in await running.looking.pending.list()) == ["later", "missing"]
+    assert running.looking.pending.count == 2
     assert await come(running, 2 * HOUR_US) == ["forced", "one", "two", "later", "missing"]
     state = timed_of(running).state()
     assert (state.repeats, state.pending, state.quarantined, state.disk_bytes) == (4, 0, 0, 0)

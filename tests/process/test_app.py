@@ -25,7 +25,7 @@ async def test_everything_acknowledged_is_there_after_a_restart(tmp_path: Path) 
         parked = (await send(broker, "later", level=18)).stored
     async with running_broker(tmp_path) as broker:
         assert await visible(broker) == sent
-        assert [p.message for p in await broker.pending.list()] == [parked]
+        assert [p.message for p in await broker.looking.pending.list()] == [parked]
         assert (await send(broker)).stored.commit_offset == parked.commit_offset + 1
 
 
@@ -66,9 +66,9 @@ async def test_a_stop_leaves_no_task_and_no_write_ahead_log(tmp_path: Path) -> N
 
 async def test_background_tasks_run_until_the_end(tmp_path: Path) -> None:
     async with running_emulator(Settings(data=str(tmp_path), http_port=0, remoting=False)) as emulator:
-        assert {task.get_name() for task in emulator.tasks} >= {"writer", "timer"}
-        assert not any(task.done() for task in emulator.tasks)
-    assert all(task.done() for task in emulator.tasks)
+        assert {task.get_name() for task in emulator.broker.tasks} >= {"writer", "timer"}
+        assert not any(task.done() for task in emulator.broker.tasks)
+    assert all(task.done() for task in emulator.broker.tasks)
 
 
 async def test_a_second_broker_on_the_same_directory_is_refused_with_the_owners_pid(tmp_path: Path) -> None:
@@ -89,10 +89,10 @@ async def test_brokers_in_memory_share_nothing_and_leave_nothing(
     async with running_broker() as one, running_broker() as two:
         await send(one, "one", level=1)
         await send(two, "two")
-        await one.advance_clock(1 * S)
+        await one.mover.advance(1 * S)
         assert (bodies(await visible(one)), bodies(await visible(two))) == (["one"], ["two"])
     async with running_broker() as three:
-        assert three.topics.find("orders") is None
+        assert three.registry.topics.find("orders") is None
     assert names(tmp_path) == []
 
 
@@ -117,6 +117,6 @@ async def test_a_quiet_broker_logs_no_warning(tmp_path: Path, caplog: pytest.Log
     with caplog.at_level(logging.WARNING):
         async with running_broker(tmp_path) as broker:
             await send(broker, level=1)
-            await broker.advance_clock(1 * S)
+            await broker.mover.advance(1 * S)
             await receive(broker)
     assert caplog.text == ""

@@ -79,8 +79,8 @@ class BrokerMachine(Machine):
         self.open()
         own = [Group("everything", "", 2), Group("only-a", "A", 1)]
         for group in own:
-            self.do(self.broker.groups.put(group.name, group.max_retries, 1))
-        self.do(self.broker.advance_clock(ASIDE_US))
+            self.do(self.broker.registry.groups.put(group.name, group.max_retries, 1))
+        self.do(self.broker.mover.advance(ASIDE_US))
         self.model = Model(LEVELS.delays_us, own, self.broker.clock.now_us())
 
     def open(self) -> None:
@@ -99,7 +99,7 @@ class BrokerMachine(Machine):
             body = str(len(self.sent))
             self.sent.append(body)
             properties = {DELAY: str(level), TAGS: tag, UNIQ_KEY: f"key-{body}"}
-            self.do(self.broker.send(Message(TOPIC, body.encode(), properties)))
+            self.do(self.broker.sender.send(Message(TOPIC, body.encode(), properties)))
             self.model.send(body, tag, level)
 
     @rule(
@@ -122,7 +122,7 @@ class BrokerMachine(Machine):
                 self.model.send(body, tag, level)
             else:
                 self.model.send_at(body, tag, due_us)
-        self.do(self.broker.send_batch(batch))
+        self.do(self.broker.sender.send_batch(batch))
 
     # What consumers do
 
@@ -148,28 +148,28 @@ class BrokerMachine(Machine):
     def acknowledge(self, index: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.acknowledge, one.group, one.number, one.times)
-        self.settle(self.broker.receipts.acknowledge(one.group, [one.handle]), is_refused)
+        self.settle(self.broker.consuming.receipts.acknowledge(one.group, [one.handle]), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, level=st.integers(-1, LEVELS.highest))
     def give_back(self, index: int, level: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.give_back, one.group, one.number, one.times, level)
-        self.settle(self.broker.receipts.give_back(one.group, [one.handle], level), is_refused)
+        self.settle(self.broker.consuming.receipts.give_back(one.group, [one.handle], level), is_refused)
 
     @precondition(lambda self: self.handed)
     @rule(index=which, invisible=st.one_of(st.just(0), invisible_us))
     def extend(self, index: int, invisible: int) -> None:
         one = self.handed[index % len(self.handed)]
         is_refused = refuses(self.model.extend, one.group, one.number, one.times, invisible)
-        self.settle(self.broker.receipts.extend(one.group, [one.handle], invisible), is_refused)
+        self.settle(self.broker.consuming.receipts.extend(one.group, [one.handle], invisible), is_refused)
         self.move_by(0)  # what is visible at once is so when the timer has seen it
 
     # What testers do
 
     @rule(by_us=moves_us)
     def move_by(self, by_us: int) -> None:
-        move = self.do(self.broker.advance_clock(by_us))
+        move = self.do(self.broker.mover.advance(by_us))
         assert move.fired == self.model.move_to(self.model.now_us + by_us)
         assert (move.now_us, move.next_due_us) == (self.model.now_us, self.model.next_due_us())
 
@@ -178,9 +178,9 @@ class BrokerMachine(Machine):
         due_us = self.model.next_due_us()
         if due_us is None:
             with pytest.raises(RefusedError):
-                self.do(self.broker.move_clock_to_next())
+                self.do(self.broker.mover.move_to_next())
             return
-        move = self.do(self.broker.move_clock_to_next())
+        move = self.do(self.broker.mover.move_to_next())
         assert move.fired == self.model.move_to(due_us)
         assert move.now_us == due_us
         self.move_by(ASIDE_US)
@@ -188,21 +188,21 @@ class BrokerMachine(Machine):
     @rule(by_us=st.integers(1, US_PER_S))
     def move_back(self, by_us: int) -> None:
         with pytest.raises(RefusedError):
-            self.do(self.broker.advance_clock(-by_us))
+            self.do(self.broker.mover.advance(-by_us))
 
     @precondition(lambda self: self.sent)
     @rule(index=which)
     def cancel(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(self.model.cancel, body)
-        self.intervene(self.broker.pending.cancel(f"key-{body}"), is_refused)
+        self.intervene(self.broker.looking.pending.cancel(f"key-{body}"), is_refused)
 
     @precondition(lambda self: self.sent)
     @rule(index=which)
     def deliver_now(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(lambda: self.model.deliver(self.model.find_parked(body)))
-        self.intervene(self.broker.pending.deliver_now(f"key-{body}"), is_refused)
+        self.intervene(self.broker.looking.pending.deliver_now(f"key-{body}"), is_refused)
 
     def intervene(self, step: Awaitable[object], is_refused: bool) -> None:
         if is_refused:
@@ -221,7 +221,7 @@ class BrokerMachine(Machine):
     @rule(is_all=st.booleans())
     def reset(self, is_all: bool) -> None:
         self.check_ledger()
-        self.do(self.broker.reset.all() if is_all else self.broker.reset.topic(TOPIC))
+        self.do(self.broker.upkeep.reset.all() if is_all else self.broker.upkeep.reset.topic(TOPIC))
         self.model.reset()
 
     # What can be seen
@@ -232,22 +232,22 @@ class BrokerMachine(Machine):
 
     @invariant()
     def the_same_is_pending(self) -> None:
-        pending = self.do(self.broker.pending.list(limit=1_000_000))
+        pending = self.do(self.broker.looking.pending.list(limit=1_000_000))
         assert [(m.message.body.decode(), m.message.due_us, m.level is None) for m in pending] == [
             (record.body, record.due_us, record.is_timed) for record in self.model.pending()
         ]
-        assert self.broker.pending.count == len(self.model.parked)
+        assert self.broker.looking.pending.count == len(self.model.parked)
 
     @invariant()
     def the_same_is_visible(self) -> None:
-        if self.broker.topics.find(TOPIC):
+        if self.broker.registry.topics.find(TOPIC):
             found = self.do(visible(self.broker))
             assert bodies(found) == [r.body for r in self.model.visible if r.only_for is None]
 
     @invariant()
     def the_same_is_dead(self) -> None:
         for group in self.model.groups.values():
-            if self.broker.topics.find(dead_letter_topic(group.name)):
+            if self.broker.registry.topics.find(dead_letter_topic(group.name)):
                 found = self.do(visible(self.broker, dead_letter_topic(group.name)))
                 assert bodies(found) == group.dead
 

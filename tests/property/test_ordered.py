@@ -79,7 +79,7 @@ class OrderedMachine(Machine):
     @initialize()
     def start(self) -> None:
         self.open()
-        self.do(self.broker.groups.put(GROUP, 1_000, 1))
+        self.do(self.broker.registry.groups.put(GROUP, 1_000, 1))
 
     def open(self) -> None:
         context = running_broker(self.directory.name, topic_queues=QUEUES)
@@ -112,14 +112,14 @@ class OrderedMachine(Machine):
 
     @rule(by_us=st.sampled_from([1, S // 2, 1 * S, INVISIBLE_US - 1, INVISIBLE_US]))
     def move(self, by_us: int) -> None:
-        self.do(self.broker.advance_clock(by_us))
+        self.do(self.broker.mover.advance(by_us))
         self.model.move(by_us)
 
     @rule()
     def restart(self) -> None:
         self.do(self.running.aclose())
         self.open()
-        self.do(self.broker.advance_clock(0))
+        self.do(self.broker.mover.advance(0))
 
 
 OrderedMachine.TestCase.settings = runs(25)

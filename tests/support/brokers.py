@@ -8,9 +8,10 @@ from typing import Any
 
 import pytest
 from mocketmq.app import running_emulator
-from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.filters.filter import TagFilter
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import (
     StoreUnavailableError,
@@ -48,11 +49,11 @@ async def send(
     level: int | str | None = None,
     tag: str | None = None,
     **properties: str,
-) -> Sent:
+) -> SendResult:
     """Send one message; every keyword that is not named here is a property of it."""
     given = {DELAY: None if level is None else str(level), TAGS: tag, **properties}
     message = Message(topic, body.encode(), {k: v for k, v in given.items() if v is not None}, queue)
-    return await broker.send(message)
+    return await broker.sender.send(message)
 
 
 async def receive(
@@ -67,7 +68,7 @@ async def receive(
     ordered: bool = False,
 ) -> list[Taken]:
     """Take up to ``limit`` messages."""
-    return await broker.receipts.receive(
+    return await broker.consuming.receipts.receive(
         group,
         topic,
         max_messages=limit,
@@ -80,21 +81,21 @@ async def receive(
 
 async def acknowledge(broker: Broker, taken: Iterable[Taken], group: str = GROUP) -> Settled:
     """Acknowledge them all."""
-    return await broker.receipts.acknowledge(group, [one.handle for one in taken])
+    return await broker.consuming.receipts.acknowledge(group, [one.handle for one in taken])
 
 
 async def give_back(
     broker: Broker, taken: Iterable[Taken], delay_level: int = 0, group: str = GROUP
 ) -> Settled:
     """Give them all back."""
-    return await broker.receipts.give_back(group, [one.handle for one in taken], delay_level)
+    return await broker.consuming.receipts.give_back(group, [one.handle for one in taken], delay_level)
 
 
 async def visible(broker: Broker, topic: str = TOPIC) -> list[StoredMessage]:
     """What a topic holds, oldest first, without consuming it."""
     found = []
-    for queue in broker.topics.get(topic).queues:
-        pulled = await broker.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
+    for queue in broker.registry.topics.get(topic).queues:
+        pulled = await broker.consuming.pull.browse(topic, queue.queue_id, queue.min_offset, 1_000_000)
         found += pulled.messages
     return sorted(found)
 
@@ -116,7 +117,7 @@ class Refusing:
 
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self._monkeypatch = monkeypatch
-        self._database = broker.transactions._database
+        self._database = broker.transactions.half_messages._database
 
     async def __aenter__(self) -> None:
         async def refuse(_: object) -> None:

@@ -142,14 +142,14 @@ async def leave_store(data: Path) -> dict[str, str]:
         forced = await send(broker, "forced", level=6)
         await send(broker, "not delayed")
         await send_in(broker, 1_500, "timed")
-        await broker.advance_clock(2 * S)
+        await broker.mover.advance(2 * S)
         for each in cancelled:
-            await broker.pending.cancel(each.stored.unique_key)
-        await broker.pending.deliver_now(forced.stored.unique_key)
+            await broker.looking.pending.cancel(each.stored.unique_key)
+        await broker.looking.pending.deliver_now(forced.stored.unique_key)
         await acknowledge(broker, await receive(broker))
         await give_back(broker, await receive(broker, topic="others"), delay_level=3)
     async with running_broker(data) as broker:
-        await broker.advance_clock(20 * S)
+        await broker.mover.advance(20 * S)
         await send(broker, "waiting level", level=18, topic="others")
         await send_in(broker, 3_600_000, "waiting timed")
         await give_back(broker, await receive(broker, topic="%RETRY%billing"), delay_level=4)

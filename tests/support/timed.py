@@ -5,7 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.broker import Broker, Sent
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
@@ -21,7 +22,7 @@ from tests.support.brokers import (
 MS = US_PER_MS
 
 
-async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any) -> Sent:
+async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any) -> SendResult:
     """Send a message that is due so many milliseconds from the emulated now."""
     return await send(broker, body, **{**how, TIMER_DELAY_MS: str(delay_ms)})
 
@@ -68,7 +69,7 @@ WALL_US = 1_700_000_000_000 * MS
 
 
 async def listed(broker: Broker, **how: Any) -> list[str]:
-    return bodies(pending.message for pending in await broker.pending.list(**how))
+    return bodies(pending.message for pending in await broker.looking.pending.list(**how))
 
 
 async def in_order_of_delivery(broker: Broker) -> list[str]:

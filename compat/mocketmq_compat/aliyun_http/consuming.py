@@ -41,9 +41,9 @@ async def consume_in_order(call: AliyunCall) -> XmlAnswer:
 
 async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> XmlAnswer:
     group, max_messages, wait_s, tag_filter = _wishes(call)
-    await call.broker.topics.for_receive(call.topic)  # a refused topic creates no group
-    await call.broker.groups.for_use(group, MAX_RETRIES)
-    receipts = call.broker.receipts
+    await call.broker.registry.topics.for_receive(call.topic)  # a refused topic creates no group
+    await call.broker.registry.groups.for_use(group, MAX_RETRIES)
+    receipts = call.broker.consuming.receipts
     taken = await receipts.receive(
         group,
         call.topic,
@@ -64,7 +64,7 @@ async def consume_half_messages(call: AliyunCall) -> XmlAnswer:
     Any group may ask for them, not only their producer's.
     """
     _, max_messages, wait_s, tag_filter = _wishes(call)
-    taken = await call.broker.popped_halves.pop(
+    taken = await call.broker.transactions.popped_halves.pop(
         call.topic, max_messages=max_messages, wait_s=wait_s, tag_filter=tag_filter
     )
     return _messages(call, taken)
@@ -84,7 +84,7 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
             else:
                 of_topic.append(handle)
         if of_topic:  # otherwise there may be no such group
-            done, failed = await call.broker.receipts.acknowledge(group, of_topic)
+            done, failed = await call.broker.consuming.receipts.acknowledge(group, of_topic)
             settled.done.extend(done)
             settled.failed.extend(failed)
         return settled
@@ -94,12 +94,16 @@ async def acknowledge(call: AliyunCall) -> XmlAnswer:
 
 async def commit(call: AliyunCall) -> XmlAnswer:
     """Commit half messages by their handles; no group is needed (H-7)."""
-    return await _settle(call, lambda handles: call.broker.popped_halves.commit(call.topic, handles))
+    return await _settle(
+        call, lambda handles: call.broker.transactions.popped_halves.commit(call.topic, handles)
+    )
 
 
 async def rollback(call: AliyunCall) -> XmlAnswer:
     """Roll half messages back. As ``commit``."""
-    return await _settle(call, lambda handles: call.broker.popped_halves.rollback(call.topic, handles))
+    return await _settle(
+        call, lambda handles: call.broker.transactions.popped_halves.rollback(call.topic, handles)
+    )
 
 
 async def _settle(call: AliyunCall, settle: Callable[[Sequence[str]], Awaitable[Settled]]) -> XmlAnswer:
@@ -131,7 +135,7 @@ def _wishes(call: AliyunCall) -> tuple[str, int, float, TagFilter]:
 def _messages(call: AliyunCall, taken: Sequence[Taken]) -> XmlAnswer:
     if not taken:
         raise AliyunError("MessageNotExist")
-    limit = call.broker.intake.max_message_bytes
+    limit = call.broker.sender.intake.max_message_bytes
     return XmlAnswer(200, document("Messages", NAMESPACE, "".join([_message(one, limit) for one in taken])))
 
 

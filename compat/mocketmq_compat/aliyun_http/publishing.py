@@ -31,9 +31,9 @@ async def publish(call: AliyunCall) -> XmlAnswer:
     immunity_us = _immunity_us(message.properties)
     handle = ""
     if immunity_us is None:
-        stored = (await call.broker.send(message)).stored
+        stored = (await call.broker.sender.send(message)).stored
     else:
-        stored, handle, _ = await call.broker.popped_halves.prepare(message, immunity_us)
+        stored, handle, _ = await call.broker.transactions.popped_halves.prepare(message, immunity_us)
     fields = [
         ("MessageId", stored.unique_key),
         ("MessageBodyMD5", md5_of(message.body)),
@@ -58,7 +58,7 @@ async def _message(call: AliyunCall) -> Message:
         properties[TAGS] = tag
     queue_id = None
     if sharding_key := properties.get(SHARDING_KEY):
-        topic = await call.broker.topics.for_send(call.topic)
+        topic = await call.broker.registry.topics.for_send(call.topic)
         queue_id = sharded_queue_id(sharding_key, topic.write_queues)
     return Message(
         call.topic,

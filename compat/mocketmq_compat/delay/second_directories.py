@@ -9,6 +9,7 @@ table ``timed_messages``; the file is removed afterwards. A file that is still t
 copied back from a backup, is known by that identity, and removed instead of delivered.
 """
 
+import asyncio
 import heapq
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
@@ -16,7 +17,7 @@ from itertools import islice
 from typing import NamedTuple
 
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import US_PER_MS, US_PER_S, Clock, steady_us, wall_us
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
@@ -24,10 +25,10 @@ from mocketmq.message.message_id import commit_offset_of, offset_message_id
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.scheme import Reply, TimedState
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
@@ -77,31 +78,33 @@ class SecondDirectories:
     def __init__(
         self,
         directory: DelayDirectory | MemoryDirectory,
-        clock: Clock,
-        database: Database,
-        writer: Writer,
+        ground: Ground,
         ledger: Ledger,
         topics: Topics,
         parked_queue: Queue,
-        changed: Callable[[], None],
         *,
+        changed: Callable[[], None],
+        on_delivered: Callable[[int], None],
+        others_due_us: Callable[[], int | None],
         sync: Sync,
         quota_bytes: int,
         fires_at: Callable[[int], int],
     ) -> None:
+        clock = ground.clock
         self.delivered = 0  # since the start
         self.early = 0  # of these, those before their due time: a defect
-        self.others_due_us: Callable[[], int | None] = lambda: None  # what a move must not jump over
+        self._others_due_us = others_due_us
         self.files = DelayFiles(
             directory, sync, quota_bytes, self._settled, changed, lambda: clock.now_us() // US_PER_S
         )
         self._clock = clock
-        self._database = database
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
         self._ledger = ledger
         self._topics = topics
         self._parked_queue = parked_queue
         self._fires_at = fires_at
+        self._on_delivered = on_delivered
 
     async def load(self) -> None:
         """Find what waits. Raises a StoreError."""
@@ -110,6 +113,14 @@ class SecondDirectories:
         early = await self._database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         entries = map(Entry._make, early)
         self.files.refuse_repeats([entry for entry in entries if entry in self.files.index])
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin what is done in the background."""
+        return self.files.start()
+
+    async def close(self) -> None:
+        """Let go of the directory. May be called twice."""
+        await self.files.close()
 
     # Keep
 
@@ -245,7 +256,7 @@ class SecondDirectories:
 
     def _deliver(self, waiting: Sequence[Waiting], picked_us: int, batch: Batch) -> list[Waiting]:
         # While the clock is moved, a delivery jumps to its instant, but not over what was sent meanwhile.
-        first, others_us = self.files.first(), self.others_due_us()
+        first, others_us = self.files.first(), self._others_due_us()
         delivered: list[Waiting] = []
         early = 0
         for each in waiting:
@@ -282,6 +293,7 @@ class SecondDirectories:
 
     def _delivered(self, count: int, early: int) -> None:
         self.delivered += count
+        self._on_delivered(count)
         self.early += early
 
     # By hand

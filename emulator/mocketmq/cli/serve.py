@@ -85,7 +85,7 @@ async def _run(settings: Settings) -> None:
 
 async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> None:
     stopping = asyncio.create_task(stop.wait())
-    done, _ = await asyncio.wait((stopping, *emulator.tasks), return_when=asyncio.FIRST_COMPLETED)
+    done, _ = await asyncio.wait((stopping, *emulator.broker.tasks), return_when=asyncio.FIRST_COMPLETED)
     for task in done - {stopping}:
         log.critical("the %s died; what was acknowledged is safe", task.get_name(), exc_info=task.exception())
         # A stop in order could wait for ever for the part that died.

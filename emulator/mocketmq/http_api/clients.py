@@ -91,12 +91,12 @@ class ConsumedOut(msgspec.Struct, frozen=True):
 
 async def clients(call: Call, _: NoInput) -> ClientsOut:
     """Clients as of their last heartbeat. Consumers over HTTP are not listed."""
-    return ClientsOut([_client_out(call.broker, member) for member in call.broker.clients])
+    return ClientsOut([_client_out(call.broker, member) for member in call.broker.registry.clients])
 
 
 async def running_info(call: Call, path: ConsumerPath) -> RunningInfoOut:
     """Asks the client, and waits 10 s for its answer."""
-    told = await call.broker.consumers.running_info(path.group, path.client_id, with_stacks=False)
+    told = await call.broker.looking.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(told)))
 
 
@@ -106,7 +106,7 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
 
 async def consume(call: Call, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
     """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
-    told = await call.broker.consumers.consume(wanted.group, path.client_id, wanted.message_id)
+    told = await call.broker.looking.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(told)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
     if isinstance(result, int) and 0 <= result < len(_RESULTS):
@@ -138,7 +138,7 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
 
 
 def _consuming_out(broker: Broker, one: Consuming) -> ConsumingOut:
-    group = broker.groups.find(one.group)
+    group = broker.registry.groups.find(one.group)
     lag = sum(place.lag for place in group.queues.values()) if group else 0
     return ConsumingOut(
         one.group,

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import msgspec
 
-from mocketmq.broker.broker import Moved as MovedClock
+from mocketmq.broker.clock_mover import ClockMove
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError
@@ -71,32 +71,32 @@ async def clock(call: Call, _: NoInput) -> ClockOut:
         broker.clock.mode,
         now_us // US_PER_MS,
         now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
-        to_ms(broker.pending.next_due_us),
-        broker.pending.count,
+        to_ms(broker.looking.pending.next_due_us),
+        broker.looking.pending.count,
     )
 
 
 async def advance(call: Call, _: NoInput, move: AdvanceIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
-    return _moved(call, await call.broker.advance_clock(parse_duration_us(move.by, "by")))
+    return _moved(call, await call.broker.mover.advance(parse_duration_us(move.by, "by")))
 
 
 async def move_to(call: Call, _: NoInput, move: ToIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
-    return _moved(call, await call.broker.move_clock_to(move.instant_ms * US_PER_MS))
+    return _moved(call, await call.broker.mover.move_to(move.instant_ms * US_PER_MS))
 
 
 async def move_to_next(call: Call, _: NoInput, __: NoInput) -> Moved:
     """Answers once all that is due at that instant is delivered."""
-    return _moved(call, await call.broker.move_clock_to_next())
+    return _moved(call, await call.broker.mover.move_to_next())
 
 
-def _moved(call: Call, move: MovedClock) -> Moved:
+def _moved(call: Call, move: ClockMove) -> Moved:
     return Moved(
         move.from_us // US_PER_MS,
         move.now_us // US_PER_MS,
         move.fired,
-        call.broker.pending.count,
+        call.broker.looking.pending.count,
         to_ms(move.next_due_us),
     )
 

@@ -104,7 +104,7 @@ class SettledOut(msgspec.Struct, frozen=True):
 
 async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
-    receipts = call.broker.receipts
+    receipts = call.broker.consuming.receipts
     await prepare(what.filter_type)
     taken = await receipts.receive(
         path.group,
@@ -121,18 +121,20 @@ async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
 
 async def acknowledge(call: Call, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    return _settled(await call.broker.receipts.acknowledge(path.group, what.receipts))
+    return _settled(await call.broker.consuming.receipts.acknowledge(path.group, what.receipts))
 
 
 async def give_back(call: Call, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
-    return _settled(await call.broker.receipts.give_back(path.group, what.receipts, what.delay_level))
+    return _settled(
+        await call.broker.consuming.receipts.give_back(path.group, what.receipts, what.delay_level)
+    )
 
 
 async def extend(call: Call, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     invisible_us = what.invisible_ms * US_PER_MS
-    return _settled(await call.broker.receipts.extend(path.group, what.receipts, invisible_us))
+    return _settled(await call.broker.consuming.receipts.extend(path.group, what.receipts, invisible_us))
 
 
 def _received(call: Call, taken: Taken) -> ReceivedMessage:

@@ -74,7 +74,7 @@ class DelayedList(msgspec.Struct, frozen=True):
 
 async def levels(call: Call, _: NoInput) -> LevelsOut:
     """Every level, and how many messages wait."""
-    files = call.broker.pending.timed()
+    files = call.broker.looking.pending.timed()
     return LevelsOut(
         [
             LevelOut(
@@ -87,7 +87,7 @@ async def levels(call: Call, _: NoInput) -> LevelsOut:
                 to_ms(state.next_due_us),
                 to_ms(state.oldest_overdue_us),
             )
-            for state in call.broker.pending.levels()
+            for state in call.broker.looking.pending.levels()
         ],
         SecondDirectoriesOut(
             files.pending,
@@ -103,7 +103,7 @@ async def levels(call: Call, _: NoInput) -> LevelsOut:
 
 async def pending(call: Call, which: Pending) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
-    found = await call.broker.pending.list(
+    found = await call.broker.looking.pending.list(
         topic=given(which.topic), level=given(which.level), after=which.after, limit=which.max
     )
     last = found[-1].message.commit_offset if len(found) == which.max else None
@@ -112,12 +112,12 @@ async def pending(call: Call, which: Pending) -> DelayedList:
 
 async def cancel(call: Call, path: MessagePath) -> DelayedOut:
     """The message will never be delivered."""
-    return _delayed(call, await call.broker.pending.cancel(path.message_id))
+    return _delayed(call, await call.broker.looking.pending.cancel(path.message_id))
 
 
 async def deliver(call: Call, path: MessagePath) -> DelayedOut:
     """The ledger marks the delivery as forced."""
-    return _delayed(call, await call.broker.pending.deliver_now(path.message_id))
+    return _delayed(call, await call.broker.looking.pending.deliver_now(path.message_id))
 
 
 def _delayed(call: Call, found: PendingMessage) -> DelayedOut:

@@ -57,24 +57,24 @@ class GroupIn(Input, frozen=True):
 
 async def groups(call: Call, _: NoInput) -> GroupsOut:
     """Every consumer group, with its position in each queue."""
-    return GroupsOut([_group_out(group) for group in call.broker.groups])
+    return GroupsOut([_group_out(group) for group in call.broker.registry.groups])
 
 
 async def group(call: Call, path: GroupPath) -> GroupOut:
     """A consumer group, with its position in each queue."""
-    return _group_out(call.broker.groups.get(path.group))
+    return _group_out(call.broker.registry.groups.get(path.group))
 
 
 async def put_group(call: Call, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
-    is_new = all(known.name != path.group for known in call.broker.groups)
-    made = await call.broker.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
+    is_new = all(known.name != path.group for known in call.broker.registry.groups)
+    made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
     return Created(_group_out(made)) if is_new else _group_out(made)
 
 
 async def delete_group(call: Call, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
-    await call.broker.groups.delete(path.group, clean_offsets=True)
+    await call.broker.registry.groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
 
 

@@ -72,7 +72,7 @@ async def browse(call: Call, where: Browse) -> Browsed:
     """Reads from an offset on; no group's offset changes."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
-    status, next_offset, min_offset, max_offset, messages = await call.broker.pull.browse(
+    status, next_offset, min_offset, max_offset, messages = await call.broker.consuming.pull.browse(
         where.topic, where.queue_id, where.offset, where.max, tag_filter
     )
     return Browsed(
@@ -82,7 +82,7 @@ async def browse(call: Call, where: Browse) -> Browsed:
 
 async def life(call: Call, path: MessagePath) -> LifeOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
-    found = await call.broker.lives.life(path.message_id)
+    found = await call.broker.looking.histories.life(path.message_id)
     return LifeOut(
         found.records[0].unique_key,
         _state(call, found),
@@ -95,7 +95,7 @@ async def life(call: Call, path: MessagePath) -> LifeOut:
 
 async def by_key(call: Call, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all."""
-    found = await call.broker.lives.by_key(what.key, given(what.topic), what.max)
+    found = await call.broker.looking.histories.by_key(what.key, given(what.topic), what.max)
     return Messages([message_out(call.broker, record) for record in found])
 
 
@@ -103,7 +103,7 @@ def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelle
     newest = found.records[-1]
     if newest.due_us is None:
         return "stored" if newest.parked_offset is None else "delivered"
-    if call.broker.pending.holds(newest):
+    if call.broker.looking.pending.holds(newest):
         return "pending"
     kinds = {row.kind for row in found.interventions if row.parked_offset == newest.commit_offset}
     return "cancelled" if "cancelled" in kinds else "delivered"

@@ -43,7 +43,7 @@ class BrokerCollector(Collector):
         broker = self._api.broker
         delivered = broker.levels.delivered + broker.timed.delivered
         counters = (
-            ("sent_messages", "Messages acknowledged to senders", broker.sent),
+            ("sent_messages", "Messages acknowledged to senders", broker.sender.sent),
             (
                 "delivered_delayed_messages",
                 "Delayed messages that became visible",
@@ -55,13 +55,17 @@ class BrokerCollector(Collector):
                 " level was shortened or removed",
                 broker.levels.early + broker.timed.early,
             ),
-            ("commits", "Transactions written", broker.writer.commits),
-            ("store_failures", "Transactions that the store refused", broker.writer.failures),
-            ("half_message_checks", "Questions to producers about half messages", broker.check_backs.asked),
+            ("commits", "Transactions written", broker.ground.writer.commits),
+            ("store_failures", "Transactions that the store refused", broker.ground.writer.failures),
+            (
+                "half_message_checks",
+                "Questions to producers about half messages",
+                broker.transactions.check_backs.asked,
+            ),
         )
         for name, text, value in counters:
             yield CounterMetricFamily(f"mocketmq_{name}", text, value)
-        transactions = broker.transactions
+        transactions = broker.transactions.half_messages
         halves = CounterMetricFamily(
             "mocketmq_half_messages", "Half messages, and what became of them", labels=["step"]
         )
@@ -83,7 +87,7 @@ class BrokerCollector(Collector):
         now_us = broker.clock.now_us()
         timed = broker.timed.state()
         states: list[tuple[str, LevelState | TimedState]] = [
-            (str(level.level), level) for level in broker.pending.levels()
+            (str(level.level), level) for level in broker.looking.pending.levels()
         ]
         for level, state in (*states, ("", timed)):
             label = [broker.levels.name if level else broker.timed.name, level]
@@ -115,7 +119,7 @@ class BrokerCollector(Collector):
     def _groups(self) -> Iterator[Metric]:
         lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
         in_flight = _gauge("group_in_flight_messages", "Messages taken and not settled", "group", "topic")
-        for group in self._api.broker.groups:
+        for group in self._api.broker.registry.groups:
             lags: dict[str, int] = {}
             flights: dict[str, int] = {}
             for place in group.queues.values():
@@ -130,7 +134,9 @@ class BrokerCollector(Collector):
 
     def _server(self) -> Iterator[Metric]:
         broker = self._api.broker
-        yield GaugeMetricFamily("mocketmq_long_polls", "Consumers that wait for messages", broker.polls.count)
+        yield GaugeMetricFamily(
+            "mocketmq_long_polls", "Consumers that wait for messages", broker.consuming.polls.count
+        )
         requests = CounterMetricFamily(
             "mocketmq_http_requests", "Answers given over HTTP", labels=["method", "route", "status"]
         )

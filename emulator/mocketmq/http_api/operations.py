@@ -7,7 +7,7 @@ from aiohttp import web
 from msgspec import UNSET, UnsetType
 
 from mocketmq import __version__
-from mocketmq.broker.broker import MAX_BATCH
+from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoppingError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicName
@@ -68,7 +68,7 @@ async def info(call: Call, _: NoInput) -> Info:
         settings.durability,
         call.api.run,
         call.api.uptime_us // US_PER_MS,
-        call.broker.intake.max_message_bytes,
+        call.broker.sender.intake.max_message_bytes,
         MAX_BATCH,
         settings.max_wait_us // US_PER_MS,
     )
@@ -80,9 +80,9 @@ async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
     Emptying all topics empties the ledger as well; emptying one leaves its rows there.
     """
     if what.topic is UNSET:
-        await call.broker.reset.all()
+        await call.broker.upkeep.reset.all()
         return ResetOut("all")
-    await call.broker.reset.topic(what.topic)
+    await call.broker.upkeep.reset.topic(what.topic)
     return ResetOut(what.topic)
 
 

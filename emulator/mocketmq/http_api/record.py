@@ -53,12 +53,12 @@ def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
 
 def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     """The fields of :class:`MessageOut`, for it and its subclasses."""
-    queue = broker.topics.queue(message.queue_key)
+    queue = broker.registry.topics.queue(message.queue_key)
     properties = decode_properties(message.properties)
     parked_offset = message.parked_offset
     real_key = message.real_queue_key
-    real_queue = None if real_key is None else broker.topics.queue(real_key)
-    body = body_of(message, broker.intake.max_message_bytes)
+    real_queue = None if real_key is None else broker.registry.topics.queue(real_key)
+    body = body_of(message, broker.sender.intake.max_message_bytes)
     text = None if body.compression else _text(body.content)
     return {
         "message_id": message.unique_key,

@@ -6,8 +6,7 @@ from typing import Annotated, ClassVar, Final
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.broker import MAX_BATCH
-from mocketmq.broker.broker import Sent as StoredAndSent
+from mocketmq.broker.sending.sender import MAX_BATCH, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import (
     IllegalMessageError,
@@ -184,13 +183,15 @@ class SentBatch(msgspec.Struct, frozen=True):
 
 async def send(call: Call, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
-    return _sent(await call.broker.send(message_of(path.topic, message, call.client)))
+    return _sent(await call.broker.sender.send(message_of(path.topic, message, call.client)))
 
 
 async def send_batch(call: Call, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
     client = call.client
-    sent = await call.broker.send_batch([message_of(path.topic, one, client) for one in batch.messages])
+    sent = await call.broker.sender.send_batch(
+        [message_of(path.topic, one, client) for one in batch.messages]
+    )
     return SentBatch([_sent(one) for one in sent])
 
 
@@ -261,7 +262,7 @@ def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
     )
 
 
-def _sent(sent: StoredAndSent) -> Sent:
+def _sent(sent: SendResult) -> Sent:
     stored = sent.stored
     return Sent(
         stored.unique_key,

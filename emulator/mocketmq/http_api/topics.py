@@ -71,18 +71,18 @@ class WaitOut(msgspec.Struct, frozen=True):
 
 async def topics(call: Call, _: NoInput) -> TopicsOut:
     """Every topic, system topics too, with its queues."""
-    return TopicsOut([_topic_out(topic) for topic in call.broker.topics])
+    return TopicsOut([_topic_out(topic) for topic in call.broker.registry.topics])
 
 
 async def topic(call: Call, path: TopicPath) -> TopicOut:
     """A topic with its queues."""
-    return _topic_out(call.broker.topics.get(path.topic))
+    return _topic_out(call.broker.registry.topics.get(path.topic))
 
 
 async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
-    is_new = call.broker.topics.find(path.topic) is None
-    made = await call.broker.topics.put_by_client(
+    is_new = call.broker.registry.topics.find(path.topic) is None
+    made = await call.broker.registry.topics.put_by_client(
         path.topic, wanted.read_queues, wanted.write_queues, sum(_LETTERS[letter] for letter in wanted.perm)
     )
     return Created(_topic_out(made)) if is_new else _topic_out(made)
@@ -90,22 +90,24 @@ async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | 
 
 async def delete_topic(call: Call, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, their retries and dead letters, what is pending, and all groups' offsets."""
-    return DeletedTopicOut(path.topic, await call.broker.reset.delete_topic(path.topic))
+    return DeletedTopicOut(path.topic, await call.broker.upkeep.reset.delete_topic(path.topic))
 
 
 async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
     """The topic need not exist yet, if topics are created on first use."""
     broker = call.broker
-    if not broker.topics.auto_create:
-        broker.topics.get(path.topic)
+    if not broker.registry.topics.auto_create:
+        broker.registry.topics.get(path.topic)
 
     async def look() -> WaitOut:
-        found = broker.topics.find(path.topic)
+        found = broker.registry.topics.find(path.topic)
         delivered = sum(queue.next_offset - queue.min_offset for queue in found.queues) if found else 0
         return WaitOut(delivered, delivered >= what.delivered)
 
     wait_s = what.timeout_ms * US_PER_MS / US_PER_S
-    return await broker.polls.wait_for(look, (path.topic,), wait_s, is_enough=lambda seen: seen.reached)
+    return await broker.consuming.polls.wait_for(
+        look, (path.topic,), wait_s, is_enough=lambda seen: seen.reached
+    )
 
 
 def _topic_out(found: Topic) -> TopicOut:

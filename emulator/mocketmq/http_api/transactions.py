@@ -61,24 +61,26 @@ async def prepare(call: Call, path: TopicPath, message: HalfIn) -> HalfOut:
     half = message_of(path.topic, message, call.client)
     if message.check_after_s is not UNSET:
         half.properties[CHECK_IMMUNITY] = str(message.check_after_s)
-    return _half_out(call, await call.broker.transactions.prepare_checked(half, message.group))
+    return _half_out(call, await call.broker.transactions.half_messages.prepare_checked(half, message.group))
 
 
 async def transactions(call: Call, which: OpenHalves) -> HalfList:
     """Half messages that wait for a decision, of every protocol."""
-    found = await call.broker.transactions.page(which.after, which.max, topic_name=given(which.topic))
+    found = await call.broker.transactions.half_messages.page(
+        which.after, which.max, topic_name=given(which.topic)
+    )
     last = found[-1].stored.commit_offset if len(found) == which.max else None
     return HalfList([_half_out(call, half) for half in found], last)
 
 
 async def commit(call: Call, path: MessagePath) -> HalfOut:
     """The message becomes visible, or waits for its due time. Of several with one id, the oldest."""
-    return _half_out(call, await call.broker.transactions.decide(path.message_id, commit=True))
+    return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=True))
 
 
 async def rollback(call: Call, path: MessagePath) -> HalfOut:
     """No consumer will get the message. Of several with one id, the oldest."""
-    return _half_out(call, await call.broker.transactions.decide(path.message_id, commit=False))
+    return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=False))
 
 
 def _half_out(call: Call, half: Half) -> HalfOut:

@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mocketmq.broker.registry.clients import Moved, PushedReply, Told
+from mocketmq.broker.registry.clients import OffsetReset, PushedReply, Told
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
 from mocketmq.message.message import StoredMessage, Template
@@ -45,7 +45,7 @@ class RemotingChannel:
         """Let the client rebalance its queues of the group now (sheet 8.1)."""
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
-    def reset_offsets(self, moved: Moved, language: str) -> None:
+    def reset_offsets(self, moved: OffsetReset, language: str) -> None:
         """Let the client's group go on elsewhere. C++ clients read another form than others (sheet 2.6)."""
         ext = {
             "topic": moved.topic,
@@ -167,7 +167,7 @@ def _told(answer: Command) -> Told:
         return Told(answer.body, None)
 
 
-def queue_offsets(moved: Moved) -> Iterator[tuple[dict[str, str | int], int]]:
+def queue_offsets(moved: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:
     """The offsets by queues as clients name them."""
     for queue_id, offset in moved.offsets.items():
         yield {"brokerName": BROKER, "queueId": queue_id, "topic": moved.topic}, offset

@@ -17,7 +17,6 @@ from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.clock import Clock
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
@@ -26,8 +25,9 @@ from mocketmq.schedule.levels import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.timer import Fired
 from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
+from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
 READ_AHEAD = 512
 BATCH = 256
@@ -100,31 +100,33 @@ class Level:
 
 
 class LevelQueues:
-    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes."""
+    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes.
+
+    A move of the clock must not jump over the next due time of the other schemes, ``others_due_us``.
+    """
 
     name = "levels"
 
     def __init__(
         self,
+        ground: Ground,
         levels: list[Level],
         table: LevelTable,
         profile: Profile,
-        clock: Clock,
-        database: Database,
-        writer: Writer,
         ledger: Ledger,
         queue_of: Callable[[int], Queue],
         changed: Callable[[], None],
+        others_due_us: Callable[[], int | None],
     ) -> None:
         self.levels = levels
         self.table = table
         self.profile = profile
         self.delivered = 0  # since the start
         self.early = 0  # of these, those before their due time: a defect
-        self.others_due_us: Callable[[], int | None] = lambda: None  # what a move must not jump over
-        self._clock = clock
-        self._database = database
-        self._writer = writer
+        self._others_due_us = others_due_us
+        self._clock = ground.clock
+        self._database = ground.database
+        self._writer = ground.writer
         self._ledger = ledger
         self._queue_of = queue_of
         self._changed = changed
@@ -227,7 +229,7 @@ class LevelQueues:
     def _deliver(
         self, until_us: int, picked_us: int, batch: Batch
     ) -> tuple[list[tuple[int, Level, Parked]], int]:
-        if (others_us := self.others_due_us()) is not None:
+        if (others_us := self._others_due_us()) is not None:
             until_us = min(until_us, others_us)
         picks = self._pick(until_us, picked_us)
         passed: dict[Level, int] = {}

@@ -4,6 +4,7 @@ The level queues are one, for the fixed delay levels. For absolute due times the
 no room below it knows by name.
 """
 
+import asyncio
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple, Protocol
 
@@ -70,6 +71,15 @@ class TimedState(NamedTuple):
 
 class TimedScheme(DelayScheme, Protocol):
     """A scheme for absolute due times, which keeps messages outside of the store."""
+
+    async def load(self) -> None:
+        """Find what waits. Raises a StoreError."""
+
+    def start(self) -> asyncio.Task[None]:
+        """Begin what is done in the background."""
+
+    async def close(self) -> None:
+        """End that. May be called twice."""
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
         """Keep the message until ``due_us``, then let it become visible in ``queue``; durable on return.

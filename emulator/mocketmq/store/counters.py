@@ -4,8 +4,9 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.clock import Clock, Mark, wall_us
+from mocketmq.clock import Mark, wall_us
 from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch, Writer
 
 SAVE_NEXT_COMMIT_OFFSET = (
@@ -70,14 +71,13 @@ async def begin_run(writer: Writer, run: Run) -> None:
     await writer.commit(lambda batch: batch.execute(_BEGIN_RUN, run))
 
 
-async def arrive(
-    writer: Writer, clock: Clock, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]
-) -> bool:
+async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
     """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
 
     In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
     is stored at ``to_us`` or later. Does nothing and returns False if it is not clear.
     """
+    clock = ground.clock
 
     def work(batch: Batch) -> bool:
         if not is_clear():
@@ -86,5 +86,5 @@ async def arrive(
         batch.on_commit(partial(clock.reach, to_us))
         return True
 
-    arrived: bool = await writer.commit(work, alone=True)
+    arrived: bool = await ground.writer.commit(work, alone=True)
     return arrived

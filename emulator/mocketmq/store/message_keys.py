@@ -11,9 +11,9 @@ from collections.abc import Callable, Collection
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, decode_properties
 from mocketmq.store.chore import Chore
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 BUSY = 20
 """Commits of others since the last look from which on the writer is left alone."""
@@ -47,11 +47,11 @@ class MessageKeys(Chore):
     name = "the index by key"
     interval_s = 1.0
 
-    def __init__(self, database: Database, writer: Writer, indexed_to: int) -> None:
+    def __init__(self, ground: Ground, indexed_to: int) -> None:
         super().__init__()
         self.indexed_to = indexed_to
-        self._database = database
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
         self._commits = 0
 
     async def turn(self) -> None:

@@ -123,40 +123,42 @@ class Batch:
 
 
 class Writer:
-    """Owns the write connection and every counter. Started and closed by the app."""
+    """Owns the write connection and every counter.
+
+    After each commit ``on_arrival`` hears of every queue that got a message, and ``on_stored`` of what was
+    appended, and how many microseconds that took. A scheme that keeps messages elsewhere says the latter
+    itself, by ``tell_stored``.
+    """
 
     def __init__(
-        self, database: Database, clock: Clock, store_host: str, next_commit_offset: int, last_store_us: int
+        self,
+        database: Database,
+        clock: Clock,
+        store_host: str,
+        next_commit_offset: int,
+        last_store_us: int,
+        *,
+        on_arrival: Callable[[Queue], None] = lambda _queue: None,
+        on_stored: StoredListener = lambda _appended, _took_us: None,
     ) -> None:
         self.store_host = store_host
         self.next_commit_offset = next_commit_offset
         self.last_store_us = last_store_us
         self.commits = 0
         self.failures = 0
+        self.tell_stored = on_stored
         self._database = database
         self._clock = clock
         self._waiting: deque[tuple[Work, asyncio.Future[Any], bool]] = deque()
         self._arrived = asyncio.Event()
         self._closing = False
-        self._arrival_listener: Callable[[Queue], None] = lambda _queue: None
-        self.tell_stored: StoredListener = lambda _appended, _took_us: None
+        self._on_arrival = on_arrival
         self.task = asyncio.create_task(self._run(), name="writer")
 
     @property
     def waiting(self) -> int:
         """How many pieces of work wait for the next transaction."""
         return len(self._waiting)
-
-    def on_arrival(self, listener: Callable[[Queue], None]) -> None:
-        """Call ``listener`` with every queue that got a message, after each commit."""
-        self._arrival_listener = listener
-
-    def on_stored(self, listener: StoredListener) -> None:
-        """Tell ``listener`` what each commit appended, and how many microseconds it took.
-
-        So do those who keep messages elsewhere, by ``tell_stored``.
-        """
-        self.tell_stored = listener
 
     async def commit(self, work: Work, *, alone: bool = False) -> Any:
         """Put the work into the next transaction and return its result once that is durable.
@@ -262,7 +264,7 @@ class Writer:
         for act in batch.after_commit:
             act()
         for queue in batch.next_offsets:
-            self._arrival_listener(queue)
+            self._on_arrival(queue)
 
 
 def _reject(done: asyncio.Future[Any], error: BaseException) -> None:

@@ -43,7 +43,7 @@ async def test_a_message_is_published_and_consumed_with_everything_it_has(aliyun
     assert list(told) == ["MessageId", "MessageBodyMD5"]
     assert len(told["MessageId"]) == 32
     assert told["MessageBodyMD5"] == "429F2C0B03EBC9911455CBEC2A09BC6F"
-    await aliyun.broker.advance_clock(5 * S)
+    await aliyun.broker.mover.advance(5 * S)
     [message] = await aliyun.consume()
     handle = message.pop("ReceiptHandle")
     assert message == {
@@ -59,7 +59,7 @@ async def test_a_message_is_published_and_consumed_with_everything_it_has(aliyun
     }
     assert await aliyun.consume() == []
     assert (await aliyun.settle([handle])).status == 204
-    await aliyun.broker.advance_clock(3_600 * S)
+    await aliyun.broker.mover.advance(3_600 * S)
     assert await aliyun.consume() == []
 
 
@@ -109,7 +109,7 @@ async def test_carriage_returns_and_markup_come_through(aliyun: Aliyun) -> None:
 
 async def test_what_xml_cannot_carry_is_replaced_and_the_digest_is_of_what_comes(aliyun: Aliyun) -> None:
     properties = {"bad:name": "1", "bad": "a|b", "odd": "\x07", "good": "1"}
-    await aliyun.broker.send(Message("orders", b"a\x00\xff\xe4\xbd\xa0", properties))
+    await aliyun.broker.sender.send(Message("orders", b"a\x00\xff\xe4\xbd\xa0", properties))
     [message] = await aliyun.consume()
     assert message["MessageBody"] == "a��你"
     assert message["MessageBodyMD5"] == "594B2A612F3D98DA91CE49D1DFF013F2"
@@ -123,7 +123,7 @@ async def test_an_instance_is_a_namespace_of_topics_and_groups(aliyun: Aliyun) -
     [taken] = await brokers.receive(aliyun.broker, topic="MQ_INST_1%orders", group="other")
     assert taken.message.body == b"inside"
     [message] = await aliyun.consume(ns="MQ_INST_1")
-    assert aliyun.broker.groups.get("MQ_INST_1%GID_a")
+    assert aliyun.broker.registry.groups.get("MQ_INST_1%GID_a")
     handle = message["ReceiptHandle"]
     assert await aliyun.failures([handle]) == {handle: "ReceiptHandleError"}
     assert await aliyun.failures([handle], ns="MQ_INST_1") == {}
@@ -135,9 +135,9 @@ async def test_an_instance_is_a_namespace_of_topics_and_groups(aliyun: Aliyun) -
 async def test_what_is_not_acknowledged_comes_again_after_300_seconds(aliyun: Aliyun) -> None:
     await aliyun.published()
     [first] = await aliyun.consume()
-    await aliyun.broker.advance_clock(300 * S - 1)
+    await aliyun.broker.mover.advance(300 * S - 1)
     assert await aliyun.consume() == []
-    await aliyun.broker.advance_clock(1)
+    await aliyun.broker.mover.advance(1)
     [second] = await aliyun.consume()
     assert (first["ConsumedTimes"], second["ConsumedTimes"]) == ("1", "2")
     assert second["FirstConsumeTime"] == first["FirstConsumeTime"]
@@ -162,12 +162,12 @@ async def test_a_new_group_gives_a_message_out_288_times_and_an_old_one_keeps_it
     async with running_aliyun(groups=groups) as aliyun:
         await aliyun.consume()
         await aliyun.consume(group="GID_old")
-        assert aliyun.broker.groups.get("GID_a").max_retries == 287
+        assert aliyun.broker.registry.groups.get("GID_a").max_retries == 287
         await aliyun.published()
         for times in ("1", "2"):
             [message] = await aliyun.consume(group="GID_old")
             assert message["ConsumedTimes"] == times
-            await aliyun.broker.advance_clock(300 * S)
+            await aliyun.broker.mover.advance(300 * S)
         assert await aliyun.consume(group="GID_old") == []
         assert await aliyun.bodies(topic="%25DLQ%25GID_old") == ["hello"]
 
@@ -183,7 +183,7 @@ async def test_bad_handles_are_listed_and_the_others_are_acknowledged(aliyun: Al
         used: "MessageNotExist",
     }
     assert await aliyun.failures([good]) == {good: "MessageNotExist"}
-    await aliyun.broker.advance_clock(300 * S)
+    await aliyun.broker.mover.advance(300 * S)
     assert await aliyun.failures([late]) == {late: "MessageNotExist"}
     assert len(await aliyun.consume()) == 1
 
@@ -228,9 +228,9 @@ async def test_a_delayed_message_comes_at_its_time_and_keeps_its_property(aliyun
     told = await aliyun.published("later", __STARTDELIVERTIME=start)
     [pending] = await aliyun.broker.timed.page(0, 10)
     assert pending.due_us is not None
-    await aliyun.broker.move_clock_to(pending.due_us - 1)
+    await aliyun.broker.mover.move_to(pending.due_us - 1)
     assert await aliyun.consume() == []
-    await aliyun.broker.advance_clock(1)
+    await aliyun.broker.mover.advance(1)
     [message] = await aliyun.consume()
     assert message["MessageId"] == told["MessageId"]
     assert message["PublishTime"] == str(published_ms)
@@ -261,7 +261,7 @@ async def test_the_next_of_a_shard_come_when_all_before_them_are_acknowledged(al
     assert first["Properties"] == "__SHARDINGKEY:x|"
     await aliyun.settle([first["ReceiptHandle"]])
     assert await aliyun.consume(trans="order") == []
-    await aliyun.broker.advance_clock(60 * S)
+    await aliyun.broker.mover.advance(60 * S)
     [again] = await aliyun.consume(trans="order")
     assert (again["MessageBody"], again["ConsumedTimes"]) == ("x1", "2")
     await aliyun.settle([again["ReceiptHandle"]])
@@ -272,7 +272,7 @@ async def test_a_sharding_key_chooses_the_queue_as_aliyuns_clients_do() -> None:
     async with running_aliyun(topic_queues=8) as aliyun:
         for key in ("order-1", "a", "polygenelubricants"):
             await aliyun.published(key, __SHARDINGKEY=key)
-        topic = aliyun.broker.topics.get("orders")
+        topic = aliyun.broker.registry.topics.get("orders")
         assert {queue.queue_id for queue in topic.queues if queue.next_offset} == {1207111310 % 8, 97 % 8, 0}
 
 
@@ -294,16 +294,16 @@ async def test_a_half_message_is_committed_by_the_handle_that_its_sender_got(ali
 
 async def test_a_half_message_is_shown_to_its_producer_until_it_decides(aliyun: Aliyun) -> None:
     old = (await aliyun.published("half", __TransCheckT=300))["ReceiptHandle"]
-    await aliyun.broker.advance_clock(300 * S)
+    await aliyun.broker.mover.advance(300 * S)
     assert await aliyun.failures([old], trans="commit") == {old: "MessageNotExist"}
     [first] = await aliyun.consume(trans="pop", group="GID_p")
     assert (first["MessageBody"], first["ConsumedTimes"]) == ("half", "1")
     assert await aliyun.consume(trans="pop", group="GID_p") == []
-    await aliyun.broker.advance_clock(10 * S)
+    await aliyun.broker.mover.advance(10 * S)
     [second] = await aliyun.consume(trans="pop", group="GID_p")
     assert second["ConsumedTimes"] == "2"
     assert await aliyun.failures([second["ReceiptHandle"]], trans="rollback") == {}
-    await aliyun.broker.advance_clock(3_600 * S)
+    await aliyun.broker.mover.advance(3_600 * S)
     assert await aliyun.consume(trans="pop") == []
     assert await aliyun.consume() == []
 
@@ -311,12 +311,12 @@ async def test_a_half_message_is_shown_to_its_producer_until_it_decides(aliyun: 
 async def test_a_half_message_may_be_delayed_as_well(aliyun: Aliyun) -> None:
     start = in_ms(3_600_000)
     await aliyun.published("half", __TransCheckT=10, __STARTDELIVERTIME=start)
-    await aliyun.broker.advance_clock(10 * S)
+    await aliyun.broker.mover.advance(10 * S)
     [half] = await aliyun.consume(trans="pop")
     assert half["Properties"] == f"__STARTDELIVERTIME:{start}|__TransCheckT:10|"
     assert await aliyun.failures([half["ReceiptHandle"]], trans="commit") == {}
     assert await aliyun.consume() == []
-    await aliyun.broker.move_clock_to_next()
+    await aliyun.broker.mover.move_to_next()
     [message] = await aliyun.consume()
     assert message["Properties"] == half["Properties"]
 
@@ -345,7 +345,7 @@ async def test_unknown_topics_and_groups_are_refused_when_they_are_not_made() ->
         assert (await aliyun.publish(__TransCheckT=10)).error == (404, "TopicNotExist")
         assert (await aliyun.call("GET", target)).error == (404, "TopicNotExist")
         assert (await aliyun.call("GET", f"{target}&trans=pop")).error == (404, "TopicNotExist")
-        await aliyun.broker.topics.put("orders", 1, 1, 6)
+        await aliyun.broker.registry.topics.put("orders", 1, 1, 6)
         assert (await aliyun.call("GET", target)).error == (404, "SubscriptionNotExist")
 
 
@@ -356,7 +356,7 @@ async def test_a_refused_topic_makes_no_group(aliyun: Aliyun) -> None:
     ):
         answer = await aliyun.call("GET", f"/topics/{topic}/messages?consumer=GID_a&numOfMessages=1")
         assert answer.error == error
-    assert [group.name for group in aliyun.broker.groups] == []
+    assert [group.name for group in aliyun.broker.registry.groups] == []
 
 
 @pytest.mark.parametrize(
@@ -436,7 +436,7 @@ async def test_a_defect_is_an_internal_error(aliyun: Aliyun, monkeypatch: pytest
     async def broken(_: Message) -> None:
         raise ZeroDivisionError
 
-    monkeypatch.setattr(aliyun.broker, "send", broken)
+    monkeypatch.setattr(aliyun.broker.sender, "send", broken)
     assert (await aliyun.publish()).error == (500, "InternalError")
 
 

@@ -36,7 +36,7 @@ async def aliyun() -> AsyncIterator[Aliyun]:
 
 @pytest.fixture
 def waiting(aliyun: Aliyun, monkeypatch: pytest.MonkeyPatch) -> Waiting:
-    return Waiting.of(aliyun.broker.polls, monkeypatch)
+    return Waiting.of(aliyun.broker.consuming.polls, monkeypatch)
 
 
 class Wire:
@@ -171,7 +171,7 @@ async def test_a_long_poll_for_half_messages_is_cut_short_when_one_is_to_be_deci
     await aliyun.published("half", __TransCheckT=10)
     poll = asyncio.create_task(aliyun.bodies(waitseconds=30, trans="pop"))
     await waiting.begun.wait()
-    await aliyun.broker.advance_clock(10 * US_PER_S)
+    await aliyun.broker.mover.advance(10 * US_PER_S)
     async with asyncio.timeout(PATIENCE_S):
         assert await poll == ["half"]
 
@@ -201,7 +201,7 @@ async def test_a_client_that_leaves_during_a_poll_consumes_nothing(
     wire.writer.transport.abort()
     await waiting.ended.wait()
     await aliyun.published(**properties)
-    await aliyun.broker.advance_clock(10 * US_PER_S)
+    await aliyun.broker.mover.advance(10 * US_PER_S)
     [message] = await aliyun.consume(**how)
     assert message["ConsumedTimes"] == "1"
 

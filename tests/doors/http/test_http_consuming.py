@@ -20,7 +20,7 @@ PATIENCE_S = 10.0
 @pytest.fixture
 def waiting(api: Api, monkeypatch: pytest.MonkeyPatch) -> Waiting:
     """Follows the broker's long polls."""
-    return Waiting.of(api.emulator.broker.polls, monkeypatch)
+    return Waiting.of(api.emulator.broker.consuming.polls, monkeypatch)
 
 
 async def open_receive(api: Api) -> asyncio.StreamWriter:
@@ -215,6 +215,6 @@ async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
 async def test_stopping_sends_waiting_receivers_home(api: Api, waiting: Waiting) -> None:
     receiver = asyncio.create_task(api.receive(wait_ms=30_000))
     await waiting.begun.wait()
-    api.emulator.broker.polls.close()
+    api.emulator.broker.consuming.polls.close()
     async with asyncio.timeout(PATIENCE_S):
         assert await receiver == []

@@ -178,11 +178,11 @@ async def test_a_refusing_store_and_a_defect_are_told_apart(
 
     path = "/v1/topics/orders/messages"
     broker = api.emulator.broker
-    monkeypatch.setattr(broker, "send", lambda _: fail(StoreUnavailableError("the disk is full")))
+    monkeypatch.setattr(broker.sender, "send", lambda _: fail(StoreUnavailableError("the disk is full")))
     problem = await api.refused(503, "POST", path, {"body": "x"})
     assert (problem["type"], problem["detail"]) == ("/problems/store-unavailable", "the disk is full")
     assert caplog.records == []
-    monkeypatch.setattr(broker, "send", lambda _: fail(ZeroDivisionError("oops")))
+    monkeypatch.setattr(broker.sender, "send", lambda _: fail(ZeroDivisionError("oops")))
     with caplog.at_level(logging.ERROR):
         problem = await api.refused(500, "POST", path, {"body": "x"})
     assert (problem["type"], "ZeroDivisionError" in problem["detail"]) == ("/problems/internal", True)

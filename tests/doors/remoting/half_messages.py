@@ -95,6 +95,6 @@ async def stop(answering: "asyncio.Task[list[Command]]") -> list[Command]:
 
 async def undecided(remoting: Remoting) -> list[dict[str, str]]:
     """The properties of what was given up."""
-    if remoting.broker.topics.find(UNDECIDED_TOPIC) is None:
+    if remoting.broker.registry.topics.find(UNDECIDED_TOPIC) is None:
         return []
     return [parted(one.properties) for one in await visible(remoting.broker, UNDECIDED_TOPIC)]

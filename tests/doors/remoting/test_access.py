@@ -111,9 +111,9 @@ async def test_who_asks_for_a_route_without_a_key_makes_nothing(guarded: Remotin
         ext = {"topic": topic}
         for fields in (ext, signed(CLERK, ext, secret="wrong")):  # noqa: S106
             assert (await guarded.client.call(105, fields, version=121)).code == 17
-        assert guarded.broker.topics.find(topic) is None
+        assert guarded.broker.registry.topics.find(topic) is None
         await guarded.client.ok(105, signed(CLERK, ext), version=121)
-    assert guarded.broker.groups.find("GID_mine")
+    assert guarded.broker.registry.groups.find("GID_mine")
 
 
 async def test_what_is_not_open_takes_a_key(guarded: Remoting) -> None:
@@ -249,7 +249,7 @@ async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) ->
                 answer = await client.call(code, signed(key, ext))
                 assert (refusal(answer), b"nobody else's" in answer.body) == (words, key is OWNER), code
                 if code == 200_050:
-                    await remoting.broker.advance_clock(1_000_000)  # it can be seen again
+                    await remoting.broker.mover.advance(1_000_000)  # it can be seen again
 
 
 # Who comes in
@@ -270,14 +270,14 @@ async def test_right_and_wrong_keys(guarded: Remoting) -> None:
     ):
         answer = await client.call(V2, fields, body)
         assert refusal(answer) == f"Check signature failed for accessKey={CLERK}"
-    assert [queue.next_offset for queue in guarded.broker.topics.get("sold").queues] == [1, 0, 0, 0]
+    assert [queue.next_offset for queue in guarded.broker.registry.topics.get("sold").queues] == [1, 0, 0, 0]
 
 
 async def test_what_is_refused_oneway_is_not_done_and_not_answered(guarded: Remoting) -> None:
     client = guarded.client
     client.oneway(V2, header(topic="sold"), b"no key")
     assert await asked(client, CLERK, V2, header(topic="sold"), b"with a key") is None  # the first answer
-    assert guarded.broker.topics.get("sold").queues[0].next_offset == 1
+    assert guarded.broker.registry.topics.get("sold").queues[0].next_offset == 1
 
 
 async def test_an_unreadable_heartbeat_is_refused_and_nothing_breaks(guarded: Remoting) -> None:

@@ -52,11 +52,11 @@ async def test_topics_and_groups_are_made_on_first_use_or_not_as_an_administrato
         with pytest.raises(Exception, match="not exist"):
             await send(remoting.broker)
         with pytest.raises(Exception, match="not exist"):
-            await remoting.broker.groups.for_use("anybody")
+            await remoting.broker.registry.groups.for_use("anybody")
         await client.ok(UPDATE, body=b"autoCreateTopicEnable=true\ndefaultTopicQueueNums=9")
         assert (await remoting.route("TBW102"))["queueDatas"][0]["perm"] == 7
         await send(remoting.broker)
-        assert len(remoting.broker.topics.get(TOPIC).queues) == 9
+        assert len(remoting.broker.registry.topics.get(TOPIC).queues) == 9
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,7 @@ async def test_what_is_said_as_it_is_changes_nothing() -> None:
 async def test_routes_tell_of_queues_for_messages_in_order_when_that_is_on(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         client = remoting.client
-        await remoting.broker.topics.put(TOPIC, 4, 4, 6)
+        await remoting.broker.registry.topics.put(TOPIC, 4, 4, 6)
         await client.ok(PUT_KV, {"namespace": ORDERS, "key": TOPIC, "value": "broker-a:4"})
         assert "orderTopicConf" not in await remoting.route(TOPIC)
         await client.ok(UPDATE_NAME_SERVER, body=b"orderMessageEnable=true\n")
@@ -141,5 +141,8 @@ async def test_cleaning_removes_what_is_old_enough_and_nothing_else() -> None:
         for code in (CLEAN_QUEUES, CLEAN_TOPICS):
             answer = await remoting.client.ok(code)
             assert answer.remark == "there is nothing to clean: what is removed leaves nothing behind"
-        assert sum(queue.next_offset - queue.min_offset for queue in remoting.broker.topics.get(TOPIC).queues)
+        assert sum(
+            queue.next_offset - queue.min_offset
+            for queue in remoting.broker.registry.topics.get(TOPIC).queues
+        )
         assert (await remoting.client.ok(DELETE_OLD)).remark == "1 messages were removed"

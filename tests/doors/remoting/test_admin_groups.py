@@ -109,14 +109,14 @@ async def test_what_no_group_can_be_is_refused(body: bytes) -> None:
         assert (answer.code, bool(answer.remark)) == (1, True)
         both = b'{"groupConfigList":[{"groupName":"other"},%b]}' % (body or b"7")
         assert (await remoting.client.call(CREATE_ALL, body=both)).code == 1
-        assert not list(remoting.broker.groups)
+        assert not list(remoting.broker.registry.groups)
 
 
 async def test_a_list_of_groups_is_created() -> None:
     async with running_remoting() as remoting:
         groups = [{"groupName": "one", "retryMaxTimes": 2}, {"groupName": "two"}]
         await remoting.client.ok(CREATE_ALL, body=json.dumps({"groupConfigList": groups}).encode())
-        assert [group.max_retries for group in remoting.broker.groups] == [2, 16]
+        assert [group.max_retries for group in remoting.broker.registry.groups] == [2, 16]
 
 
 async def test_nobody_consumes_for_a_group_that_is_switched_off() -> None:
@@ -167,7 +167,7 @@ async def test_a_group_is_deleted_with_its_offsets_if_that_is_wanted(
             await send(remoting.broker, queue=0)
         await commit(remoting.client, 2)
         assert (await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})).remark is None
-        assert remoting.broker.groups.find(GROUP) is None
+        assert remoting.broker.registry.groups.find(GROUP) is None
         answer = await remoting.client.ok(DELETE, {"groupName": GROUP, **flag})
         assert answer.remark == "group 'billing' did not exist"
         await create(remoting.client)
@@ -179,7 +179,7 @@ async def test_the_offsets_of_a_deleted_group_are_told(tmp_path: Path, is_restar
     async with running_remoting(data=str(tmp_path)) as remoting:
         for _ in range(3):
             await send(remoting.broker, queue=0)
-            await remoting.broker.advance_clock(1 * S)
+            await remoting.broker.mover.advance(1 * S)
         await commit(remoting.client, 2)
         await remoting.client.ok(DELETE, {"groupName": GROUP})
         if not is_restarted:
@@ -201,7 +201,7 @@ async def check_offsets_are_told(remoting: Remoting) -> None:
     spans = (await look(client, TIME_SPANS, topic=TOPIC, group=GROUP))["consumeTimeSpanSet"]
     [span] = [span for span in spans if span["messageQueue"]["queueId"] == 0]
     assert span["consumeTimeStamp"] - span["minTimeStamp"] == 1_000
-    assert remoting.broker.groups.find(GROUP) is None
+    assert remoting.broker.registry.groups.find(GROUP) is None
     await client.ok(DELETE_TOPIC, {"topic": TOPIC})
     assert (await client.ok(OFFSETS)).body == b'{"offsetTable":{}}'
 
@@ -211,8 +211,8 @@ async def test_offsets_of_all_groups_and_levels_in_upstreams_form() -> None:
         await send(remoting.broker, queue=1)
         await send(remoting.broker, level=1)
         await send(remoting.broker, level=2)
-        await remoting.broker.advance_clock(1 * S)
-        await remoting.broker.groups.put("other", 16, 1, GroupConfig())
+        await remoting.broker.mover.advance(1 * S)
+        await remoting.broker.registry.groups.put("other", 16, 1, GroupConfig())
         await commit(remoting.client, 1, 1)
         assert (await remoting.client.ok(DELAY_OFFSETS)).body == b'{"offsetTable":{1:1,2:0}}'
         assert (await remoting.client.ok(OFFSETS)).body == b'{"offsetTable":{"orders@billing":{1:1}}}'
@@ -231,13 +231,13 @@ async def test_a_group_begins_where_another_one_is() -> None:
                 await send(broker, topic=topic, queue=0)
             await commit(client, 2, topic=topic)
         assert await cloned(client, offline="true", topic=TOPIC) == 0
-        assert broker.pull.committed_offset("copy", TOPIC, 0) == 2
-        assert broker.pull.committed_offset("copy", "another", 0) is None
+        assert broker.consuming.pull.committed_offset("copy", TOPIC, 0) == 2
+        assert broker.consuming.pull.committed_offset("copy", "another", 0) is None
         await join(client)  # to TOPIC alone
         assert await cloned(client, offline="false") == 0
-        assert broker.pull.committed_offset("copy", "another", 0) is None
+        assert broker.consuming.pull.committed_offset("copy", "another", 0) is None
         assert await cloned(client, offline="true") == 0
-        assert broker.pull.committed_offset("copy", "another", 0) == 2
+        assert broker.consuming.pull.committed_offset("copy", "another", 0) == 2
         assert await cloned(client, srcGroup="nobody", offline="true") == 26
 
 

@@ -115,7 +115,7 @@ async def test_what_no_topic_can_be_is_refused(ext: dict[str, str], refusal: str
         answer = await remoting.client.call(CREATE, ext)
         assert answer.code == 1
         assert refusal in (answer.remark or "")
-        assert remoting.broker.topics.find(TOPIC) is None
+        assert remoting.broker.registry.topics.find(TOPIC) is None
 
 
 @pytest.mark.parametrize(
@@ -145,7 +145,7 @@ async def test_a_list_of_topics_is_created_or_none_of_it() -> None:
         for bad in ({"topicName": "TBW102"}, {"readQueueNums": 1}, {"topicName": "x", "perm": "rw"}, 7):
             body = json.dumps({"topicConfigList": [{"topicName": "three"}, bad]}).encode()
             assert (await remoting.client.call(CREATE_ALL, body=body)).code == 1
-            assert remoting.broker.topics.find("three") is None
+            assert remoting.broker.registry.topics.find("three") is None
 
 
 async def test_a_topic_that_is_not_there_has_no_configuration() -> None:
@@ -159,7 +159,7 @@ async def test_a_topic_is_deleted_where_it_is_and_then_the_name_server_has_forgo
         client = remoting.client
         await send(remoting.broker, level=3)
         answer = await client.call(UNREGISTER, {"topic": TOPIC, "clusterName": "DefaultCluster"})
-        assert (answer.code, remoting.broker.topics.find(TOPIC) is None) == (1, False)
+        assert (answer.code, remoting.broker.registry.topics.find(TOPIC) is None) == (1, False)
         await client.ok(UNREGISTER, {"topic": TOPIC, "clusterName": "another"})
         assert (await client.ok(DELETE, {"topic": TOPIC})).remark == "1 delayed messages were cancelled"
         assert (await client.call(105, {"topic": TOPIC})).code == 17
@@ -200,7 +200,7 @@ async def test_the_broker_is_taken_out_of_the_routes_and_back() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(CREATE, wanted())
         await remoting.client.ok(CREATE, wanted("read-only", perm=4))
-        count = str(len(list(remoting.broker.topics)))
+        count = str(len(list(remoting.broker.registry.topics)))
         assert (await remoting.client.ok(WIPE, {"brokerName": "broker-a"})).ext == {"wipeTopicCount": count}
         assert await perms(remoting) == [4, 4, 5]
         assert (await remoting.client.ok(ADD, {"brokerName": "another"})).ext == {"addTopicCount": "0"}

@@ -18,8 +18,8 @@ QUERY, SET, GET_ALL = 400, 401, 402
 
 
 async def ready(remoting: Remoting) -> None:
-    await remoting.broker.topics.put(TOPIC, 4, 4, 6)
-    await remoting.broker.groups.put(GROUP, 16, 1)
+    await remoting.broker.registry.topics.put(TOPIC, 4, 4, 6)
+    await remoting.broker.registry.groups.put(GROUP, 16, 1)
 
 
 def mode_of(**given: Any) -> bytes:
@@ -146,8 +146,8 @@ async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
     async with running_remoting() as remoting:
         await ready(remoting)
         await set_mode(remoting)
-        await remoting.broker.reset.delete_topic(TOPIC)
-        await remoting.broker.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.upkeep.reset.delete_topic(TOPIC)
+        await remoting.broker.registry.groups.delete(GROUP, clean_offsets=True)
         await ready(remoting)
         await join(remoting.client, "one")
         assert await assignment(remoting) == [("POP", -1)]
@@ -171,5 +171,5 @@ async def test_a_number_that_no_store_has_fails_nothing_that_is_written_beside_i
 
 async def test_a_group_that_does_not_exist_gets_no_mode() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
-        await remoting.broker.topics.put(TOPIC, 4, 4, 6)
+        await remoting.broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await set_mode(remoting) == 26

@@ -20,7 +20,7 @@ EXT = {"consumerGroup": "g", "clientId": "one"}
 async def channel_of(remoting: Remoting, client: RemotingClient, name: str = "one") -> RemotingChannel:
     """The broker's end of a client's connection."""
     await client.ok(HEART_BEAT, body=beat(client=name, producers=("makers",)))
-    member = remoting.broker.clients.producer(name)
+    member = remoting.broker.registry.clients.producer(name)
     assert member is not None
     assert isinstance(member.channel, RemotingChannel)
     return member.channel

@@ -35,7 +35,7 @@ async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs(
         client, broker = remoting.client, remoting.broker
         await produce(client)
         half = await prepare(client)
-        answering = asyncio.create_task(broker.advance_clock(6 * S))
+        answering = asyncio.create_task(broker.mover.advance(6 * S))
         ext, record = await question(client)
         assert ext == {
             "topic": TOPIC,
@@ -57,7 +57,7 @@ async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs(
         await answering
         [record] = await pulled(client, queue_id=2)
         assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "1"
-        assert broker.check_backs.asked == 1
+        assert broker.transactions.check_backs.asked == 1
 
 
 async def test_the_first_check_is_after_the_timeout_and_the_others_after_each_interval() -> None:
@@ -69,12 +69,12 @@ async def test_the_first_check_is_after_the_timeout_and_the_others_after_each_in
         started_us = broker.clock.now_us()
         for number in range(15):
             due_us = started_us + 6 * S + number * 60 * S
-            await broker.move_clock_to(due_us - 1)
-            assert broker.check_backs.asked == number
-            await broker.move_clock_to(due_us)
-            assert broker.check_backs.asked == number + 1
+            await broker.mover.move_to(due_us - 1)
+            assert broker.transactions.check_backs.asked == number
+            await broker.mover.move_to(due_us)
+            assert broker.transactions.check_backs.asked == number + 1
         assert await undecided(remoting) == []
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         [given_up] = await undecided(remoting)
         assert given_up == {
             **HALF,
@@ -83,10 +83,10 @@ async def test_the_first_check_is_after_the_timeout_and_the_others_after_each_in
             "REAL_QID": "2",
             "TRANSACTION_CHECK_TIMES": "15",
         }
-        await broker.advance_clock(3_600 * S)
+        await broker.mover.advance(3_600 * S)
         assert len(await stop(answering)) == 15
-        assert (await visible(broker), broker.transactions.abandoned) == ([], 1)
-        assert broker.check_backs.next_due_us() is None
+        assert (await visible(broker), broker.transactions.half_messages.abandoned) == ([], 1)
+        assert broker.transactions.check_backs.next_due_us() is None
 
 
 async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_check() -> None:
@@ -95,7 +95,7 @@ async def test_one_long_move_asks_as_often_and_the_producer_may_decide_at_any_ch
         await produce(client)
         started_us = broker.clock.now_us()
         half = await prepare(client)
-        moving = asyncio.create_task(broker.advance_clock(3_600 * S))
+        moving = asyncio.create_task(broker.mover.advance(3_600 * S))
         for _ in range(2):
             await question(client)
             await end(client, half, UNKNOWN)
@@ -114,11 +114,11 @@ async def test_a_move_does_not_wait_long_for_a_producer_that_hangs(monkeypatch: 
         await prepare(remoting.client)
         loop = asyncio.get_running_loop()
         before = loop.time()
-        await remoting.broker.advance_clock(3_600 * S)
+        await remoting.broker.mover.advance(3_600 * S)
         assert 0.5 <= loop.time() - before < 0.5 * 10
         assert (remoting.client.pushes.qsize(), len(await undecided(remoting))) == (15, 1)
         half = await prepare(remoting.client)  # the next move gives it another chance
-        moving = asyncio.create_task(remoting.broker.advance_clock(6 * S))
+        moving = asyncio.create_task(remoting.broker.mover.advance(6 * S))
         for _ in range(16):
             await question(remoting.client)
         await end(remoting.client, half, COMMIT)
@@ -134,17 +134,17 @@ async def test_producers_are_asked_in_turns_and_only_those_of_the_group() -> Non
         await produce(other, "others")
         await prepare(one)
         answering = [answer_with(client, UNKNOWN) for client in (one, two, other)]
-        await remoting.broker.advance_clock((6 + 13 * 60) * S)
+        await remoting.broker.mover.advance((6 + 13 * 60) * S)
         assert [len(await stop(each)) for each in answering] == [7, 7, 0]
 
 
 async def test_checks_that_find_no_producer_count() -> None:
     async with running_remoting() as remoting:
         await prepare(remoting.client)
-        await remoting.broker.advance_clock((6 + 14 * 60) * S)
-        assert (remoting.broker.check_backs.asked, await undecided(remoting)) == (0, [])
+        await remoting.broker.mover.advance((6 + 14 * 60) * S)
+        assert (remoting.broker.transactions.check_backs.asked, await undecided(remoting)) == (0, [])
         await produce(remoting.client)
-        await remoting.broker.advance_clock(60 * S)
+        await remoting.broker.mover.advance(60 * S)
         assert (remoting.client.pushes.empty(), len(await undecided(remoting))) == (True, 1)
 
 
@@ -153,12 +153,12 @@ async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> Non
     async with running_remoting(**settings, transaction_check_max=2) as remoting:
         broker = remoting.broker
         await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="30")
-        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
+        assert broker.transactions.check_backs.next_due_us() == broker.clock.now_us() + 30 * S
         await prepare(remoting.client, CHECK_IMMUNITY_TIME_IN_SECONDS="-1")
-        assert broker.check_backs.next_due_us() == broker.clock.now_us() + 2 * S
-        await broker.advance_clock(11 * S)
+        assert broker.transactions.check_backs.next_due_us() == broker.clock.now_us() + 2 * S
+        await broker.mover.advance(11 * S)
         assert await undecided(remoting) == []
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         assert [one["TRANSACTION_CHECK_TIMES"] for one in await undecided(remoting)] == ["2"]
 
 
@@ -168,7 +168,7 @@ async def test_in_real_time_nothing_waits_for_a_producer() -> None:
         half = await prepare(remoting.client)
         ext, _ = await question(remoting.client)
         async with asyncio.timeout(2):
-            await remoting.broker.advance_clock(1)
+            await remoting.broker.mover.advance(1)
         assert ext["offsetMsgId"] == half["msgId"]
 
 
@@ -183,10 +183,10 @@ async def test_a_check_that_cannot_be_stored_is_made_later_and_nobody_is_asked_b
         await prepare(remoting.client)
         async with Refusing(remoting.broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
-                await remoting.broker.advance_clock(6 * S)
+                await remoting.broker.mover.advance(6 * S)
         assert remoting.client.pushes.empty()
         answering = answer_with(remoting.client, COMMIT)
-        await remoting.broker.advance_clock(6 * S)
+        await remoting.broker.mover.advance(6 * S)
         assert len(await stop(answering)) == 1
         assert bodies(await visible(remoting.broker)) == ["half"]
 
@@ -203,10 +203,10 @@ async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again
         assert await visible(remoting.broker) == []
         await produce(remoting.client)
         answering = answer_with(remoting.client, decision)
-        await remoting.broker.advance_clock(6 * S)
+        await remoting.broker.mover.advance(6 * S)
         assert len(await stop(answering)) == 1
         assert len(await visible(remoting.broker)) == (decision == COMMIT)
-        assert remoting.broker.transactions.open() == []
+        assert remoting.broker.transactions.half_messages.open() == []
 
 
 async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_asked_about(
@@ -216,7 +216,7 @@ async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_a
         broker, client = remoting.broker, remoting.client
         await produce(client)
         half = await prepare(client)
-        read = broker.transactions.halves
+        read = broker.transactions.half_messages.halves
 
         async def decide_first(takes: Sequence[Take]) -> list[Half]:
             monkeypatch.undo()
@@ -224,9 +224,9 @@ async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_a
             await end(client, half, COMMIT)
             return halves
 
-        monkeypatch.setattr(broker.transactions, "halves", decide_first)
-        await broker.advance_clock(6 * S)
-        assert (client.pushes.empty(), broker.check_backs.asked) == (True, 0)
+        monkeypatch.setattr(broker.transactions.half_messages, "halves", decide_first)
+        await broker.mover.advance(6 * S)
+        assert (client.pushes.empty(), broker.transactions.check_backs.asked) == (True, 0)
         assert bodies(await visible(broker)) == ["half"]
 
 
@@ -237,7 +237,7 @@ async def test_a_move_hears_all_that_are_asked_about_at_one_instant(monkeypatch:
         for number in range(10):
             await prepare(remoting.client, str(number).encode())
         answering = answer_with(remoting.client, COMMIT)
-        await remoting.broker.advance_clock(6 * S)
+        await remoting.broker.mover.advance(6 * S)
         assert sorted(bodies(await visible(remoting.broker))) == [str(number) for number in range(10)]
         await stop(answering)
 

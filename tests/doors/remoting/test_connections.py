@@ -56,7 +56,7 @@ async def test_expressions_that_are_no_tags() -> None:
 
 async def test_a_group_of_which_nobody_is_there() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         answer = await remoting.client.call(CONSUMERS, {"consumerGroup": GROUP})
         assert (answer.code, answer.remark) == (206, f"the consumer group[{GROUP}] not online")
         answer = await remoting.client.call(PRODUCERS, {"producerGroup": "makers"})

@@ -86,7 +86,7 @@ async def test_a_delayed_message_is_consumed_directly_once_it_is_delivered(delay
         parked = await sent(remoting.client, b"later", properties={"UNIQ_KEY": UNIQUE, **delay})
         waits = (1, f"the message {UNIQUE} is not visible to consumers yet")
         assert await refusal(remoting.client, DIRECTLY, {**ONE, "msgId": UNIQUE}) == waits
-        await remoting.broker.advance_clock(20_000_000)
+        await remoting.broker.mover.advance(20_000_000)
         for message_id in (UNIQUE, parked["msgId"]):
             asked, _ = await asked_of(client, remoting.client, DIRECTLY, {**ONE, "msgId": message_id})
             [record] = decode_records(asked.body)
@@ -155,7 +155,7 @@ async def test_a_consumer_that_refuses_or_goes_away() -> None:
 async def test_a_consumer_that_never_answers(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting, remoting.another() as client:
         await join(client)
-        member = remoting.broker.clients.consumer(GROUP, "one")
+        member = remoting.broker.registry.clients.consumer(GROUP, "one")
         assert member is not None
         call = member.channel.call  # type: ignore[attr-defined]
 

@@ -30,14 +30,14 @@ class Doors(NamedTuple):
 
     async def advance(self, by_us: int) -> None:
         """Move the clock."""
-        await self.remoting.broker.advance_clock(by_us)
+        await self.remoting.broker.mover.advance(by_us)
 
 
 @asynccontextmanager
 async def running_doors(**changed: Any) -> AsyncIterator[Doors]:
     """Topics have one queue, so that everybody finds everything in it."""
     async with running_remoting(topic_queues=1, **changed) as remoting, ClientSession() as session:
-        await remoting.broker.topics.put("orders", 1, 1, 6)
+        await remoting.broker.registry.topics.put("orders", 1, 1, 6)
         yield Doors(remoting, Api(remoting.emulator, session), Aliyun(remoting.emulator, session))
 
 

@@ -131,7 +131,7 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
             assert await found(remoting, f"a{number}", begin=record.store_ms + 1) == []
             assert await found(remoting, f"a{number}", end=record.store_ms - 1) == []
     async with running_remoting(clock="real") as remoting:
-        await remoting.broker.advance_clock(1000 * HOUR_MS * US_PER_MS)
+        await remoting.broker.mover.advance(1000 * HOUR_MS * US_PER_MS)
         await sent(remoting.client, b"1", properties={"KEYS": "a"})
         now_ms = wall_us() // US_PER_MS
         assert len(await found(remoting, "a", begin=now_ms - HOUR_MS, end=now_ms + HOUR_MS)) == 1
@@ -141,7 +141,9 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
     async with running_broker() as broker:
         stored = (await send(broker, KEYS="a")).stored
         for from_us, to_us, count in ((0, 0, 1), (1, 1, 0), (-1, -1, 0), (-5, 5, 1)):
-            some = await broker.lives.query(TOPIC, "a", 9, stored.store_us + from_us, stored.store_us + to_us)
+            some = await broker.looking.histories.query(
+                TOPIC, "a", 9, stored.store_us + from_us, stored.store_us + to_us
+            )
             assert len(some) == count
 
 
@@ -160,7 +162,7 @@ async def test_a_unique_key_is_found_however_far_the_clock_was_moved_since() -> 
     async with running_remoting() as remoting:
         begin = wall_us() // US_PER_MS - 1_000
         await sent(remoting.client, b"1", properties={"UNIQ_KEY": UNIQUE})
-        await remoting.broker.advance_clock(HOUR_MS * US_PER_MS)
+        await remoting.broker.mover.advance(HOUR_MS * US_PER_MS)
         assert await found(remoting, UNIQUE, begin=begin) == []
         assert numbers(await found(remoting, UNIQUE, begin=begin, unique=True)) == [1]
 
@@ -175,7 +177,7 @@ async def test_what_waits_is_found_in_the_brokers_own_topics() -> None:
             assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]
         assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC)) == [2]
         assert await found(remoting, UNIQUE, TIMER_TOPIC, most=0) == []
-        await remoting.broker.advance_clock(5 * US_PER_S)
+        await remoting.broker.mover.advance(5 * US_PER_S)
         for key in ("a", UNIQUE):
             assert numbers(await found(remoting, key)) == [1, 2]
             assert numbers(await found(remoting, key, SCHEDULE_TOPIC)) == [1]  # a record stays where it is
@@ -186,7 +188,7 @@ async def test_what_waits_is_newer_than_what_was_cancelled_and_its_id_is_no_key(
     async with running_remoting() as remoting:
         given = {"TIMER_DELAY_MS": "5000", "UNIQ_KEY": UNIQUE}
         ids = [(await sent(remoting.client, body, properties=given))["msgId"] for body in (b"1", b"2")]
-        await remoting.broker.pending.cancel(ids[0])
+        await remoting.broker.looking.pending.cancel(ids[0])
         assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC)) == [1, 2]
         assert numbers(await found(remoting, UNIQUE, TIMER_TOPIC, most=1)) == [2]
         assert (
@@ -202,7 +204,9 @@ async def test_how_far_the_index_is_is_told() -> None:
             await sent(remoting.client)
         ext = (await answer_to(remoting, "a")).ext
         assert ext["indexLastUpdatePhyoffset"] == "2"
-        assert ext["indexLastUpdateTimestamp"] == str(remoting.broker.writer.last_store_us // US_PER_MS)
+        assert ext["indexLastUpdateTimestamp"] == str(
+            remoting.broker.ground.writer.last_store_us // US_PER_MS
+        )
 
 
 async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None:
@@ -210,9 +214,9 @@ async def test_more_messages_with_a_key_than_are_looked_at_in_one_step() -> None
         messages = [
             (await send(broker, str(n), KEYS="a", topic="b" if n < 5 else "a")).stored for n in range(1_100)
         ]
-        newest = await broker.lives.query("b", "a", 3, 0, LATEST)
+        newest = await broker.looking.histories.query("b", "a", 3, 0, LATEST)
         assert newest == messages[2:5]
-        assert await broker.lives.query("a", "a", 1_050, 0, LATEST) == messages[50:]
+        assert await broker.looking.histories.query("a", "a", 1_050, 0, LATEST) == messages[50:]
 
 
 # By id
@@ -230,7 +234,7 @@ async def test_a_message_is_found_by_its_offset_wherever_it_is(tmp_path: Path) -
         for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):
             record = await viewed(remoting, offset)
             assert (record.body, record.topic, record.commit_offset) == (str(number).encode(), topic, offset)
-        await remoting.broker.advance_clock(1 * US_PER_S)
+        await remoting.broker.mover.advance(1 * US_PER_S)
         topics[2] = TOPIC
         for number, (offset, topic) in enumerate(zip(offsets, topics, strict=True)):
             record = await viewed(remoting, offset)
@@ -250,7 +254,7 @@ async def test_the_id_in_an_answer_is_good_at_every_door(given: dict[str, str]) 
             for asked in (message_id, message_id.lower(), UNIQUE):
                 life = await api.ok("GET", f"/v1/messages/{asked}")
                 assert life["message_id"] == UNIQUE
-            await remoting.broker.advance_clock(1 * US_PER_S)
+            await remoting.broker.mover.advance(1 * US_PER_S)
         other = f"{message_id[:16]}{int(message_id[16:], 16) + 7:016X}"
         problem = await api.refused(404, "GET", f"/v1/messages/{other}")
         assert problem["detail"] == f"no message has the id '{other}'; it may have been removed"
@@ -260,8 +264,8 @@ async def test_a_waiting_message_is_cancelled_by_the_id_in_its_answer() -> None:
     async with running_remoting(advertise="10.1.2.3:1234") as remoting:
         for given in ({"DELAY": "1"}, {"TIMER_DELAY_SEC": "1"}):
             ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})
-            await remoting.broker.pending.cancel(ext["msgId"])
-        assert not remoting.broker.pending.count
+            await remoting.broker.looking.pending.cancel(ext["msgId"])
+        assert not remoting.broker.looking.pending.count
 
 
 async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
@@ -269,11 +273,11 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
         first = (await send(broker, "first")).stored
         elsewhere = offset_message_id("10.1.2.3:1234", first.commit_offset)
         with pytest.raises(MessageNotFoundError, match=elsewhere):
-            await broker.lives.records(elsewhere)
+            await broker.looking.histories.records(elsewhere)
         second = (await send(broker, "second", UNIQ_KEY=elsewhere)).stored
-        assert await broker.lives.records(elsewhere) == [second]
-        broker.lives.hosts.add("10.1.2.3:1234")
-        assert await broker.lives.records(elsewhere) == [first]
+        assert await broker.looking.histories.records(elsewhere) == [second]
+        broker.looking.histories.hosts.add("10.1.2.3:1234")
+        assert await broker.looking.histories.records(elsewhere) == [first]
         missing = offset_message_id("10.1.2.3:1234", 77)
         with pytest.raises(MessageNotFoundError, match=missing):
-            await broker.lives.records(missing)
+            await broker.looking.histories.records(missing)

@@ -48,7 +48,7 @@ async def untold(client: RemotingClient) -> None:
 
 def subscriptions(remoting: Remoting) -> dict[str, str]:
     """What the group wants."""
-    group = remoting.broker.clients.find(GROUP)
+    group = remoting.broker.registry.clients.find(GROUP)
     assert group is not None
     return {topic: each.expression for topic, each in group.subscriptions.items()}
 
@@ -67,22 +67,22 @@ async def test_a_heartbeat_makes_the_group_and_its_retry_topic() -> None:
     async with running_remoting() as remoting:
         await join(remoting.client)
         broker = remoting.broker
-        assert broker.groups.get(GROUP).max_retries == 16
-        retry = broker.topics.get(RETRY)
+        assert broker.registry.groups.get(GROUP).max_retries == 16
+        retry = broker.registry.topics.get(RETRY)
         assert (retry.read_queues, retry.write_queues, retry.perm) == (1, 1, PERM_READ | PERM_WRITE)
-        assert broker.topics.find(DLQ) is None
-        assert broker.topics.find(TOPIC) is None
-        before = broker.writer.commits
+        assert broker.registry.topics.find(DLQ) is None
+        assert broker.registry.topics.find(TOPIC) is None
+        before = broker.ground.writer.commits
         await remoting.client.ok(HEART_BEAT, body=beat(consumer()))
-        assert broker.writer.commits == before
+        assert broker.ground.writer.commits == before
 
 
 async def test_a_retry_topic_has_as_many_queues_as_its_group_wants() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 3, 5)
+        await remoting.broker.registry.groups.put(GROUP, 3, 5)
         await join(remoting.client)
-        assert remoting.broker.topics.get(RETRY).read_queues == 5
-        assert remoting.broker.groups.get(GROUP).max_retries == 3
+        assert remoting.broker.registry.topics.get(RETRY).read_queues == 5
+        assert remoting.broker.registry.groups.get(GROUP).max_retries == 3
 
 
 @pytest.mark.parametrize("group", [GROUP, "no such/name", "CID_RMQ_SYS_HALF"])
@@ -90,16 +90,16 @@ async def test_a_group_that_cannot_be_made_has_members_all_the_same(group: str) 
     async with running_remoting(auto_create_groups=False) as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(consumer(group=group), consumer(group=f"{GROUP}2")))
         assert await members(remoting.client, group) == ["one"]
-        assert list(remoting.broker.groups) == []
+        assert list(remoting.broker.registry.groups) == []
         assert (await pull(remoting.client, consumerGroup=GROUP)).code == 26
 
 
 async def test_producers_make_no_group() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(producers=("makers", "CLIENT_INNER_PRODUCER")))
-        assert list(remoting.broker.groups) == []
+        assert list(remoting.broker.registry.groups) == []
         assert await members(remoting.client, "makers") == []
-        [member] = remoting.broker.clients
+        [member] = remoting.broker.registry.clients
         assert member.producers == ["makers", "CLIENT_INNER_PRODUCER"]
 
 
@@ -141,7 +141,7 @@ async def test_a_connection_that_ends_leaves_at_once() -> None:
         async with asyncio.timeout(WAIT_S):
             while await members(remoting.client):
                 pass
-        assert list(remoting.broker.clients) == []
+        assert list(remoting.broker.registry.clients) == []
 
 
 async def test_two_connections_of_one_client_are_two_members() -> None:
@@ -186,7 +186,7 @@ async def test_a_heartbeat_that_leaves_out_subscriptions_changes_none() -> None:
         await client.ok(HEART_BEAT, body=brief)
         await untold(client)
         assert subscriptions(remoting) == {TOPIC: "*"}
-        [member] = remoting.broker.clients
+        [member] = remoting.broker.registry.clients
         assert [each.topic for each in member.consumers[GROUP].subscriptions] == [TOPIC]
         async with remoting.another() as two:  # as after a restart of the broker
             await two.ok(
@@ -206,7 +206,7 @@ async def test_nobody_is_told_of_a_broadcast() -> None:
         assert await members(two) == ["one", "two"]
         await send(remoting.broker, queue=0)
         assert (await pull(two)).code == 0
-        assert remoting.broker.groups.get(GROUP).queues == {}
+        assert remoting.broker.registry.groups.get(GROUP).queues == {}
 
 
 async def test_a_group_is_told_even_if_who_leaves_was_no_member() -> None:
@@ -223,13 +223,13 @@ async def test_who_leaves_one_group_stays_in_the_others() -> None:
         groups = (consumer(), consumer(group="others"))
         await client.ok(HEART_BEAT, body=beat(*groups, producers=("makers", "menders")))
         await client.ok(UNREGISTER, {"clientID": "one", "consumerGroup": GROUP, "producerGroup": "makers"})
-        [member] = remoting.broker.clients
+        [member] = remoting.broker.registry.clients
         assert (member.producers, list(member.consumers)) == (["menders"], ["others"])
         assert (await members(client), await members(client, "others")) == ([], ["one"])
         await client.ok(UNREGISTER, {"clientID": "one", "consumerGroup": "others"})
         await client.ok(UNREGISTER, {"clientID": "one", "producerGroup": "menders"})
         await client.ok(UNREGISTER, {"clientID": "one", "producerGroup": "menders", "consumerGroup": "x"})
-        assert list(remoting.broker.clients) == []
+        assert list(remoting.broker.registry.clients) == []
 
 
 # Dialects
@@ -237,7 +237,7 @@ async def test_who_leaves_one_group_stays_in_the_others() -> None:
 
 def described(remoting: Remoting) -> Any:
     """How the only client consumes."""
-    [member] = remoting.broker.clients
+    [member] = remoting.broker.registry.clients
     return member.consumers[GROUP]
 
 
@@ -264,7 +264,7 @@ async def test_a_cpp_client_says_it_in_numbers() -> None:
         [wanted] = described(remoting).subscriptions
         assert wanted[:4] == (TOPIC, "A", 1_700_000_000_000, "TAG")
         assert wanted.tag_filter.tags == {"A"}
-        [member] = remoting.broker.clients
+        [member] = remoting.broker.registry.clients
         assert (member.client_id, member.language, member.version) == ("10.0.0.1@7", "CPP", 333)
 
 
@@ -331,7 +331,7 @@ async def test_a_heartbeat_that_says_nothing_is_refused(body: bytes, remark: str
     async with running_remoting() as remoting:
         answer = await remoting.client.call(HEART_BEAT, body=body)
         assert (answer.code, answer.remark) == (1, remark)
-        assert list(remoting.broker.clients) == []
+        assert list(remoting.broker.registry.clients) == []
 
 
 async def test_a_heartbeat_with_more_sql_than_is_read_in_a_moment_is_refused() -> None:

@@ -52,15 +52,15 @@ async def test_a_group_that_never_consumed_begins_at_the_start_of_a_young_queue(
         # Asking makes neither groups nor topics.
         assert await committed(remoting.client, topic="nowhere") == 0
         assert await committed(remoting.client, 4) == 0
-        assert list(remoting.broker.groups) == []
-        assert remoting.broker.topics.find("nowhere") is None
+        assert list(remoting.broker.registry.groups) == []
+        assert remoting.broker.registry.topics.find("nowhere") is None
 
 
 async def test_a_queue_that_lost_messages_to_retention_is_young_no_longer() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 3)
         await commit(remoting.client, 1)
-        remoting.broker.pull.queue(TOPIC, 0).min_offset = 2
+        remoting.broker.consuming.pull.queue(TOPIC, 0).min_offset = 2
         assert await committed(remoting.client, consumerGroup="late") is None
         # What is gone cannot be read again, and a client that tries waits for 10 s.
         assert await committed(remoting.client) == 2
@@ -69,7 +69,7 @@ async def test_a_queue_that_lost_messages_to_retention_is_young_no_longer() -> N
 async def test_a_queue_that_was_reset_is_young_again(tmp_path: Any) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, 3)
-        await remoting.broker.reset.all()
+        await remoting.broker.upkeep.reset.all()
         await fill(remoting, 1)
         assert await committed(remoting.client) == 3
     async with running_remoting(data=str(tmp_path)) as remoting:
@@ -88,11 +88,13 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         assert await committed(remoting.client) == 4
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert await committed(remoting.client) == 4
-        await remoting.broker.lives.by_key("none")  # now the index by key has nothing to write
-        before = remoting.broker.writer.commits
+        await remoting.broker.looking.histories.by_key("none")  # now the index by key has nothing to write
+        before = remoting.broker.ground.writer.commits
         await commit(remoting.client, 4)
-        assert remoting.broker.writer.commits == before
-        assert remoting.broker.groups.get(GROUP).queues.keys() == {remoting.broker.pull.queue(TOPIC, 0)}
+        assert remoting.broker.ground.writer.commits == before
+        assert remoting.broker.registry.groups.get(GROUP).queues.keys() == {
+            remoting.broker.consuming.pull.queue(TOPIC, 0)
+        }
 
 
 @pytest.mark.parametrize(
@@ -115,15 +117,15 @@ async def test_offsets_that_mean_nothing_are_accepted_and_left_alone(given: dict
         answer = await remoting.client.ok(UPDATE_OFFSET, place(**given))
         assert (answer.ext, answer.remark) == ({}, None)
         assert await committed(remoting.client) == 3
-        assert [group.name for group in remoting.broker.groups] == [GROUP]
-        assert remoting.broker.topics.find("nowhere") is None
+        assert [group.name for group in remoting.broker.registry.groups] == [GROUP]
+        assert remoting.broker.registry.topics.find("nowhere") is None
 
 
 async def test_groups_that_are_not_made_on_first_use_commit_nothing() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await fill(remoting)
         await commit(remoting.client, 3)
-        assert list(remoting.broker.groups) == []
+        assert list(remoting.broker.registry.groups) == []
 
 
 async def test_a_commit_by_oneway_counts() -> None:
@@ -131,7 +133,7 @@ async def test_a_commit_by_oneway_counts() -> None:
         await fill(remoting)
         remoting.client.oneway(UPDATE_OFFSET, place(commitOffset=3))
         await remoting.client.ok(MAX_OFFSET, place(group=None))
-        await remoting.broker.writer.commit(lambda _: None)
+        await remoting.broker.ground.writer.commit(lambda _: None)
         assert await committed(remoting.client) == 3
 
 
@@ -152,19 +154,19 @@ async def test_what_does_not_exist_has_nothing() -> None:
             assert await asked(remoting, MIN_OFFSET, queue_id, topic) == 0
             assert await asked(remoting, SEARCH_OFFSET, queue_id, topic, timestamp=0) == 0
             assert await asked(remoting, EARLIEST, queue_id, topic) == -1
-        assert remoting.broker.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find("nowhere") is None
 
 
 async def test_the_ends_of_a_queue() -> None:
     async with running_remoting() as remoting:
         broker = remoting.broker
         await fill(remoting, 2)
-        await broker.reset.topic(TOPIC)
+        await broker.upkeep.reset.topic(TOPIC)
         assert await asked(remoting, EARLIEST) == -1
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         stored_ms = broker.clock.now_us() // 1_000
         await fill(remoting, 3)
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         assert [await asked(remoting, code) for code in (MIN_OFFSET, MAX_OFFSET, EARLIEST)] == [
             2,
             5,
@@ -181,12 +183,12 @@ async def timed(remoting: Remoting) -> int:
     """Such a queue, and the milliseconds of the client's clock at which it began."""
     broker = remoting.broker
     await fill(remoting, 2)
-    await broker.reset.all()  # its offsets begin with 2
+    await broker.upkeep.reset.all()  # its offsets begin with 2
     wall_ms = wall_us() // 1_000
     start_us = broker.clock.from_wall(wall_ms * 1_000)
-    await broker.move_clock_to(start_us + 1 * S)
+    await broker.mover.move_to(start_us + 1 * S)
     for after_ms in AFTER_MS:
-        await broker.move_clock_to(start_us + 1 * S + after_ms * 1_000)
+        await broker.mover.move_to(start_us + 1 * S + after_ms * 1_000)
         await send(broker, queue=0)
     return start_us // 1_000 + 1_000
 
@@ -243,9 +245,9 @@ async def test_a_client_knows_the_wall_clock_only() -> None:
     async with running_remoting(clock="real") as remoting:
         broker = remoting.broker
         await fill(remoting, 1)
-        await broker.advance_clock(2 * H)
+        await broker.mover.advance(2 * H)
         await fill(remoting, 1)
-        await broker.advance_clock(2 * H)
+        await broker.mover.advance(2 * H)
         an_hour_ago_ms = (wall_us() - 1 * H) // 1_000
         assert await asked(remoting, SEARCH_OFFSET, timestamp=an_hour_ago_ms, boundaryType="lower") == 2
         three_hours_ago_ms = (wall_us() - 3 * H) // 1_000
@@ -256,7 +258,7 @@ async def test_an_empty_queue_has_no_times() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 2)
         assert await asked(remoting, SEARCH_OFFSET, 1, timestamp=5) == 0
-        await remoting.broker.reset.all()
+        await remoting.broker.upkeep.reset.all()
         for side in ("", "lower", "upper"):
             assert await asked(remoting, SEARCH_OFFSET, timestamp=5, boundaryType=side or None) == 2
 
@@ -295,7 +297,7 @@ async def test_what_a_consumer_passed_is_no_longer_taken() -> None:
         settled = await acknowledge(remoting.broker, taken)
         assert (len(settled.done), len(settled.failed)) == (2, 4)
         assert await committed(remoting.client) == 6
-        await remoting.broker.advance_clock(3600 * S)
+        await remoting.broker.mover.advance(3600 * S)
         assert bodies(await receive(remoting.broker)) == ["6", "7", "8", "9"]
 
 
@@ -334,7 +336,7 @@ async def test_an_offset_from_before_the_broker_was_emptied_hides_nothing() -> N
         client = remoting.client
         await fill(remoting)
         await commit(client, 5)
-        await remoting.broker.reset.all()
+        await remoting.broker.upkeep.reset.all()
         await commit(client, 6)
         assert await committed(client) == 10
         await fill(remoting, 1)
@@ -345,13 +347,13 @@ async def test_what_was_reset_is_stored_anew_and_acknowledges_nothing(tmp_path: 
     async with running_remoting(data=str(tmp_path)) as remoting:
         client = remoting.client
         await send(remoting.broker, queue=0, level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         await pull(client)
-        await remoting.broker.reset.topic(TOPIC)
+        await remoting.broker.upkeep.reset.topic(TOPIC)
         await commit(client, 1)
-        await remoting.broker.writer.commit(lambda _: None)
+        await remoting.broker.ground.writer.commit(lambda _: None)
         assert [row["acked_us"] for row in rows(tmp_path, "SELECT * FROM deliveries")] == [None]
-        await remoting.broker.reset.all()
+        await remoting.broker.upkeep.reset.all()
         assert rows(tmp_path, "SELECT * FROM progress") == []
         await commit(client, 1)
         assert [row["next_offset"] for row in rows(tmp_path, "SELECT * FROM progress")] == [1]
@@ -362,15 +364,15 @@ async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -
         broker, client = remoting.broker, remoting.client
         for n in range(4):
             await send(broker, str(n), queue=0, level=1)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         taken = await receive(broker, 2)
         await pull(client, 1, maxMsgNums=2)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await acknowledge(broker, taken[:1])
         await commit(client, 2)  # passes what is taken
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await commit(client, 3)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await commit(client, 4)  # passes what was never pulled
     found = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
     acked = [row["acked_us"] and (row["acked_us"] - row["delivered_us"]) // S for row in found]
@@ -379,8 +381,8 @@ async def test_delayed_messages_are_acknowledged_by_either_door(tmp_path: Any) -
 
 async def test_many_commits_at_once_are_one_transaction() -> None:
     async with running_remoting(topic_queues=64) as remoting:
-        client, writer = remoting.client, remoting.broker.writer
-        await remoting.broker.send_batch([Message(TOPIC, b"x", {}, n) for n in range(64)])
+        client, writer = remoting.client, remoting.broker.ground.writer
+        await remoting.broker.sender.send_batch([Message(TOPIC, b"x", {}, n) for n in range(64)])
         await commit(client, 1)
         before = writer.commits
         answers = [client.ask(UPDATE_OFFSET, place(n, commitOffset=1)) for n in range(64)]

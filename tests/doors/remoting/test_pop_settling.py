@@ -45,7 +45,7 @@ async def test_what_is_acknowledged_is_done_with() -> None:
         assert await committed(remoting.client) == 0
         assert await ack(remoting.client, first.handle) == 0
         assert await committed(remoting.client) == 2
-        await remoting.broker.advance_clock(3600 * S)
+        await remoting.broker.mover.advance(3600 * S)
         assert await pop(remoting.client) == []
         assert await ack(remoting.client, first.handle) == 208
 
@@ -58,7 +58,7 @@ async def test_many_are_acknowledged_at_once() -> None:
         kept = found.pop(7)
         assert await ack_all(remoting.client, [one.handle for one in found]) == 0
         assert await ack_all(remoting.client, [one.handle for one in found]) == 208
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert [one.body for one in await pop(remoting.client)] == [kept.body]
 
 
@@ -66,7 +66,7 @@ async def test_an_old_handle_is_good_for_nothing() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [first] = await pop(remoting.client)
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert await ack(remoting.client, first.handle) == 208  # expired
         [second] = await pop(remoting.client)
         assert await ack(remoting.client, first.handle) == 208  # taken again
@@ -81,15 +81,15 @@ async def test_the_invisible_time_is_counted_anew() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         first, second = await pop(remoting.client)
-        await remoting.broker.advance_clock(50 * S)
+        await remoting.broker.mover.advance(50 * S)
         assert await change(remoting.client, first.handle, 120_000)
         assert await change(remoting.client, second.handle, 0)
         [back] = await pop(remoting.client)
         assert (back.body, back.times) == ("b", 1)
         await ack(remoting.client, back.handle)
-        await remoting.broker.advance_clock(120 * S - 1)
+        await remoting.broker.mover.advance(120 * S - 1)
         assert await pop(remoting.client) == []
-        await remoting.broker.advance_clock(1)
+        await remoting.broker.mover.advance(1)
         assert [one.body for one in await pop(remoting.client)] == ["a"]
 
 
@@ -102,22 +102,22 @@ async def test_handles_are_good_after_a_restart(tmp_path: Path) -> None:
         assert await pop(remoting.client) == []
         assert await ack(remoting.client, second.handle) == 208
         assert [await ack(remoting.client, one) for one in (first.handle, second_handle)] == [0, 0]
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert [(one.body, one.times) for one in await pop(remoting.client)] == [(third.body, 1)]
 
 
 async def test_what_is_popped_too_often_is_popped_again_and_no_dead_letter() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 2, 1)
+        await remoting.broker.registry.groups.put(GROUP, 2, 1)
         await fill(remoting, "a")
         for times in range(6):
             [one] = await pop(remoting.client)
             assert one.times == times
-            await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
-        assert remoting.broker.topics.find(DLQ) is None
+            await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
+        assert remoting.broker.registry.topics.find(DLQ) is None
         assert [one.message.body for one in await receive(remoting.broker)] == [b"a"]
-        await remoting.broker.advance_clock(30 * S)
-        assert remoting.broker.topics.find(DLQ) is not None  # by the rules of receipts
+        await remoting.broker.mover.advance(30 * S)
+        assert remoting.broker.registry.topics.find(DLQ) is not None  # by the rules of receipts
 
 
 # In order
@@ -143,7 +143,7 @@ async def test_in_order_what_ran_out_comes_first_and_says_how_often_it_was_consu
         await fill(remoting, "a", "b", "c")
         first, _ = await pop(remoting.client, order=True, maxMsgNums=2)
         await ack(remoting.client, first.handle)
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
         [second] = messages(answer)
         assert (second.body, second.times, second.record.reconsume_times) == ("b", 1, 0)
@@ -159,12 +159,12 @@ async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
         await ack(remoting.client, second.handle)
         await change(remoting.client, first.handle, 0)
         assert await pop(remoting.client, order=True) == []  # "c" is not done with
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
         assert [one.body for one in messages(answer)] == ["a"]
         assert answer.ext["restNum"] == "2"
         assert await pop(remoting.client, order=True) == []
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         again = await pop(remoting.client, order=True)
         assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
 
@@ -193,9 +193,9 @@ async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
         assert await ack(remoting.client, lost.handle) == 208
         assert await ack(remoting.client, again.handle) == 0
         assert [one.body for one in await pop(remoting.client, order=True, attemptId="one")] == ["b"]
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         [again] = await pop(remoting.client, order=True, attemptId="one")
         assert (again.body, again.times) == ("b", 0)  # however late it is made again
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         [again] = await pop(remoting.client, order=True, attemptId="two")
         assert (again.body, again.times) == ("b", 1)

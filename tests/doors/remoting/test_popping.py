@@ -59,7 +59,7 @@ async def test_one_queue_is_popped_alone_but_for_retries() -> None:
         assert [one.body for one in await pop(remoting.client, queueId=1)] == ["one"]
         assert await pop(remoting.client, queueId=1) == []
         assert [one.body for one in await pop(remoting.client)] == ["zero"]
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert [one.body for one in await pop(remoting.client, queueId=0)] == ["zero", "one"]
 
 
@@ -68,9 +68,9 @@ async def test_what_is_popped_is_nobody_elses_until_its_time_is_over() -> None:
         await fill(remoting, "a", "b")
         await pop(remoting.client)
         assert await pop(other) == []
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS - 1)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS - 1)
         assert await pop(other) == []
-        await remoting.broker.advance_clock(1)
+        await remoting.broker.mover.advance(1)
         again = await pop(other)
         assert [(one.body, one.times) for one in again] == [("a", 1), ("b", 1)]
         assert all(
@@ -100,7 +100,7 @@ async def test_an_answer_fits_into_a_frame() -> None:
     async with running_remoting() as remoting:
         size = MAX_PULLED_BYTES // 2
         for _ in range(5):
-            await remoting.broker.send(Message(TOPIC, bytes(size), queue_id=0))
+            await remoting.broker.sender.send(Message(TOPIC, bytes(size), queue_id=0))
         sizes = []
         while found := await pop(remoting.client):
             sizes.append(len(found))
@@ -110,9 +110,11 @@ async def test_an_answer_fits_into_a_frame() -> None:
 async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "old", "older")
-        await remoting.broker.reset.topic(TOPIC)  # from here on nothing is young: first_offset moved with it
+        await remoting.broker.upkeep.reset.topic(
+            TOPIC
+        )  # from here on nothing is young: first_offset moved with it
         await fill(remoting, "a", "b", "c")
-        [queue, *_] = remoting.broker.topics.get(TOPIC).queues
+        [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
         queue.min_offset += 1  # as retention does
         assert [one.body for one in await pop(remoting.client, consumerGroup="min")] == ["b", "c"]
         assert [one.body for one in await pop(remoting.client, consumerGroup="max", initMode=1)] == ["c"]
@@ -127,7 +129,7 @@ async def test_a_group_begins_a_young_queue_at_its_first_message_even_if_it_want
 async def test_a_group_that_began_at_the_end_does_not_do_so_again(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await fill(remoting, "a", "b")
-        [queue, *_] = remoting.broker.topics.get(TOPIC).queues
+        [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
         queue.min_offset += 1
         assert await pop(remoting.client, initMode=1, exp="nothing") == []
         assert rows(tmp_path, "SELECT next_offset FROM progress") == [{"next_offset": 1}]
@@ -153,7 +155,7 @@ async def test_a_pop_waits_for_what_becomes_visible_again() -> None:
         await pop(remoting.client)
         answer = pop_later(remoting.client)
         await waited(remoting)
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert [(one.body, one.times) for one in messages(await answer)] == [("a", 1)]
 
 
@@ -228,7 +230,7 @@ async def test_a_notification_comes_when_there_is_something_and_takes_nothing() 
         await fill(remoting, "b", queue=1)
         assert (await later).ext["hasMsg"] == "true"
         assert (await remoting.client.ok(NOTIFICATION, pop_of(queueId=0))).ext["hasMsg"] == "false"
-        await remoting.broker.advance_clock(INVISIBLE_MS * US_PER_MS)
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert (await remoting.client.ok(NOTIFICATION, pop_of(queueId=0))).ext["hasMsg"] == "true"
         assert [one.body for one in await pop(remoting.client)] == ["a", "b"]
 
@@ -256,8 +258,8 @@ async def test_retries_of_a_group_are_popped_with_its_topic() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         for taken in await receive(remoting.broker):
-            await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
-        await remoting.broker.advance_clock(1 * S)
+            await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.mover.advance(1 * S)
         retries = await pop(remoting.client)
         assert sorted(one.body for one in retries) == ["a", "b"]
         assert [one.times for one in retries] == [1, 1]
@@ -273,8 +275,8 @@ async def test_retries_of_another_topic_are_left_to_it() -> None:
         await send(remoting.broker, "other", topic="other")
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker, topic="other")
-        await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.mover.advance(1 * S)
         assert pulled(await remoting.client.ok(PEEK, pop_of())) == ["a"]
         assert [one.body for one in await pop(remoting.client)] == ["a"]
         answer = await remoting.client.ok(POP, pop_of(topic="other"))
@@ -285,8 +287,8 @@ async def test_retries_are_left_to_members_that_pull_them() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         [taken] = await receive(remoting.broker)
-        await remoting.broker.receipts.give_back(GROUP, [taken.handle], 1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.consuming.receipts.give_back(GROUP, [taken.handle], 1)
+        await remoting.broker.mover.advance(1 * S)
         await join(remoting.client, subscriptionDataSet=[subscription(), subscription(RETRY)])
         assert await pop(remoting.client) == []
         assert pulled(await pull(remoting.client, topic=RETRY)) == ["a"]
@@ -296,15 +298,15 @@ async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b", "c", "d")
         assert pulled(await pull(remoting.client, maxMsgNums=1)) == ["a"]
-        await remoting.broker.pull.report_offset(GROUP, TOPIC, 0, 1)
+        await remoting.broker.consuming.pull.report_offset(GROUP, TOPIC, 0, 1)
         first, second = await pop(remoting.client, maxMsgNums=2)
         assert (first.body, second.body) == ("b", "c")
         await ack(remoting.client, first.handle)
         assert await committed(remoting.client) == 2  # what a member that pulls begins with
         assert pulled(await pull(remoting.client, 2)) == ["c", "d"]
-        await remoting.broker.pull.report_offset(GROUP, TOPIC, 0, 4)
+        await remoting.broker.consuming.pull.report_offset(GROUP, TOPIC, 0, 4)
         assert await ack(remoting.client, second.handle) == 208
-        await remoting.broker.advance_clock(3600 * S)
+        await remoting.broker.mover.advance(3600 * S)
         assert await pop(remoting.client) == []
 
 
@@ -323,7 +325,7 @@ async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
         await fill(remoting, "a")
         [one] = await pop(remoting.client)
         await ack(remoting.client, one.handle)
-        await remoting.broker.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        await remoting.broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 0)
         [again] = await pop(remoting.client)
         assert again.body == "a"
         assert await ack(remoting.client, again.handle) == 0
@@ -332,11 +334,11 @@ async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
 async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         await send(remoting.broker, "later", level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         [one] = await pop(remoting.client)
-        group = remoting.broker.groups.get(GROUP)
+        group = remoting.broker.registry.groups.get(GROUP)
         assert sum(place.lag for place in group.queues.values()) == 1
-        await remoting.broker.advance_clock(2 * S)
+        await remoting.broker.mover.advance(2 * S)
         await ack(remoting.client, one.handle)
         assert sum(place.lag for place in group.queues.values()) == 0
         [row] = rows(
@@ -352,4 +354,4 @@ async def test_a_route_of_retries_of_popped_messages_makes_no_group() -> None:
         await pop(remoting.client, consumerGroup="a_b")
         for name, code in ((f"a_b_{TOPIC}", 17), ("a_b", 0), (f"new_{TOPIC}", 0)):
             assert (await remoting.client.call(105, {"topic": f"%RETRY%{name}"})).code == code
-        assert {group.name for group in remoting.broker.groups} == {"a_b", f"new_{TOPIC}"}
+        assert {group.name for group in remoting.broker.registry.groups} == {"a_b", f"new_{TOPIC}"}

@@ -32,7 +32,7 @@ async def stepped(remoting: Remoting, count: int = 5) -> list[int]:
     for n in range(count):
         times.append(remoting.broker.clock.now_us() // 1_000)
         await send(remoting.broker, str(n), queue=0)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
     return times
 
 
@@ -210,7 +210,7 @@ async def test_progress_survives_what_retention_removed() -> None:
     async with running_remoting() as remoting:
         await stepped(remoting)
         await commit(remoting.client, 2)
-        [queue, *_] = remoting.broker.topics.get(TOPIC).queues
+        [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
         queue.min_offset = 4  # as retention leaves it
         mine = (await progress(remoting))[TOPIC, 0]
         assert (mine["consumerOffset"], mine["lastTimestamp"]) == (2, 0)

@@ -58,7 +58,7 @@ async def test_an_offset_decides_what_is_answered(
 ) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None, None)
-        await remoting.broker.reset.topic(TOPIC)
+        await remoting.broker.upkeep.reset.topic(TOPIC)
         await fill(remoting, None, None)
         answer = await pull(remoting.client, offset)
         assert (answer.code, answer.remark) == (code, status)
@@ -107,7 +107,7 @@ async def test_lite_pulls_are_pulls() -> None:
 @pytest.mark.parametrize(("wanted", "found"), [(2, 2), (0, 1), (-5, 1), (5_000, MAX_PULLED)])
 async def test_as_many_come_as_are_wanted_within_reason(wanted: int, found: int) -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.send_batch([Message(TOPIC, b"x", {}, 0) for _ in range(MAX_PULLED + 1)])
+        await remoting.broker.sender.send_batch([Message(TOPIC, b"x", {}, 0) for _ in range(MAX_PULLED + 1)])
         answer = await pull(remoting.client, maxMsgNums=wanted)
         assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
 
@@ -141,7 +141,9 @@ async def test_a_message_that_is_too_large_by_itself_comes_alone() -> None:
 async def test_a_scan_of_what_is_not_wanted_ends_somewhere() -> None:
     async with running_remoting() as remoting:
         for _ in range(11):
-            await remoting.broker.send_batch([Message(TOPIC, b"x", {"TAGS": "B"}, 0) for _ in range(1_000)])
+            await remoting.broker.sender.send_batch(
+                [Message(TOPIC, b"x", {"TAGS": "B"}, 0) for _ in range(1_000)]
+            )
         answer = await pull(remoting.client, subscription="A")
         assert (answer.code, answer.ext["nextBeginOffset"]) == (20, "10000")
 
@@ -177,12 +179,12 @@ async def test_a_pull_is_refused(fields: dict[str, Any], code: int, remark: str)
     silent = TopicDeclaration(name="silent", perm="w")
     async with running_remoting(auto_create_groups=False, topics=(silent,)) as remoting:
         await send(remoting.broker)
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         answer = await pull(remoting.client, **fields)
         assert answer.code == code
         assert str(answer.remark).startswith(remark)
         assert (answer.body, answer.ext) == (b"", {})
-        assert remoting.broker.topics.find("nowhere") is None
+        assert remoting.broker.registry.topics.find("nowhere") is None
 
 
 async def test_queues_beyond_the_read_queues_are_not_read() -> None:
@@ -196,9 +198,9 @@ async def test_a_group_is_made_by_its_first_pull() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, queue=0)
         assert (await pull(remoting.client)).code == 0
-        assert remoting.broker.groups.get(GROUP).queues == {}
+        assert remoting.broker.registry.groups.get(GROUP).queues == {}
         # What it has not read yet it has not consumed either.
-        assert remoting.broker.pull.committed_offset(GROUP, TOPIC, 0) is None
+        assert remoting.broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) is None
 
 
 # What is wanted
@@ -264,7 +266,7 @@ WAITING = {"flags": SUBSCRIPTION | SUSPEND, "suspendTimeoutMillis": 20_000}
 
 async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
@@ -272,12 +274,12 @@ async def test_a_pull_waits_for_what_is_sent_to_its_queue(monkeypatch: pytest.Mo
         assert not answer.done()
         await send(remoting.broker, "here", queue=0)
         assert bodies(await answer) == ["here"]
-        assert remoting.broker.polls.count == 0
+        assert remoting.broker.consuming.polls.count == 0
 
 
 async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await send(remoting.broker, queue=1)
         answer = remoting.client.ask(11, pull_of(**WAITING))
         await waiting.begun.wait()
@@ -287,7 +289,7 @@ async def test_a_pull_of_an_empty_queue_waits_as_well(monkeypatch: pytest.Monkey
 
 async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, "A")
         answer = remoting.client.ask(11, pull_of(1, subscription="A", **WAITING))
         await waiting.begun.wait()
@@ -302,7 +304,7 @@ async def test_what_is_not_wanted_wakes_nobody(monkeypatch: pytest.MonkeyPatch) 
 
 async def test_a_wait_ends_in_time_with_what_was_passed_over(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, "A")
         flags = SUBSCRIPTION | SUSPEND
         answer = await pull(remoting.client, 1, flags, suspendTimeoutMillis=1)
@@ -323,31 +325,31 @@ async def test_a_pull_that_may_not_wait_does_not(flags: int, millis: int) -> Non
 
 async def test_a_delayed_message_wakes_a_pull_when_it_is_due(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await send(remoting.broker, "delayed", queue=0, level=3)
         await waiting.begun.wait()
         assert not answer.done()
-        await remoting.broker.advance_clock(10 * S)
+        await remoting.broker.mover.advance(10 * S)
         assert bodies(await answer) == ["delayed"]
 
 
 async def test_a_queue_that_is_emptied_meanwhile_moves_who_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
         await send(remoting.broker, "forgotten", queue=1)
-        await remoting.broker.reset.all()
+        await remoting.broker.upkeep.reset.all()
         await send(remoting.broker, "new", queue=0)
         assert bodies(await answer) == ["new"]
 
 
 async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, None)
         async with remoting.another() as client:
             client.ask(11, pull_of(1, **WAITING))
@@ -357,11 +359,11 @@ async def test_a_client_that_goes_away_waits_no_longer(monkeypatch: pytest.Monke
 
 async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, None)
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
-        remoting.broker.polls.close()
+        remoting.broker.consuming.polls.close()
         async with asyncio.timeout(WAIT_S):
             assert (await answer).code == 19
 
@@ -371,7 +373,7 @@ async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.Monk
 
 async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
     async with running_remoting() as remoting:
-        client, writer = remoting.client, remoting.broker.writer
+        client, writer = remoting.client, remoting.broker.ground.writer
         await fill(remoting, None, None, None)
         await join(client)
         before = writer.commits
@@ -389,7 +391,7 @@ async def test_an_offset_rides_on_the_first_look_only_and_only_where_it_is_said_
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         client = remoting.client
         await fill(remoting, None, None, None)
         await pull(client, 3, SUBSCRIPTION, commitOffset=3)
@@ -417,11 +419,11 @@ async def test_the_ledger_knows_who_pulled_a_delayed_message_and_that_it_was_pas
         client = remoting.client
         for n in range(3):
             await send(remoting.broker, str(n), queue=0, level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         assert bodies(await pull(client, maxMsgNums=2)) == ["0", "1"]
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         await pull(client, 1, SUBSCRIPTION | COMMIT, commitOffset=1, maxMsgNums=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         await commit(client, 1)
     delivered = rows(tmp_path, "SELECT * FROM deliveries ORDER BY queue_offset")
     times = [
@@ -437,14 +439,14 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
 ) -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker, "late", queue=0, level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
 
         async def commit(*_: object) -> None:
             raise StoreUnavailableError("the disk is full")
 
         await pull(remoting.client, 1)
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.writer, "commit", commit)
+            patched.setattr(remoting.broker.ground.writer, "commit", commit)
             assert bodies(await pull(remoting.client)) == ["late"]
         assert "the ledger lacks that 1 messages were pulled: the disk is full" in caplog.text
 
@@ -456,7 +458,7 @@ async def test_of_very_many_delayed_messages_the_newest_are_known_to_have_been_p
     async with running_remoting(data=str(tmp_path)) as remoting:
         for n in range(4):
             await send(remoting.broker, str(n), queue=0, level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         await pull(remoting.client, maxMsgNums=1)
         await pull(remoting.client, 1)
         await commit(remoting.client, 4)

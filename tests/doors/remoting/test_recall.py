@@ -42,19 +42,19 @@ async def test_a_delayed_message_is_recalled(name: str) -> None:
         instant = str(wall_us() // 1_000 + 60_000)
         text = {"DELAY": "5", "TIMER_DELAY_SEC": "60", "TIMER_DELAY_MS": "59999"}.get(name, instant)
         handle = await delayed(remoting, name, text)
-        [waiting] = await remoting.broker.pending.list()
+        [waiting] = await remoting.broker.looking.pending.list()
         due_ms = -(-(waiting.message.due_us or 0) // 1_000)
         assert base64.urlsafe_b64decode(handle).decode() == f"v1 {TOPIC} broker-a {due_ms} {UNIQUE}"
         await sent(remoting.client, b"wanted", properties={name: text})
         assert await recall(remoting, handle) == (0, UNIQUE)
-        assert remoting.broker.pending.count == 1
-        life = await remoting.broker.lives.life(UNIQUE)
+        assert remoting.broker.looking.pending.count == 1
+        life = await remoting.broker.looking.histories.life(UNIQUE)
         assert [row.kind for row in life.interventions] == ["cancelled"]
         gone = (
             f"recall failed, message {UNIQUE} is not waiting for its due time: it was delivered, cancelled, "
         )
         assert await recall(remoting, handle) == (604, f"{gone}or never delayed")
-        await remoting.broker.advance_clock(61 * S)
+        await remoting.broker.mover.advance(61 * S)
         assert [record.body for record in await pulled(remoting.client)] == [b"wanted"]
 
 
@@ -63,13 +63,13 @@ async def test_handles_and_recalls_survive_a_restart(name: str, text: str, tmp_p
     async with running_remoting(data=str(tmp_path)) as remoting:
         first = await delayed(remoting, name, text)
         assert await recall(remoting, first) == (0, UNIQUE)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         second = await delayed(remoting, name, text)
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert (await recall(remoting, first))[0] == 604
-        assert remoting.broker.pending.count == 1
+        assert remoting.broker.looking.pending.count == 1
         assert await recall(remoting, second) == (0, UNIQUE)
-        assert remoting.broker.pending.count == 0
+        assert remoting.broker.looking.pending.count == 0
 
 
 async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
@@ -80,16 +80,16 @@ async def test_a_message_that_was_sent_twice_is_recalled_by_its_time() -> None:
         assert await recall(remoting, first) == (0, UNIQUE)
         [handle] = {await delayed(remoting) for _ in range(2)}
         assert await recall(remoting, handle) == (0, UNIQUE)
-        assert remoting.broker.pending.count == 0
+        assert remoting.broker.looking.pending.count == 0
 
 
 async def test_what_was_delivered_is_not_recalled() -> None:
     async with running_remoting() as remoting:
         handle = await delayed(remoting)
-        await remoting.broker.move_clock_to_next()
+        await remoting.broker.mover.move_to_next()
         assert await recall(remoting, handle) == (604, "recall failed, timestamp invalid")
         handle = await delayed(remoting)
-        await remoting.broker.pending.deliver_now(UNIQUE)
+        await remoting.broker.looking.pending.deliver_now(UNIQUE)
         code, remark = await recall(remoting, handle)
         assert (code, str(remark).startswith("recall failed, message")) == (604, True)
         assert len(await pulled(remoting.client)) == 2
@@ -103,7 +103,7 @@ async def test_only_what_waits_has_a_handle() -> None:
         assert "recallHandle" not in await sent(client, batch((b"a", {}), (b"b", {})), BATCH)
         assert "recallHandle" in await sent(client, code=V1, properties={"DELAY": "1"})
         assert "recallHandle" in await sent(client, code=V2, properties={"DELAY": "1"})
-        await remoting.broker.groups.put("makers", 16, 1)
+        await remoting.broker.registry.groups.put("makers", 16, 1)
         retry = await sent(client, properties={"DELAY": "1"}, topic="%RETRY%makers")
         assert "recallHandle" not in retry
 
@@ -138,7 +138,7 @@ async def test_a_recall_is_refused(handle: str, code: int, remark: str) -> None:
         answer = await recall(remoting, handle)
         assert answer[0] == code
         assert str(answer[1]).startswith(remark)
-        assert remoting.broker.pending.count == 1
+        assert remoting.broker.looking.pending.count == 1
 
 
 async def test_a_recall_wants_a_topic_and_a_handle() -> None:
@@ -157,5 +157,5 @@ async def test_another_topic_is_left_alone() -> None:
         handle = await delayed(remoting)
         await delayed(remoting, topic="others")
         assert await recall(remoting, handle) == (0, UNIQUE)
-        [left] = await remoting.broker.pending.list()
-        assert remoting.broker.topics.queue(left.message.real_queue_key or 0).topic == "others"
+        [left] = await remoting.broker.looking.pending.list()
+        assert remoting.broker.registry.topics.queue(left.message.real_queue_key or 0).topic == "others"

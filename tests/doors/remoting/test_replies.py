@@ -89,7 +89,7 @@ async def test_a_reply_reaches_who_asked_and_is_stored(code: int) -> None:
         [record] = await pulled(remoting.client, REPLY_TOPIC)
         assert (record.body, record.flag, record.sys_flag) == (b"pong", 7, 1)
         assert parted(record.properties) == PROPERTIES
-        [viewed] = await remoting.broker.lives.records(told.ext["msgId"])
+        [viewed] = await remoting.broker.looking.histories.records(told.ext["msgId"])
         assert viewed.unique_key == UNIQUE
 
 
@@ -97,7 +97,7 @@ async def test_the_topic_of_replies_has_a_route_before_any_reply() -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
         [queues] = (await remoting.route(REPLY_TOPIC))["queueDatas"]
         assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (1, 1, 6)
-        assert remoting.broker.topics.get(REPLY_TOPIC).is_system
+        assert remoting.broker.registry.topics.get(REPLY_TOPIC).is_system
 
 
 async def test_a_request_bears_what_the_replier_needs() -> None:
@@ -171,7 +171,9 @@ async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
     """Wait until replies go to this connection, or to none."""
     wanted = None if client is None else client.address
     async with asyncio.timeout(WAIT_S):
-        while (member := remoting.broker.clients.producer("asker")) and member.channel.remote != wanted:
+        while (
+            member := remoting.broker.registry.clients.producer("asker")
+        ) and member.channel.remote != wanted:
             await remoting.route(REPLY_TOPIC)
     assert (member is None) is (client is None)
 

@@ -26,7 +26,7 @@ async def stepped(remoting: Remoting, count: int = 6) -> list[int]:
     for n in range(count):
         times.append(remoting.broker.clock.now_us() // 1_000)
         await send(remoting.broker, str(n), queue=0)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
     return times
 
 
@@ -98,7 +98,7 @@ async def test_what_was_taken_is_free_again(monkeypatch: pytest.MonkeyPatch) -> 
 async def test_times_are_those_of_the_client_s_clock() -> None:
     async with running_remoting(clock="real") as remoting:
         await send(remoting.broker, "old", queue=0)
-        await remoting.broker.advance_clock(7200 * S)
+        await remoting.broker.mover.advance(7200 * S)
         await send(remoting.broker, "new", queue=0)
         await commit(remoting.client, 2)
         an_hour_ago_ms = wall_us() // 1_000 - 3_599_000
@@ -160,7 +160,7 @@ async def test_a_broadcast_is_told_as_well() -> None:
 async def test_a_reset_is_refused(given: dict[str, Any], code: int, remark: str) -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
         await stepped(remoting, 1)
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         await join(remoting.client)
         ext = {"topic": TOPIC, "group": GROUP, "timestamp": "-1", "isForce": "true"}
         answer = await remoting.client.call(RESET_OFFSET, ext | given)

@@ -17,7 +17,7 @@ FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
 async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Remoting) -> None:
-    await remoting.broker.topics.put("orders", 4, 2, PERM_READ | PERM_WRITE)
+    await remoting.broker.registry.topics.put("orders", 4, 2, PERM_READ | PERM_WRITE)
     answer = await remoting.client.ok(105, {"topic": "orders"})
     address = f"127.0.0.1:{remoting.server.broker_port}"
     assert answer.body.decode() == (
@@ -53,7 +53,7 @@ async def test_a_topic_that_is_nowhere_is_refused_in_upstreams_words(remoting: R
     answer = await remoting.client.call(105, {"topic": topic})
     assert answer.code == 17
     assert answer.remark == f"No topic route info in name server for the topic: {topic}{FAQ}"
-    assert remoting.broker.topics.find(topic) is None
+    assert remoting.broker.registry.topics.find(topic) is None
 
 
 async def test_a_request_without_a_topic_is_refused(remoting: Remoting) -> None:
@@ -119,7 +119,7 @@ async def test_the_cluster_is_this_broker(remoting: Remoting) -> None:
 
 
 async def test_all_topics_are_listed(remoting: Remoting) -> None:
-    await remoting.broker.topics.ensure("orders", 4)
+    await remoting.broker.registry.topics.ensure("orders", 4)
     topics = json.loads((await remoting.client.ok(206)).body)["topicList"]
     assert {"orders", "SCHEDULE_TOPIC_XXXX", "TBW102"} <= set(topics)
 
@@ -147,7 +147,7 @@ async def test_a_route_names_the_address_by_which_the_client_came_in(host: str) 
 async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.MonkeyPatch) -> None:
     channels: list[RemotingChannel] = []
     async with running_remoting(host="::1") as remoting:
-        monkeypatch.setattr(remoting.broker.clients, "gone", channels.append)
+        monkeypatch.setattr(remoting.broker.registry.clients, "gone", channels.append)
         async with remoting.another() as client:
             route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
         port = remoting.server.broker_port
@@ -162,7 +162,7 @@ async def test_a_retry_topic_is_there_before_its_group_is() -> None:
     async with running_remoting() as remoting:
         [queues] = (await remoting.route("%RETRY%GID_billing"))["queueDatas"]
         assert (queues["readQueueNums"], queues["perm"]) == (1, 6)
-        assert remoting.broker.groups.find("GID_billing")
+        assert remoting.broker.registry.groups.find("GID_billing")
 
 
 async def test_no_retry_topic_without_a_group_that_may_be_made() -> None:

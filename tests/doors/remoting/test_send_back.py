@@ -58,7 +58,7 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
         offset = original.commit_offset
         for times in range(16):
             await send_back(client, offset)
-            move = await broker.move_clock_to_next()
+            move = await broker.mover.move_to_next()
             assert (move.fired, move.now_us - move.from_us) == (1, DELAYS_US[2 + times])
             answer = await pull(client, times, topic=RETRY)
             [record] = decode_records(answer.body)
@@ -76,11 +76,11 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
             "REAL_QID": "0",
         }
         await send_back(client, offset)
-        assert broker.pending.count == 0
+        assert broker.looking.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, dead.body, dead.born_us) == (17, original.body, original.born_us)
         assert decode_properties(dead.properties)["DELAY"] == "0"
-        assert broker.topics.get(DLQ).perm == 6
+        assert broker.registry.topics.get(DLQ).perm == 6
 
 
 @pytest.mark.parametrize(
@@ -90,7 +90,7 @@ async def test_the_client_may_name_the_level(level: int, parked: int | None) -> 
     async with running_remoting() as remoting:
         sent = await send(remoting.broker)
         await send_back(remoting.client, sent.stored.commit_offset, level)
-        waiting = await remoting.broker.pending.list()
+        waiting = await remoting.broker.looking.pending.list()
         assert [one.level for one in waiting] == ([] if parked is None else [parked])
         dead = await visible(remoting.broker, DLQ) if parked is None else []
         assert len(dead) == (parked is None)
@@ -110,21 +110,21 @@ async def test_the_client_may_name_the_level(level: int, parked: int | None) -> 
 )
 async def test_the_client_may_say_how_often(version: int, given: dict[str, Any], is_dead: bool) -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         sent = await send(remoting.broker)
         await remoting.client.ok(SEND_BACK, ext_of(sent.stored.commit_offset, **given), version=version)
-        assert remoting.broker.pending.count == (not is_dead)
-        assert bool(remoting.broker.topics.find(DLQ)) == is_dead
+        assert remoting.broker.looking.pending.count == (not is_dead)
+        assert bool(remoting.broker.registry.topics.find(DLQ)) == is_dead
 
 
 async def test_a_group_s_own_limit_counts_otherwise() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 0, 3)
+        await remoting.broker.registry.groups.put(GROUP, 0, 3)
         sent = await send(remoting.broker)
         await send_back(remoting.client, sent.stored.commit_offset)
         assert len(await visible(remoting.broker, DLQ)) == 1
         await send_back(remoting.client, sent.stored.commit_offset, maxReconsumeTimes=1)
-        assert remoting.broker.topics.get(RETRY).write_queues == 3
+        assert remoting.broker.registry.topics.get(RETRY).write_queues == 3
 
 
 @pytest.mark.parametrize(
@@ -143,19 +143,19 @@ async def test_a_group_s_own_limit_counts_otherwise() -> None:
 )
 async def test_a_message_cannot_be_given_back(given: dict[str, Any], code: int, remark: str) -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         sent = await send(remoting.broker)
         answer = await remoting.client.call(
             SEND_BACK, ext_of(sent.stored.commit_offset) | {k: str(v) for k, v in given.items()}
         )
         assert answer.code == code
         assert str(answer.remark).startswith(remark)
-        assert remoting.broker.pending.count == 0
+        assert remoting.broker.looking.pending.count == 0
 
 
 async def test_a_message_that_still_waits_for_its_time_is_not_there_to_be_given_back() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
         parked = (await send(remoting.broker, level=5)).stored
         answer = await remoting.client.call(SEND_BACK, ext_of(parked.commit_offset))
         assert (answer.code, answer.remark) == (1, f"look message by offset failed, {parked.commit_offset}")
@@ -163,8 +163,8 @@ async def test_a_message_that_still_waits_for_its_time_is_not_there_to_be_given_
 
 async def test_a_retry_topic_that_may_not_be_written_to_refuses() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 16, 1)
-        await remoting.broker.topics.put(RETRY, 1, 1, 4)
+        await remoting.broker.registry.groups.put(GROUP, 16, 1)
+        await remoting.broker.registry.topics.put(RETRY, 1, 1, 4)
         sent = await send(remoting.broker)
         answer = await remoting.client.call(SEND_BACK, ext_of(sent.stored.commit_offset))
         assert (answer.code, answer.remark) == (16, f"the topic[{RETRY}] sending message is forbidden")
@@ -181,10 +181,10 @@ async def test_what_is_given_back_is_no_longer_taken_by_receipt() -> None:
         await send_back(client, taken.message.commit_offset)
         assert (await acknowledge(broker, [taken])).failed
         assert await committed(client) == 1
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         [again] = await receive(broker)
         assert (again.message.reconsume_times, again.topic, again.message.body) == (1, TOPIC, b"again")
-        await broker.advance_clock(3600 * S)
+        await broker.mover.advance(3600 * S)
         assert bodies(await receive(broker)) == ["again"]
 
 
@@ -194,7 +194,7 @@ async def test_a_life_tells_what_became_of_the_take(level: int, outcome: str) ->
         sent = await send(remoting.broker)
         await receive(remoting.broker)
         await send_back(remoting.client, sent.stored.commit_offset, level)
-        life = await remoting.broker.lives.life(sent.stored.unique_key)
+        life = await remoting.broker.looking.histories.life(sent.stored.unique_key)
         assert [take.outcome for take in life.takes] == [outcome]
 
 
@@ -205,7 +205,7 @@ async def test_what_was_acknowledged_by_receipt_is_retried_if_a_consumer_asks_fo
         taken = await receive(broker)
         await acknowledge(broker, taken)
         await send_back(remoting.client, taken[0].message.commit_offset)
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert bodies(await receive(broker)) == ["again"]
 
 
@@ -216,8 +216,8 @@ async def test_a_retry_of_a_pulling_consumer_is_received_by_receipt_and_the_othe
         await send(broker, "received", queue=0)
         [first, second] = await receive(broker)
         await send_back(client, first.message.commit_offset)
-        await broker.receipts.give_back(GROUP, [second.handle])
-        await broker.advance_clock(10 * S)
+        await broker.consuming.receipts.give_back(GROUP, [second.handle])
+        await broker.mover.advance(10 * S)
         [record, _] = decode_records((await pull(client, topic=RETRY)).body)
         assert (record.body, record.reconsume_times) == (b"pulled", 1)
         await commit(client, 1, topic=RETRY)
@@ -229,7 +229,7 @@ async def test_a_delayed_message_that_is_given_back_is_not_acknowledged(tmp_path
         client = remoting.client
         for n in range(2):
             await send(remoting.broker, str(n), queue=0, level=1)
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         first, _ = decode_records((await pull(client)).body)
         await send_back(client, first.commit_offset)
         await commit(client, 2)

@@ -112,7 +112,7 @@ async def test_flags_that_tell_of_what_is_not_stored_here_are_dropped() -> None:
 
 async def test_born_times_are_read_from_the_wall_clock() -> None:
     async with running_remoting(clock="real") as remoting:
-        await remoting.broker.advance_clock(3600 * US_PER_S)
+        await remoting.broker.mover.advance(3600 * US_PER_S)
         await sent(remoting.client)
         born_us = (await only(remoting)).born_us
         assert born_us == remoting.broker.clock.from_wall(BORN_MS * US_PER_MS)
@@ -153,7 +153,7 @@ async def test_all_are_refused_that_waited_for_a_topic_which_is_not_made() -> No
         wanted = [header(default_topic_queue_nums=count) for count in (0, 0, 3, 4)]
         answers = await asyncio.gather(*(remoting.client.call(V2, ext, b"x") for ext in wanted))
         assert [answer.code for answer in answers] == [1, 1, 0, 0]
-        assert remoting.broker.topics.get(TOPIC).write_queues == 3
+        assert remoting.broker.registry.topics.get(TOPIC).write_queues == 3
 
 
 async def test_ids_name_the_address_at_which_their_client_reaches_the_broker() -> None:
@@ -209,7 +209,7 @@ async def test_a_batch_without_a_queue_goes_to_one_all_the_same() -> None:
     async with running_remoting() as remoting:
         for _ in range(20):
             await sent(remoting.client, batch(*[(b"x", {})] * 10), BATCH, queue_id=-1)
-        counts = [queue.next_offset for queue in remoting.broker.topics.get(TOPIC).queues]
+        counts = [queue.next_offset for queue in remoting.broker.registry.topics.get(TOPIC).queues]
         assert sum(counts) == 200
         assert not any(count % 10 for count in counts)
         assert sum(count > 0 for count in counts) > 1
@@ -240,7 +240,9 @@ async def test_a_batch_is_stored_whole_or_refused(
         refusal = await refused(remoting.client, body, BATCH, **fields)
         assert refusal[0] == code
         assert sentence in refusal[1]
-        assert not [t for t in remoting.broker.topics if any(queue.next_offset for queue in t.queues)]
+        assert not [
+            t for t in remoting.broker.registry.topics if any(queue.next_offset for queue in t.queues)
+        ]
 
 
 async def test_what_asks_for_no_delay_may_be_in_a_batch() -> None:
@@ -267,21 +269,21 @@ async def test_a_topic_is_made_like_its_template_with_as_many_queues_as_the_clie
     wanted: int, made: int
 ) -> None:
     async with running_remoting() as remoting:
-        template = remoting.broker.topics.get("TBW102")
+        template = remoting.broker.registry.topics.get("TBW102")
         assert (template.read_queues, template.write_queues, template.perm) == (8, 8, 7)
         await sent(remoting.client, default_topic_queue_nums=wanted)
-        topic = remoting.broker.topics.get(TOPIC)
+        topic = remoting.broker.registry.topics.get(TOPIC)
         assert (topic.read_queues, topic.write_queues, topic.perm) == (made, made, 6)
         await sent(remoting.client, default_topic_queue_nums=2)  # it is there, so that counts no more
-        assert remoting.broker.topics.get(TOPIC) is topic
+        assert remoting.broker.registry.topics.get(TOPIC) is topic
 
 
 async def test_another_topic_can_be_the_template_if_it_is_to_be_inherited_from() -> None:
     declared = (TopicDeclaration(name="plain"),)
     async with running_remoting(topics=declared, auto_create_topics=False) as remoting:
-        await remoting.broker.topics.put("narrow", 9, 2, PERM_WRITE | PERM_INHERIT)
+        await remoting.broker.registry.topics.put("narrow", 9, 2, PERM_WRITE | PERM_INHERIT)
         await sent(remoting.client, default_topic="narrow")
-        topic = remoting.broker.topics.get(TOPIC)
+        topic = remoting.broker.registry.topics.get(TOPIC)
         assert (topic.read_queues, topic.write_queues, topic.perm) == (2, 2, 2)
         for name in ("plain", "none", "TBW102", ""):
             code, sentence = await refused(remoting.client, topic="other", default_topic=name)
@@ -297,14 +299,14 @@ async def test_a_topic_without_queues_is_not_made() -> None:
 
 async def test_the_template_is_there_only_while_topics_are_made_on_first_use(tmp_path: Any) -> None:
     async with running_broker(tmp_path, auto_create_topics=False) as broker:
-        assert broker.topics.find("TBW102") is None
+        assert broker.registry.topics.find("TBW102") is None
     async with running_broker(tmp_path) as broker:
-        assert broker.topics.get("TBW102").perm == 7
+        assert broker.registry.topics.get("TBW102").perm == 7
     async with running_remoting(data=str(tmp_path), auto_create_topics=False) as remoting:
-        assert remoting.broker.topics.get("TBW102").perm == 0
+        assert remoting.broker.registry.topics.get("TBW102").perm == 0
         assert (await refused(remoting.client))[0] == 17
     async with running_broker(tmp_path) as broker:
-        assert broker.topics.get("TBW102").perm == 7
+        assert broker.registry.topics.get("TBW102").perm == 7
 
 
 async def test_upstream_lets_clients_send_to_the_template_itself() -> None:
@@ -319,7 +321,7 @@ async def test_upstream_lets_clients_send_to_the_template_itself() -> None:
 async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) -> None:
     async with running_remoting(auto_create_topics=auto_create_topics) as remoting:
         await sent(remoting.client, topic=topic)
-        made = remoting.broker.topics.get(topic)
+        made = remoting.broker.registry.topics.get(topic)
         assert (made.read_queues, made.write_queues, made.perm, made.is_system) == (1, 1, 6, True)
 
 
@@ -328,7 +330,9 @@ async def test_asking_for_a_route_makes_trace_topics_and_others_only_if_that_is_
     auto_create_topics: bool,
 ) -> None:
     async with running_broker(auto_create_topics=auto_create_topics) as broker:
-        assert (await broker.topics.for_route("RMQ_SYS_TRACE_TOPIC", first_use=False)).write_queues == 1
+        assert (
+            await broker.registry.topics.for_route("RMQ_SYS_TRACE_TOPIC", first_use=False)
+        ).write_queues == 1
         for name, first_use in (
             ("a", False),
             ("%RETRY%g", True),
@@ -336,13 +340,13 @@ async def test_asking_for_a_route_makes_trace_topics_and_others_only_if_that_is_
             ("CHECKPOINT_TOPIC", True),
         ):
             with pytest.raises(TopicNotFoundError, match=rf"topic\[{name}\] not exist"):
-                await broker.topics.for_route(name, first_use=first_use)
+                await broker.registry.topics.for_route(name, first_use=first_use)
         if auto_create_topics:
-            made = await broker.topics.for_route("a", first_use=True)
+            made = await broker.registry.topics.for_route("a", first_use=True)
             assert (made.read_queues, made.write_queues, made.perm) == (4, 4, 6)
         else:
             with pytest.raises(TopicNotFoundError):
-                await broker.topics.for_route("a", first_use=True)
+                await broker.registry.topics.for_route("a", first_use=True)
 
 
 # Refusals
@@ -386,7 +390,9 @@ async def test_what_is_refused_is_not_stored(fields: dict[str, Any], code: int, 
         refusal = await refused(remoting.client, **{"properties": {"UNIQ_KEY": "A"}, **fields})
         assert refusal[0] == code
         assert refusal[1].startswith(sentence)
-        assert not [t for t in remoting.broker.topics if any(queue.next_offset for queue in t.queues)]
+        assert not [
+            t for t in remoting.broker.registry.topics if any(queue.next_offset for queue in t.queues)
+        ]
 
 
 @pytest.mark.parametrize("size", [0, (4 << 20) + 1])
@@ -429,7 +435,7 @@ async def test_what_cannot_be_stored_is_told(
             raise error("the disk is gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.writer, "commit", commit)
+            patched.setattr(remoting.broker.ground.writer, "commit", commit)
             refusal = await refused(remoting.client, batch((b"x", {})), form)
         assert refusal == (code, "the disk is gone")
 
@@ -459,18 +465,20 @@ async def test_a_retry_that_came_once_too_often_is_a_dead_letter(
         given = {"topic": f"%RETRY%{GROUP}", "reconsume_times": times, "max_reconsume_times": most}
         fields = header(V2, {"DELAY": "3"}, queue_id=9 if is_dead else 0, **given)
         await remoting.client.ok(V2, fields, b"again", version=version)
-        await remoting.broker.advance_clock(10 * US_PER_S)
+        await remoting.broker.mover.advance(10 * US_PER_S)
         stored = await only(remoting, topic)
         assert (stored.body, stored.reconsume_times) == (b"again", times)
         assert parted(stored.properties)["DELAY"] == ("0" if is_dead else "3")
         assert (stored.parked_offset is None) == is_dead
-        assert len(remoting.broker.topics.get(f"%RETRY%{GROUP}").queues) == 4  # as any that a client makes
-        assert len(remoting.broker.topics.get(topic).queues) == (1 if is_dead else 4)
+        assert (
+            len(remoting.broker.registry.topics.get(f"%RETRY%{GROUP}").queues) == 4
+        )  # as any that a client makes
+        assert len(remoting.broker.registry.topics.get(topic).queues) == (1 if is_dead else 4)
 
 
 async def test_the_groups_own_number_counts_where_the_client_names_none() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.groups.put(GROUP, 2, 1)
+        await remoting.broker.registry.groups.put(GROUP, 2, 1)
         for times in (1, 2):
             await sent(remoting.client, str(times).encode(), topic=f"%RETRY%{GROUP}", reconsume_times=times)
         assert (await only(remoting, f"%RETRY%{GROUP}")).body == b"1"
@@ -484,4 +492,4 @@ async def test_a_retry_is_for_a_group() -> None:
             ("%RETRY%", "%RETRY% is the retry topic of no group"),
         ):
             assert await refused(remoting.client, topic=topic) == (26, sentence)
-            assert remoting.broker.topics.find(topic) is None
+            assert remoting.broker.registry.topics.find(topic) is None

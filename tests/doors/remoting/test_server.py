@@ -265,7 +265,7 @@ async def test_a_channel_that_ends_is_told_of_once_after_its_last_request(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     gone: list[RemotingChannel] = []
-    monkeypatch.setattr(remoting.broker.clients, "gone", gone.append)
+    monkeypatch.setattr(remoting.broker.registry.clients, "gone", gone.append)
     gate = Gate(remoting, monkeypatch)
     async with remoting.another() as client:
         client.ask(105, {"topic": "slow"})
@@ -353,9 +353,9 @@ async def test_a_stop_ends_long_polls_with_an_answer() -> None:
     async with AsyncExitStack() as stack:
         async with running_remoting() as remoting:
             client = await stack.enter_async_context(remoting.another())
-            await remoting.broker.topics.ensure("orders", 1)
+            await remoting.broker.registry.topics.ensure("orders", 1)
             answer = client.ask(11, pull)
-            await until(lambda: remoting.broker.polls.count)
+            await until(lambda: remoting.broker.consuming.polls.count)
         assert (await answer).code == 19
 
 

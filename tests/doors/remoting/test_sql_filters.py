@@ -39,7 +39,7 @@ async def fill(remoting: Remoting, *prices: int | None, topic: str = TOPIC) -> N
     properties: list[dict[str, str]] = [{} if price is None else {"price": str(price)} for price in prices]
     messages = [Message(topic, str(p).encode(), q, 0) for p, q in zip(prices, properties, strict=True)]
     for first in range(0, len(messages), 1_000):
-        await remoting.broker.send_batch(messages[first : first + 1_000])
+        await remoting.broker.sender.send_batch(messages[first : first + 1_000])
 
 
 async def subscribe(remoting: Remoting, expression: str, version: int = VERSION, **more: Any) -> None:
@@ -66,7 +66,9 @@ async def test_a_pull_brings_an_expression() -> None:
 async def test_tags_and_keys_are_properties() -> None:
     async with running_remoting() as remoting:
         for tag in ("A", "B"):
-            await remoting.broker.send(Message(TOPIC, tag.encode(), {"TAGS": tag, "KEYS": f"k{tag}"}, 0))
+            await remoting.broker.sender.send(
+                Message(TOPIC, tag.encode(), {"TAGS": tag, "KEYS": f"k{tag}"}, 0)
+            )
         assert bodies(await pull_sql(remoting, "TAGS = 'A' OR KEYS IN ('kC')")) == ["A"]
 
 
@@ -128,7 +130,7 @@ async def test_a_heartbeat_with_a_wrong_expression_is_a_heartbeat_and_its_pulls_
         assert str(answer.remark).startswith(
             f"The broker's consumer filter data is not exist!Your expression may be wrong! {WRONG}"
         )
-        [member] = remoting.broker.clients
+        [member] = remoting.broker.registry.clients
         [wanted] = member.consumers[GROUP].subscriptions
         assert (wanted.expression, wanted.kind) == ("a LIKE 'x%'", "SQL92")
         await subscribe(remoting, "price = 1", VERSION + 1)
@@ -160,7 +162,7 @@ async def test_whether_an_expression_can_be_used_can_be_asked(
 @pytest.mark.parametrize("flags", [SUSPEND, SUSPEND | SUBSCRIPTION])
 async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.MonkeyPatch) -> None:
     async with running_remoting() as remoting:
-        waiting = Waiting.of(remoting.broker.polls, monkeypatch)
+        waiting = Waiting.of(remoting.broker.consuming.polls, monkeypatch)
         await fill(remoting, 1)
         await subscribe(remoting, "price > 4")
         wanted = {"subscription": "price > 4" if flags & SUBSCRIPTION else None, "subVersion": VERSION}

@@ -72,7 +72,7 @@ async def test_what_was_received_counts_as_what_was_pulled() -> None:
 
 async def test_what_waited_for_a_pull_counts_once() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.topics.ensure(TOPIC, 1)
+        await remoting.broker.registry.topics.ensure(TOPIC, 1)
         waiting = remoting.client.ask(
             11,
             {
@@ -89,7 +89,7 @@ async def test_what_waited_for_a_pull_counts_once() -> None:
             },
         )
         async with asyncio.timeout(WAIT_S):
-            while not remoting.broker.polls.count:
+            while not remoting.broker.consuming.polls.count:
                 await look(remoting.client, RUNTIME)
         await send(remoting.broker, queue=0)
         assert (await waiting).code == 0
@@ -106,7 +106,7 @@ async def test_what_was_given_back() -> None:
             SEND_BACK, {"offset": str(second.message.commit_offset), "group": GROUP, "delayLevel": "0"}
         )
         assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (2, 2, 2)
-        await remoting.broker.advance_clock(10 * S)
+        await remoting.broker.mover.advance(10 * S)
         retried, _ = await receive(remoting.broker)
         await give_back(remoting.broker, [retried])
         assert await sums(remoting.client, "SNDBCK_PUT_NUMS", TOPIC_OF_GROUP) == (3, 3, 3)
@@ -123,7 +123,7 @@ async def test_a_delayed_message_is_put_where_it_waits_and_where_it_goes() -> No
         assert table["scheduleMessageOffset_2"] == "0,1"
         assert float(table["timerEnqueueTps"]) > 0
         assert (table["timerCongestNum"], table["timerDequeueTps"]) == ("1", "0.0")
-        await remoting.broker.advance_clock(7 * S)
+        await remoting.broker.mover.advance(7 * S)
         assert await sums(remoting.client, "TOPIC_PUT_SIZE", TOPIC) == (9, 9, 9)
         table = await runtime(remoting)
         assert table["scheduleMessageOffset_2"] == "1,1"
@@ -134,7 +134,7 @@ async def test_a_delayed_message_is_put_where_it_waits_and_where_it_goes() -> No
 
 async def test_a_batch_and_what_is_refused() -> None:
     async with running_remoting() as remoting:
-        await remoting.broker.send_batch([])
+        await remoting.broker.sender.send_batch([])
         assert (await runtime(remoting))["putMessageTimesTotal"] == "0"
         answer = await remoting.client.call(310, {"a": "makers", "b": "bad topic"}, b"x")
         assert answer.code
@@ -163,7 +163,7 @@ async def test_a_statistic_that_is_missing(name: str, key: str) -> None:
 async def test_the_running_statistics_are_true(tmp_path: Path) -> None:
     async with running_remoting(data=str(tmp_path)) as remoting:
         started_ms = remoting.broker.clock.now_us() // 1_000
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         for n in range(4):
             await send(remoting.broker, str(n) * 10, queue=0)
         await pull(remoting.client, 0, maxMsgNums=3)
@@ -211,7 +211,7 @@ async def test_an_empty_broker_has_running_statistics() -> None:
 async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker)
-        await remoting.broker.advance_clock(400 * 24 * 3_600 * S)
+        await remoting.broker.mover.advance(400 * 24 * 3_600 * S)
         assert await sums(remoting.client, "TOPIC_PUT_NUMS", TOPIC) == (1, 1, 1)
         assert (await runtime(remoting))["runtime"].startswith("[ 0 days, ")
 
@@ -219,7 +219,7 @@ async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
 async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("mocketmq.broker.registry.statistics.Statistics.interval_s", 0.001)
     async with running_remoting() as remoting:
-        statistics = remoting.broker.statistics
+        statistics = remoting.broker.registry.statistics
         shift_us = 0
         ticks = statistics.ticks
         statistics.ticks = lambda: ticks() + shift_us
@@ -237,10 +237,10 @@ async def test_what_is_deleted_has_no_statistics() -> None:
         for topic in (TOPIC, "kept"):
             await send(remoting.broker, topic=topic)
             await receive(remoting.broker, topic=topic)
-        await remoting.broker.reset.delete_topic(TOPIC)
+        await remoting.broker.upkeep.reset.delete_topic(TOPIC)
         assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
         assert await missing(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP)
         assert not await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
-        await remoting.broker.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.registry.groups.delete(GROUP, clean_offsets=True)
         assert await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
         assert not await missing(remoting.client, "TOPIC_PUT_NUMS", "kept")

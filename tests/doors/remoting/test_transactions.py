@@ -61,7 +61,7 @@ async def test_a_half_message_becomes_visible_with_its_commit_and_is_as_upstream
             "REAL_TOPIC": TOPIC,
             "REAL_QID": "2",
         }
-        transactions = remoting.broker.transactions
+        transactions = remoting.broker.transactions.half_messages
         assert (transactions.prepared, transactions.committed, transactions.rolled_back) == (1, 1, 0)
 
 
@@ -70,9 +70,12 @@ async def test_what_is_rolled_back_is_never_seen_nor_asked_about() -> None:
         await produce(remoting.client)
         half = await prepare(remoting.client)
         await end(remoting.client, half, ROLLBACK)
-        await remoting.broker.advance_clock(3_600 * S)
+        await remoting.broker.mover.advance(3_600 * S)
         assert (await visible(remoting.broker), await undecided(remoting)) == ([], [])
-        assert (remoting.client.pushes.empty(), remoting.broker.transactions.rolled_back) == (True, 1)
+        assert (remoting.client.pushes.empty(), remoting.broker.transactions.half_messages.rolled_back) == (
+            True,
+            1,
+        )
 
 
 async def test_a_producer_that_does_not_know_changes_nothing() -> None:
@@ -89,7 +92,7 @@ async def test_most_clients_do_not_wait_for_an_answer() -> None:
         half = await prepare(remoting.client)
         remoting.client.oneway(END, ending(half, COMMIT))
         remoting.client.oneway(END, ending(half, COMMIT, producerGroup="wrong"))
-        while not remoting.broker.transactions.committed:
+        while not remoting.broker.transactions.half_messages.committed:
             await prepare(remoting.client)
         assert bodies(await visible(remoting.broker)) == ["half"]
 
@@ -106,7 +109,7 @@ async def test_a_half_message_is_decided_once(first: int, second: int) -> None:
         assert sorted(answer.code for answer in answers) == [0, 1, 1]
         assert {answer.remark for answer in answers} == {None, NOT_FOUND}
         assert await refusal(client, half, second) == NOT_FOUND
-        assert len(await visible(remoting.broker)) == remoting.broker.transactions.committed
+        assert len(await visible(remoting.broker)) == remoting.broker.transactions.half_messages.committed
 
 
 @pytest.mark.parametrize(
@@ -139,7 +142,7 @@ async def test_a_decision_about_something_else_is_refused(
 async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_decided_by_offsets() -> None:
     async with running_remoting() as remoting:
         half = await prepare(remoting.client)
-        popped = await remoting.broker.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
+        popped = await remoting.broker.transactions.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
         offsets = {
             "commitLogOffset": popped.stored.commit_offset,
             "tranStateTableOffset": popped.stored.queue_offset,
@@ -147,7 +150,7 @@ async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_deci
         assert await refusal(remoting.client, half, **offsets) == NOT_FOUND
         await produce(remoting.client)
         await end(remoting.client, half, COMMIT)
-        await remoting.broker.advance_clock(3_600 * S)
+        await remoting.broker.mover.advance(3_600 * S)
         assert remoting.client.pushes.empty()
 
 
@@ -169,7 +172,7 @@ async def test_a_retry_that_a_consumer_sends_of_a_committed_message_is_none() ->
         await sent(
             remoting.client, properties={**HALF, "DELAY": "1"}, topic="%RETRY%billing", reconsume_times=1
         )
-        await remoting.broker.advance_clock(1 * S)
+        await remoting.broker.mover.advance(1 * S)
         assert bodies(await visible(remoting.broker, "%RETRY%billing")) == ["hello"]
 
 
@@ -180,7 +183,7 @@ async def test_an_immunity_that_is_none_is_refused(seconds: str) -> None:
         code, sentence = await refused(remoting.client, properties=properties)
         assert code == 13
         assert "a whole number of seconds from 0 to 31536000, or -1" in sentence
-        assert remoting.broker.topics.find(CHECKED_HALF_TOPIC) is None
+        assert remoting.broker.registry.topics.find(CHECKED_HALF_TOPIC) is None
 
 
 async def test_no_client_consumes_half_messages() -> None:
@@ -201,13 +204,13 @@ async def test_a_delayed_half_message_is_delayed_after_its_commit() -> None:
         broker, client = remoting.broker, remoting.client
         level = await prepare(client, b"level", DELAY="2")
         timed = await prepare(client, b"timed", TIMER_DELAY_MS="20000")
-        await broker.advance_clock(4 * S)
+        await broker.mover.advance(4 * S)
         for half in (level, timed):
             await end(client, half, COMMIT)
         assert await visible(broker) == []
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         assert bodies(await visible(broker)) == ["level"]
-        await broker.advance_clock(11 * S)
+        await broker.mover.advance(11 * S)
         records = await pulled(client, queue_id=2)
         assert [record.body for record in records] == [b"level", b"timed"]
         for record, half in zip(records, (level, timed), strict=True):
@@ -221,7 +224,7 @@ async def test_a_delay_counts_from_the_check_that_committed_it_within_one_move()
         started_us = broker.clock.now_us()
         await prepare(client, DELAY="1")
         answering = answer_with(client, COMMIT)
-        await broker.advance_clock(7 * S)
+        await broker.mover.advance(7 * S)
         assert len(await stop(answering)) == 1
         [message] = await visible(broker)
         assert message.store_us == started_us + 7 * S
@@ -235,14 +238,14 @@ async def test_half_messages_their_checks_and_what_was_committed_outlive_a_resta
         await sent(remoting.client)
         committed, open_one = await prepare(remoting.client), await prepare(remoting.client, b"open")
         await end(remoting.client, committed, COMMIT)
-        await remoting.broker.advance_clock((6 + 60) * S)
+        await remoting.broker.mover.advance((6 + 60) * S)
     async with running_remoting(data=str(tmp_path)) as remoting:
         client, broker = remoting.client, remoting.broker
         [record] = await pulled(client, queue_id=2)
         assert (record.sys_flag, record.prepared_offset) == (8, 1)
         await produce(client)
         answering = answer_with(client, UNKNOWN)
-        await broker.advance_clock(60 * S)
+        await broker.mover.advance(60 * S)
         [asked] = await stop(answering)
         [record] = decode_records(asked.body)
         assert parted(record.properties)["TRANSACTION_CHECK_TIMES"] == "3"
@@ -261,10 +264,10 @@ async def test_what_fell_due_while_no_broker_ran_is_asked_about_an_interval_late
         store.execute("UPDATE takes SET visible_us = 1")
     async with running_remoting(data=str(tmp_path)) as remoting:
         await produce(remoting.client)
-        await remoting.broker.advance_clock(60 * S - 1)
-        assert remoting.broker.check_backs.asked == 0
+        await remoting.broker.mover.advance(60 * S - 1)
+        assert remoting.broker.transactions.check_backs.asked == 0
         answering = answer_with(remoting.client, COMMIT)
-        await remoting.broker.advance_clock(1)
+        await remoting.broker.mover.advance(1)
         assert len(await stop(answering)) == 1
         assert bodies(await visible(remoting.broker)) == ["half"]
 
@@ -275,15 +278,15 @@ async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
         client, broker = remoting.client, remoting.broker
         await produce(client)
         half = await prepare(client)
-        await broker.advance_clock(1 * S)
+        await broker.mover.advance(1 * S)
         await sent(client, b"other", properties=HALF, topic="other")
         if topic is None:
-            await broker.reset.all()
+            await broker.upkeep.reset.all()
         else:
-            await broker.reset.topic(topic)
+            await broker.upkeep.reset.topic(topic)
         assert await refusal(client, half) == NOT_FOUND
         answering = answer_with(client, COMMIT)
-        await broker.advance_clock(7 * S)
+        await broker.mover.advance(7 * S)
         assert len(await stop(answering)) == (0 if topic is None else 1)
         assert bodies(await visible(broker, "other")) == ([] if topic is None else ["other"])
 
@@ -292,7 +295,7 @@ async def test_a_reset_of_a_topic_forgets_what_was_given_up_of_it() -> None:
     async with running_remoting() as remoting:
         for topic in (TOPIC, "other"):
             await sent(remoting.client, properties=HALF, topic=topic)
-        await remoting.broker.advance_clock(3_600 * S)
+        await remoting.broker.mover.advance(3_600 * S)
         assert len(await undecided(remoting)) == 2
-        await remoting.broker.reset.topic(TOPIC)
+        await remoting.broker.upkeep.reset.topic(TOPIC)
         assert [one["REAL_TOPIC"] for one in await undecided(remoting)] == ["other"]

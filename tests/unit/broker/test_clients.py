@@ -7,7 +7,7 @@ from mocketmq.broker.registry.clients import (
     Consuming,
     Heartbeat,
     Member,
-    Moved,
+    OffsetReset,
 )
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.wire.command import Command
@@ -39,7 +39,7 @@ def test_who_was_never_there_leaves_nothing() -> None:
     clients = Clients()
     clients.gone(Line("h:1"))
     clients.leave(Line("h:1"), "makers", "billing")
-    clients.tell(Moved("billing", "orders", -1, True, {0: 1}))
+    clients.tell(OffsetReset("billing", "orders", -1, True, {0: 1}))
     assert (list(clients), clients.find("billing")) == ([], None)
 
 

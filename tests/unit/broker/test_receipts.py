@@ -36,11 +36,11 @@ async def given_up(broker: Broker, taken: Taken) -> Settled:
 
 
 async def extended(broker: Broker, taken: Taken) -> Settled:
-    return await broker.receipts.extend(GROUP, [taken.handle], 60 * S)
+    return await broker.consuming.receipts.extend(GROUP, [taken.handle], 60 * S)
 
 
 async def run_out(broker: Broker, _taken: Taken) -> Settled:
-    await broker.advance_clock(10 * S)
+    await broker.mover.advance(10 * S)
     return Settled([], [])
 
 
@@ -55,7 +55,7 @@ async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
         [taken] = await receive(broker, invisible_us=10 * S)
         await before(broker, taken)
         assert (await step(broker, taken)).done == []
-        assert broker.pending.count == (before is given_back)
+        assert broker.looking.pending.count == (before is given_back)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -64,7 +64,7 @@ async def test_an_extended_receipt_is_as_good_as_before(step: Step) -> None:
         await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await extended(broker, taken)
-        await broker.advance_clock(59 * S)
+        await broker.mover.advance(59 * S)
         assert (await step(broker, taken)).done == [taken.handle]
 
 
@@ -83,9 +83,9 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         sent = await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await step(broker, taken)
-        take = (await broker.lives.life(sent.stored.unique_key)).takes[0]
+        take = (await broker.looking.histories.life(sent.stored.unique_key)).takes[0]
         assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
-        assert broker.pending.count == pending
+        assert broker.looking.pending.count == pending
         if dead:
             assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
         assert len(await receive(broker)) == (step is run_out)
@@ -94,15 +94,15 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
 async def test_when_a_group_was_first_given_a_message_is_remembered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker)
-        await broker.advance_clock(5 * S)
+        await broker.mover.advance(5 * S)
         first_us = broker.clock.now_us()
         assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [first_us]
         [of_another] = await receive(broker, group="shipping")
         assert of_another.first_taken_us == first_us + 10 * S
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert [one.first_taken_us for one in await receive(broker)] == [first_us]
 
 
@@ -110,10 +110,10 @@ async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_agai
     async with running_broker(tmp_path) as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.advance_clock(5 * S)
-        await broker.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        await broker.mover.advance(5 * S)
+        await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 0)
         again_us = broker.clock.now_us()
         assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [again_us]
     async with running_broker(tmp_path) as broker:
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert [one.first_taken_us for one in await receive(broker)] == [again_us]

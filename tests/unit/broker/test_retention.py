@@ -48,24 +48,17 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
 
 async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
     """What a sweep with these limits removes."""
-    return await Retention(
-        broker.pull._database,
-        broker.writer,
-        broker.topics,
-        broker.groups,
-        broker.levels,
-        age_us=age_us,
-        max_bytes=max_bytes,
-    ).turn()
+    retention = Retention(broker.ground, broker.registry, broker.levels, age_us=age_us, max_bytes=max_bytes)
+    return await retention.turn()
 
 
 async def test_age_counts_in_real_time_however_the_clock_is_moved(wall: Wall) -> None:
     async with running_broker() as broker:
         await send(broker, "old")
-        await broker.advance_clock(40 * 24 * HOUR_US)
+        await broker.mover.advance(40 * 24 * HOUR_US)
         assert await sweep(broker, age_us=72 * HOUR_US) == 0
         wall.hours = 10
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         await send(broker, "new")
         wall.hours = 71
         assert await sweep(broker, age_us=72 * HOUR_US) == 0
@@ -77,7 +70,7 @@ async def test_age_counts_in_real_time_however_the_clock_is_moved(wall: Wall) ->
 async def test_a_running_clock_ages_what_it_stored(wall: Wall) -> None:
     async with running_broker(clock="real") as broker:
         await send(broker)
-        await broker.advance_clock(5 * HOUR_US)
+        await broker.mover.advance(5 * HOUR_US)
         wall.hours = 71
         assert await sweep(broker, age_us=72 * HOUR_US) == 0
         wall.hours = 73
@@ -87,20 +80,20 @@ async def test_a_running_clock_ages_what_it_stored(wall: Wall) -> None:
 async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
     async with running_broker() as broker:
         await send(broker, "delivered", level=1)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         await send(broker, "pending", level=18)
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         wall.hours = 1_000
         assert await sweep(broker, age_us=1) == 2  # parked and delivered
         assert await sweep(broker, max_bytes=1) == 0
-        assert broker.pending.count == 1
-        await broker.move_clock_to_next()
+        assert broker.looking.pending.count == 1
+        await broker.mover.move_to_next()
         assert bodies(await visible(broker)) == ["pending"]
 
 
 async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
-        halves = broker.popped_halves
+        halves = broker.transactions.popped_halves
         settled, kept = [
             await halves.prepare(Message(TOPIC, body), IMMUNITY_US) for body in (b"settled", b"kept")
         ]
@@ -108,7 +101,7 @@ async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None
         assert await sweep(broker, max_bytes=1) == 1
     async with running_broker(tmp_path) as broker:
         assert await sweep(broker, max_bytes=1) == 0
-        assert (await broker.popped_halves.commit(TOPIC, [kept.handle])).done
+        assert (await broker.transactions.popped_halves.commit(TOPIC, [kept.handle])).done
         assert bodies(await visible(broker)) == ["kept"]
         assert await sweep(broker, max_bytes=1) == 2
 
@@ -116,9 +109,9 @@ async def test_half_messages_stay_until_they_are_decided(tmp_path: Path) -> None
 async def test_what_a_kill_would_deliver_again_stays_too() -> None:
     async with running_broker(profile="rocketmq4") as broker:
         await send(broker, level=1)
-        await broker.advance_clock(2 * S)
+        await broker.mover.advance(2 * S)
         assert await sweep(broker, max_bytes=1) == 1  # the delivered one, not the parked one
-        await broker.advance_clock(10 * S)  # now the offset is saved
+        await broker.mover.advance(10 * S)  # now the offset is saved
         assert await sweep(broker, max_bytes=1) == 1
 
 
@@ -130,19 +123,19 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
             await send(broker, f"old {n}", queue=0)
         acked, taken = await receive(broker, 2)
         await acknowledge(broker, [acked])
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         await send(broker, "new", queue=0)
         wall.hours = 73
-        await broker.advance_clock(1)
+        await broker.mover.advance(1)
         wall.hours = 74
         assert await sweep(broker, age_us=HOUR_US // 2) == 5
         await send(broker, "newest", queue=0)
-        pulled = await broker.pull.browse(TOPIC, 0, 0, 10)
+        pulled = await broker.consuming.pull.browse(TOPIC, 0, 0, 10)
         assert (pulled.status, pulled.next_offset, pulled.max_offset) == (PullStatus.OFFSET_TOO_SMALL, 5, 6)
-        [place] = [p for p in broker.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
+        [place] = [p for p in broker.registry.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
         assert place.lag == 1
         assert (await acknowledge(broker, [taken])).failed
-        await broker.advance_clock(HOUR_US)
+        await broker.mover.advance(HOUR_US)
     wall.hours = 0  # the new broker begins there, and sweeps by itself
     async with running_broker(tmp_path) as broker:
         assert bodies(await receive(broker)) == ["newest"]
@@ -153,12 +146,12 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
 async def test_offsets_go_on_though_nothing_is_left(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=1, queue=0)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert await sweep(broker, max_bytes=1) == 2
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=1, queue=0)
         assert (sent.stored.commit_offset, sent.stored.queue_offset) == (2, 1)
-        await broker.move_clock_to_next()
+        await broker.mover.move_to_next()
         assert [message.queue_offset for message in await visible(broker)] == [1]
 
 
@@ -166,10 +159,10 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for level in (1, 2):
             key = (await send(broker, level=level, KEYS="k")).stored.unique_key
-        await broker.pending.cancel(key)
-        await broker.move_clock_to_next()
+        await broker.looking.pending.cancel(key)
+        await broker.mover.move_to_next()
         await acknowledge(broker, await receive(broker))
-        await broker.lives.by_key("k")
+        await broker.looking.histories.by_key("k")
         assert await sweep(broker, max_bytes=1) == 2
         left = rows(tmp_path, "SELECT commit_offset FROM messages")
         assert left == [{"commit_offset": 1}]  # cancelled, and its level has not passed it yet
@@ -182,10 +175,10 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
 async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for first in range(0, 3_000, 1_000):
-            await broker.send_batch(
+            await broker.sender.send_batch(
                 [Message(TOPIC, b"x" * 1_000, {}, 0) for _ in range(first, first + 1_000)]
             )
-        await broker.send_batch([Message(TOPIC, b"pending", {DELAY: "1"})])
+        await broker.sender.send_batch([Message(TOPIC, b"pending", {DELAY: "1"})])
         limit = 2_500_000
         assert await sweep(broker, max_bytes=10 * limit) == 0
         removed = await sweep(broker, max_bytes=limit)
@@ -193,7 +186,7 @@ async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:
         assert len(await visible(broker)) == 3_000 - removed
         assert (await visible(broker))[0].queue_offset == removed
         assert await sweep(broker, max_bytes=limit) == 0
-        assert broker.pending.count == 1
+        assert broker.looking.pending.count == 1
 
 
 async def test_zero_keeps_all() -> None:

@@ -17,9 +17,9 @@ class HeldUp:
     def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
         self.go = asyncio.Event()
         self._broker = broker
-        self._transact = broker.writer._database.transact
+        self._transact = broker.ground.writer._database.transact
         self._begun = asyncio.Event()
-        monkeypatch.setattr(broker.writer._database, "transact", self._wait)
+        monkeypatch.setattr(broker.ground.writer._database, "transact", self._wait)
 
     async def _wait(self, statements: Any) -> None:
         self._begun.set()
@@ -34,7 +34,7 @@ class HeldUp:
     async def queued(self, works: int) -> None:
         """Until the transaction after it has so many pieces of work."""
         async with asyncio.timeout(10):
-            while self._broker.writer.waiting < works:  # noqa: ASYNC110
+            while self._broker.ground.writer.waiting < works:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
 
@@ -43,15 +43,15 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
 ) -> None:
     async with running_broker() as broker:
         await send(broker, queue=0)
-        place = await broker.pops.admit(GROUP, TOPIC, 0)
-        assert (await broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
+        place = await broker.consuming.pops.admit(GROUP, TOPIC, 0)
+        assert (await broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one")).messages
         held_up = HeldUp(broker, monkeypatch)
-        again = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
+        again = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
         await held_up.begun()
-        await broker.receipts.fire(broker.clock.now_us())  # as the timer does
-        other = asyncio.create_task(broker.pops.pop(place, 1, 60 * S, ordered=True))
+        await broker.consuming.receipts.fire(broker.clock.now_us())  # as the timer does
+        other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
         async with asyncio.timeout(10):
-            while not (other.done() or broker.writer.waiting):  # noqa: ASYNC110
+            while not (other.done() or broker.ground.writer.waiting):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         held_up.go.set()
         assert [len((await popping).messages) for popping in (again, other)] == [1, 0]
@@ -63,13 +63,13 @@ async def test_what_is_just_given_to_another_is_not_taken_back(
     async with running_broker(tmp_path) as broker:
         await send(broker)
         late = await receive(broker, invisible_us=S)
-        await broker.advance_clock(S)
+        await broker.mover.advance(S)
         held_up = HeldUp(broker, monkeypatch)
         steps: list[asyncio.Task[Any]] = [asyncio.create_task(send(broker, topic="another"))]
         await held_up.begun()
         steps.append(asyncio.create_task(receive(broker)))
         await held_up.queued(1)
-        steps.append(asyncio.create_task(broker.receipts.release(GROUP, late)))
+        steps.append(asyncio.create_task(broker.consuming.receipts.release(GROUP, late)))
         await held_up.queued(2)
         held_up.go.set()
         await asyncio.gather(*steps)
@@ -83,8 +83,8 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
     async with running_broker(tmp_path) as broker:
         sent = (await send(broker)).stored
         await receive(broker, invisible_us=S)
-        await broker.advance_clock(S)
-        await broker.topics.ensure(retry_topic(GROUP), 1)
+        await broker.mover.advance(S)
+        await broker.registry.topics.ensure(retry_topic(GROUP), 1)
         await send(broker, topic="another")
         others = await receive(broker, topic="another")
         held_up = HeldUp(broker, monkeypatch)
@@ -94,7 +94,7 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             (
                 acknowledge(broker, others),  # settles first, so that is written before what is given
                 receive(broker),
-                broker.pull.give_back(GROUP, sent.commit_offset, 0),
+                broker.consuming.pull.give_back(GROUP, sent.commit_offset, 0),
             ),
             1,
         ):
@@ -102,6 +102,6 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             await held_up.queued(count)
         held_up.go.set()
         await asyncio.gather(*steps)
-        assert sent.commit_offset in broker.groups.get(GROUP).takes
+        assert sent.commit_offset in broker.registry.groups.get(GROUP).takes
     [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE commit_offset = {sent.commit_offset}")
     assert row == {"outcome": None}

@@ -325,13 +325,13 @@ async def test_the_reset_of_a_topic_cancels_and_that_of_everything_expires_files
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.reset.topic("orders")
+        await broker.upkeep.reset.topic("orders")
         await no_removal_left(broker)
     assert sorted(states(tmp_path).values()) == ["cancelled", "cancelled"]
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.reset.all()
+        await broker.upkeep.reset.all()
         await no_removal_left(broker)
     assert list(states(tmp_path).values()) == ["expired"]
 
@@ -339,7 +339,7 @@ async def test_the_reset_of_a_topic_cancels_and_that_of_everything_expires_files
 async def test_a_killed_rocketmq4_neither_waits_for_nor_loses_what_it_delivered(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=1)
-        await broker.advance_clock(3 * S)
+        await broker.mover.advance(3 * S)
         await send(broker, level=1)
         with closing(sqlite3.connect(tmp_path / FILE_NAME)) as connection:
             assert connection.execute("SELECT * FROM delay_offsets").fetchall() == []
@@ -353,32 +353,24 @@ async def test_a_killed_rocketmq4_neither_waits_for_nor_loses_what_it_delivered(
 async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         level, timed, _ = [
-            await broker.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
+            await broker.transactions.popped_halves.prepare(Message(TOPIC, b"half", dict([delay])), 60 * S)
             for delay in ((DELAY, "5"), (TIMER_DELAY_MS, "60000"), (DELAY, "5"))
         ]
-        settled = await broker.popped_halves.commit(TOPIC, [level.handle, timed.handle])
+        settled = await broker.transactions.popped_halves.commit(TOPIC, [level.handle, timed.handle])
         assert len(settled.done) == 2
     assert states(tmp_path) == {each.stored.unique_key: "pending" for each in (level, timed)}
 
 
 async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
-        retention = Retention(
-            broker.pull._database,
-            broker.writer,
-            broker.topics,
-            broker.groups,
-            broker.levels,
-            age_us=0,
-            max_bytes=1,
-        )
+        retention = Retention(broker.ground, broker.registry, broker.levels, age_us=0, max_bytes=1)
         sent = (await send(broker, level=1)).stored.unique_key
         cancelled = await send_in(broker, 60_000)
-        await broker.pending.cancel(cancelled.stored.unique_key)
-        await broker.advance_clock(2 * S)
+        await broker.looking.pending.cancel(cancelled.stored.unique_key)
+        await broker.mover.advance(2 * S)
         assert await retention.turn() == 2  # the record, and what was delivered, but not what was parked
         assert states(tmp_path) == {sent: "pending"}  # a kill would deliver it again
-        await broker.advance_clock(10 * S)
+        await broker.mover.advance(10 * S)
         assert rows(tmp_path, "SELECT * FROM delay_offsets WHERE level = 1") == [
             {"level": 1, "next_offset": 1}
         ]

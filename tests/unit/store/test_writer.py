@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from mocketmq.clock import Clock
@@ -25,9 +26,11 @@ SAVE = "INSERT INTO counters VALUES (?, ?)"
 
 
 @asynccontextmanager
-async def running_writer(data: Path | str = MEMORY, last_store_us: int = 0) -> AsyncIterator[Writer]:
+async def running_writer(
+    data: Path | str = MEMORY, last_store_us: int = 0, **listeners: Any
+) -> AsyncIterator[Writer]:
     database = await Database.open(str(data), "full")
-    writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, last_store_us)
+    writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, last_store_us, **listeners)
     try:
         yield writer
     finally:
@@ -134,36 +137,38 @@ async def test_store_times_never_go_back(queue: Queue) -> None:
     assert [m.store_us - NOW_US for m in (first, reached, after)] == [5, 9, 9]
 
 
-async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_know(
-    writer: Writer, queue: Queue
-) -> None:
+async def test_after_the_commit_memory_changes_then_listeners_hear_then_callers_know(queue: Queue) -> None:
     order: list[str] = []
-    writer.on_arrival(lambda where: order.append(f"arrived {where.next_offset}"))
 
     def work(batch: Batch) -> None:
         batch.append(queue, ready())
         batch.on_commit(lambda: order.append(f"applied {queue.next_offset}"))
         batch.on_rollback(lambda: order.append("rolled back"))
 
-    await writer.commit(work)
-    order.append("told")
+    async with running_writer(
+        on_arrival=lambda where: order.append(f"arrived {where.next_offset}")
+    ) as writer:
+        await writer.commit(work)
+        order.append("told")
     assert order == ["applied 1", "arrived 1", "told"]
 
 
-async def test_what_each_commit_appended_is_told(writer: Writer, queue: Queue) -> None:
+async def test_what_each_commit_appended_is_told(queue: Queue) -> None:
     other, told = Queue(2, "orders", 1), []
-    writer.on_stored(lambda appended, took_us: told.append((list(appended), took_us >= 0)))
 
     def work(batch: Batch) -> None:
         batch.append(queue, ready(b"123"))
         batch.append(other, ready(b"1"))
         batch.append(queue, ready(b"12"))
 
-    await writer.commit(work)
-    await writer.commit(lambda _batch: None)
-    with pytest.raises(StoreUnavailableError):
-        await writer.commit(violate)
-    await writer.commit(append(queue))
+    async with running_writer(
+        on_stored=lambda appended, took_us: told.append((list(appended), took_us >= 0))
+    ) as writer:
+        await writer.commit(work)
+        await writer.commit(lambda _batch: None)
+        with pytest.raises(StoreUnavailableError):
+            await writer.commit(violate)
+        await writer.commit(append(queue))
     assert told == [([(queue, 2, 5), (other, 1, 1)], True), ([(queue, 1, 1)], True)]
 
 

@@ -4,12 +4,11 @@ from collections.abc import Collection
 from typing import Literal
 
 from mocketmq.broker.consuming.pull import Pull
-from mocketmq.broker.registry.clients import Clients, Moved
-from mocketmq.broker.registry.groups import Groups
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import LATEST_US, US_PER_MS, Clock
+from mocketmq.broker.registry.clients import OffsetReset
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
 
 Side = Literal["nearest", "lower", "upper"]
@@ -29,15 +28,13 @@ class Offsets:
     Times of clients are milliseconds of the wall clock; they are shifted as the emulated clock was moved.
     """
 
-    def __init__(
-        self, database: Database, clock: Clock, topics: Topics, groups: Groups, pull: Pull, clients: Clients
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
+    def __init__(self, ground: Ground, registry: Registry, pull: Pull) -> None:
+        self._database = ground.database
+        self._clock = ground.clock
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._pull = pull
-        self._clients = clients
+        self._clients = registry.clients
 
     async def search(self, topic: str, queue_id: int, timestamp_ms: int, side: Side) -> int:
         """The offset of the message that was stored at this time, or ``nearest`` to it, the older of two.
@@ -91,7 +88,7 @@ class Offsets:
         is_forced: bool,
         queue_id: int | None = None,
         offset: int | None = None,
-    ) -> Moved:
+    ) -> OffsetReset:
         """Let the group go on from the message stored nearest to this time, as 4.x, or from the :data:`END`.
 
         Without ``is_forced`` only where that is to go back. As 5.x: in one queue alone, and there from an
@@ -118,7 +115,7 @@ class Offsets:
                 await self._pull.commit_offset(group, topic, queue.queue_id, target)
                 committed = target
             offsets[queue.queue_id] = committed
-        moved = Moved(group, topic, timestamp_ms, is_forced, offsets)
+        moved = OffsetReset(group, topic, timestamp_ms, is_forced, offsets)
         self._clients.tell(moved)
         return moved
 

@@ -16,16 +16,16 @@ from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.clients import Clients
-from mocketmq.broker.registry.groups import Group, Groups
-from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import Span, messages_at, messages_in
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1
 MAX_POPPED = 32
@@ -60,22 +60,13 @@ class Popped(NamedTuple):
 class Pops:
     """Pops for clients, and looks for them without popping."""
 
-    def __init__(
-        self,
-        database: Database,
-        writer: Writer,
-        topics: Topics,
-        groups: Groups,
-        polls: Polls,
-        clients: Clients,
-        receipts: Receipts,
-    ) -> None:
-        self._database = database
-        self._writer = writer
-        self._topics = topics
-        self._groups = groups
+    def __init__(self, ground: Ground, registry: Registry, polls: Polls, receipts: Receipts) -> None:
+        self._database = ground.database
+        self._writer = ground.writer
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._polls = polls
-        self._clients = clients
+        self._clients = registry.clients
         self._receipts = receipts
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 

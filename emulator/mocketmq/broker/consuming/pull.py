@@ -12,9 +12,8 @@ from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.groups import Group, GroupQueue, Groups
-from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.groups import Group, GroupQueue
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
 from mocketmq.errors import (
     EmulatorError,
@@ -27,10 +26,10 @@ from mocketmq.errors import (
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.schedule.ledger import Ledger
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
 
@@ -72,26 +71,17 @@ class Pull:
     """Reads queues by offset, and keeps the groups' committed offsets."""
 
     def __init__(
-        self,
-        database: Database,
-        writer: Writer,
-        topics: Topics,
-        groups: Groups,
-        takes: Takes,
-        polls: Polls,
-        ledger: Ledger,
-        retries: Retries,
-        statistics: Statistics,
+        self, ground: Ground, registry: Registry, takes: Takes, polls: Polls, ledger: Ledger, retries: Retries
     ) -> None:
-        self._database = database
-        self._writer = writer
-        self._topics = topics
-        self._groups = groups
+        self._database = ground.database
+        self._writer = ground.writer
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._takes = takes
         self._polls = polls
         self._ledger = ledger
         self._retries = retries
-        self._statistics = statistics
+        self._statistics = registry.statistics
         self._notes: set[asyncio.Task[None]] = set()
 
     # Read

@@ -25,19 +25,18 @@ from mocketmq.broker.consuming.selection import Choice, Wish
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group, Groups
-from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import Clock, steady_us
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.clock import steady_us
 from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 MAX_MESSAGES = 256
 EXPIRY_BATCH = 500
@@ -73,28 +72,18 @@ class Receipts:
     """Gives messages out by receipt. A due source: what is not settled in time becomes visible again."""
 
     def __init__(
-        self,
-        database: Database,
-        writer: Writer,
-        clock: Clock,
-        topics: Topics,
-        groups: Groups,
-        takes: Takes,
-        polls: Polls,
-        ledger: Ledger,
-        retries: Retries,
-        statistics: Statistics,
+        self, ground: Ground, registry: Registry, takes: Takes, polls: Polls, ledger: Ledger, retries: Retries
     ) -> None:
-        self._database = database
-        self._writer = writer
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
+        self._database = ground.database
+        self._writer = ground.writer
+        self._clock = ground.clock
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._takes = takes
         self._polls = polls
         self._ledger = ledger
         self._retries = retries
-        self._statistics = statistics
+        self._statistics = registry.statistics
         self._abandoned: set[asyncio.Task[None]] = set()
 
     # Receive

@@ -10,11 +10,11 @@ from mocketmq.broker.consuming.expiries import Expiries
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.consuming.take import Outcome, State, Take
-from mocketmq.broker.registry.groups import Group, Groups
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
@@ -41,19 +41,12 @@ class Takes:
     But those of half messages about which producers are asked then instead: ``checks`` knows of these.
     """
 
-    def __init__(
-        self,
-        database: Database,
-        topics: Topics,
-        groups: Groups,
-        polls: Polls,
-        changed: Callable[[], None],
-    ) -> None:
+    def __init__(self, ground: Ground, registry: Registry, polls: Polls, changed: Callable[[], None]) -> None:
         self.expiries = Expiries(changed)
         self.checks = Expiries(changed)
-        self._database = database
-        self._topics = topics
-        self._groups = groups
+        self._database = ground.database
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._polls = polls
 
     async def load(self) -> None:

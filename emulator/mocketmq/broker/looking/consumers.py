@@ -5,9 +5,9 @@ As AdminBrokerProcessor and Broker2Client of 4.9.8 (sheet 2.6, 2.10).
 
 import asyncio
 
-from mocketmq.broker.looking.history import Lives
-from mocketmq.broker.registry.clients import Clients, Member, Told
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.looking.history import Histories
+from mocketmq.broker.registry.clients import Member, Told
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of
@@ -18,10 +18,10 @@ from mocketmq.rocketmq_versions import V3_0_7_SNAPSHOT, V3_1_8_SNAPSHOT, version
 class Consumers:
     """Every method raises ClientOfflineError, ClientFailedError and ClientTimeoutError."""
 
-    def __init__(self, clients: Clients, lives: Lives, topics: Topics) -> None:
-        self._clients = clients
-        self._lives = lives
-        self._topics = topics
+    def __init__(self, registry: Registry, histories: Histories) -> None:
+        self._clients = registry.clients
+        self._histories = histories
+        self._topics = registry.topics
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
         """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
@@ -39,7 +39,7 @@ class Consumers:
         return await member.channel.consume(group, client_id, message, self._topics.queue(message.queue_key))
 
     async def _message(self, message_id: str) -> StoredMessage:
-        records = await self._lives.records(message_id)
+        records = await self._histories.records(message_id)
         visible = [one for one in records if not is_hidden_topic(self._topics.queue(one.queue_key).topic)]
         if not visible:
             raise MessageNotFoundError(f"the message {message_id} is not visible to consumers yet")

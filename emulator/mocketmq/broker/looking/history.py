@@ -9,7 +9,7 @@ from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of, offset_message_id
 from mocketmq.schedule.scheme import TimedScheme
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
 
@@ -62,19 +62,17 @@ class Life(NamedTuple):
     takes: list[TakeRecord]
 
 
-class Lives:
+class Histories:
     """Looks messages up by id or key, without consuming them.
 
     ``hosts`` are addresses by which clients came in, and which ids that they were told name instead of
     ``store_host``.
     """
 
-    def __init__(
-        self, database: Database, topics: Topics, timed: TimedScheme, keys: MessageKeys, store_host: str
-    ) -> None:
+    def __init__(self, ground: Ground, topics: Topics, timed: TimedScheme, keys: MessageKeys) -> None:
         self.hosts: set[str] = set()
-        self._store_host = store_host
-        self._database = database
+        self._store_host = ground.writer.store_host
+        self._database = ground.database
         self._timed = timed
         self._topics = topics
         self._keys = keys

@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.looking.history import Lives
+from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, whole_ms_us
 from mocketmq.errors import MessageNotFoundError, NotPendingError
@@ -44,7 +44,7 @@ class PendingMessages:
         topics: Topics,
         levels: LevelQueues,
         timed: TimedScheme,
-        lives: Lives,
+        histories: Histories,
     ) -> None:
         self._clock = clock
         self._timer = timer
@@ -52,7 +52,7 @@ class PendingMessages:
         self._levels = levels
         self._timed = timed
         self._schemes: tuple[DelayScheme, ...] = (levels, timed)
-        self._lives = lives
+        self._histories = histories
 
     @property
     def count(self) -> int:
@@ -110,7 +110,7 @@ class PendingMessages:
 
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
-        records = await self._lives.records(message_id)
+        records = await self._histories.records(message_id)
         async with self._timer.lock:
             scheme, message = self._waiting(message_id, records)
             await scheme.cancel(message)
@@ -118,7 +118,7 @@ class PendingMessages:
 
     async def deliver_now(self, message_id: str) -> PendingMessage:
         """Deliver the message at once. Raises MessageNotFoundError, NotPendingError."""
-        records = await self._lives.records(message_id)
+        records = await self._histories.records(message_id)
         async with self._timer.lock:
             scheme, message = self._waiting(message_id, records)
             await scheme.force(message)
@@ -130,7 +130,7 @@ class PendingMessages:
         Raises NotPendingError when there is nothing.
         """
         try:
-            records = await self._lives.records(unique_key)
+            records = await self._histories.records(unique_key)
         except MessageNotFoundError:
             records = []
         async with self._timer.lock:

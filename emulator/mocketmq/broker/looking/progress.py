@@ -6,12 +6,12 @@ Times are those at which messages were stored, in emulated milliseconds.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.registry.clients import Clients
-from mocketmq.broker.registry.groups import Group, Groups
-from mocketmq.broker.registry.statistics import MINUTE_US, Statistics
-from mocketmq.broker.registry.topics import Topic, Topics
-from mocketmq.clock import US_PER_MS, Clock
-from mocketmq.store.database import Database
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.statistics import MINUTE_US
+from mocketmq.broker.registry.topics import Topic
+from mocketmq.clock import US_PER_MS
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import store_times
 from mocketmq.store.queues import Queue
 
@@ -64,21 +64,13 @@ class TimeSpan(NamedTuple):
 class Progress:
     """Answers from memory, and with times from the store."""
 
-    def __init__(
-        self,
-        database: Database,
-        clock: Clock,
-        topics: Topics,
-        groups: Groups,
-        clients: Clients,
-        statistics: Statistics,
-    ) -> None:
-        self._database = database
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
-        self._clients = clients
-        self._statistics = statistics
+    def __init__(self, ground: Ground, registry: Registry) -> None:
+        self._database = ground.database
+        self._clock = ground.clock
+        self._topics = registry.topics
+        self._groups = registry.groups
+        self._clients = registry.clients
+        self._statistics = registry.statistics
 
     def topics_of(self, group_name: str) -> list[str]:
         """The topics of which the group has consumed, even if it was deleted and has left its offsets."""

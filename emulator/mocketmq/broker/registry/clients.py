@@ -16,7 +16,7 @@ from mocketmq.store.queues import Queue
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
-class Moved(NamedTuple):
+class OffsetReset(NamedTuple):
     """A group shall go on elsewhere in a topic: at these ``offsets``, by queue id.
 
     ``timestamp_ms`` is what was asked for, -1 for the end.
@@ -58,7 +58,7 @@ class Channel(Protocol):
     def notify_members_changed(self, group: str) -> None:
         """Let the client divide the group's queues anew."""
 
-    def reset_offsets(self, moved: Moved, language: str) -> None:
+    def reset_offsets(self, moved: OffsetReset, language: str) -> None:
         """Let the client go on elsewhere."""
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
@@ -263,7 +263,7 @@ class Clients:
             for channel in group.members:
                 channel.notify_members_changed(name)
 
-    def tell(self, moved: Moved) -> None:
+    def tell(self, moved: OffsetReset) -> None:
         """Let the clients of a group go on elsewhere, or their next commit would undo it."""
         group = self._groups.get(moved.group)
         for channel in group.members if group else ():

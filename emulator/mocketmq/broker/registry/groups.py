@@ -16,9 +16,9 @@ import msgspec
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 if TYPE_CHECKING:
     from mocketmq.broker.consuming.take import Take
@@ -194,17 +194,18 @@ class Group:
 class Groups:
     """Every consumer group. Reads are from memory; a change is durable before it is seen."""
 
-    def __init__(self, writer: Writer, *, auto_create: bool) -> None:
+    def __init__(self, ground: Ground, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
         self.auto_create = auto_create
         self.version = DataVersion()
-        self.tell_deleted: Callable[[str], None] = lambda _name: None
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
+        self._on_deleted = on_deleted
         self._groups: dict[str, Group] = {}
         self._left: dict[str, dict[Queue, int]] = {}  # offsets that deleted groups have left behind
 
-    async def load(self, database: Database) -> None:
+    async def load(self) -> None:
         """Read every group from the store."""
-        for name, max_retries, retry_queues, config in await database.rows("SELECT * FROM groups"):
+        for name, max_retries, retry_queues, config in await self._database.rows("SELECT * FROM groups"):
             self._groups[name] = Group(name, max_retries, retry_queues, _read(config))
 
     def __iter__(self) -> Iterator[Group]:
@@ -319,7 +320,7 @@ class Groups:
                 take.close()
             group.is_deleted = True
             del self._groups[group.name]
-            self.tell_deleted(group.name)
+            self._on_deleted(group.name)
             if offsets and not clean_offsets:
                 self._left[group.name] = offsets
             self.version.changed(batch.now_us)

@@ -4,8 +4,8 @@ from collections.abc import Mapping
 from typing import Final
 
 from mocketmq.broker.registry.topics import PERM_WRITE, Topic
-from mocketmq.store.database import Database
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.ground import Ground
+from mocketmq.store.writer import Batch
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
 """The namespace that says, by topic, to how many queues of which broker messages in order are sent."""
@@ -24,15 +24,16 @@ class NameServer:
     routes let clients write, and whether they tell of queues for messages in order (orderMessageEnable).
     """
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, ground: Ground) -> None:
         self.is_written = True
         self.shows_orders = False
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
         self._configs: dict[str, dict[str, str]] = {}  # by namespace and key
 
-    async def load(self, database: Database) -> None:
+    async def load(self) -> None:
         """Read the configurations from the store."""
-        for namespace, key, value in await database.rows("SELECT * FROM kv_configs"):
+        for namespace, key, value in await self._database.rows("SELECT * FROM kv_configs"):
             self._configs.setdefault(namespace, {})[key] = value
 
     def namespace(self, name: str) -> Mapping[str, str]:

@@ -10,8 +10,8 @@ from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.store.database import Database
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.ground import Ground
+from mocketmq.store.writer import Batch
 
 PULL, POP = "PULL", "POP"
 MODES: Final = (PULL, POP)
@@ -44,15 +44,18 @@ class RequestModes:
     Reads are from memory; a change is durable before it is seen.
     """
 
-    def __init__(self, writer: Writer, topics: Topics, groups: Groups) -> None:
-        self._writer = writer
+    def __init__(self, ground: Ground, topics: Topics, groups: Groups) -> None:
+        self._database = ground.database
+        self._writer = ground.writer
         self._topics = topics
         self._groups = groups
         self._modes: dict[tuple[str, str], RequestMode] = {}
 
-    async def load(self, database: Database) -> None:
+    async def load(self) -> None:
         """Read them from the store."""
-        for row in await database.rows("SELECT topic, group_name, mode, share_queues FROM request_modes"):
+        for row in await self._database.rows(
+            "SELECT topic, group_name, mode, share_queues FROM request_modes"
+        ):
             self._modes[row[0], row[1]] = RequestMode(*row)
 
     def __iter__(self) -> Iterator[RequestMode]:

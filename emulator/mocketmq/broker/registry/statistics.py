@@ -119,11 +119,10 @@ class Statistics(Chore):
         self.topics: dict[str, Meter] = {}  # puts
         self.groups: dict[tuple[str, str], Meter] = {}  # gets, by topic and group
         self.given_back: dict[tuple[str, str], Meter] = {}
-        self.count_fired: Callable[[], int] = lambda: 0  # messages of the timed scheme, since the start
+        self.fired = Meter()  # messages of the timed scheme that became visible
         self.mornings = Mornings()
         self.put_times = [0] * (len(PUT_MS) + 1)
         self.longest_put_us = self.longest_read_us = 0
-        self._fired = Meter()
         self._wall = wall
         self.started_wall_us = wall()
         self._started_us = ticks()
@@ -144,6 +143,10 @@ class Statistics(Chore):
             total += messages
         self.put_times[bisect_right(PUT_MS, took_us // US_PER_MS)] += total
         self.longest_put_us = max(self.longest_put_us, took_us)
+
+    def delivered(self, messages: int) -> None:
+        """The timed scheme has let messages become visible."""
+        self.fired.add(messages, 0, messages)
 
     def read(self, messages: int, took_us: int) -> None:
         """A queue was read, and so many messages found."""
@@ -176,12 +179,6 @@ class Statistics(Chore):
                 del meters[key]
 
     # Look back
-
-    @property
-    def fired(self) -> Meter:
-        """Messages of the timed scheme that became visible."""
-        self._fired.messages = self._fired.calls = self.count_fired()
-        return self._fired
 
     def window(self, meter: Meter, span_us: int) -> Window:
         """What a meter counted in the last minute, hour or day, or any time below."""

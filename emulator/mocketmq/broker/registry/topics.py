@@ -23,9 +23,9 @@ from mocketmq.message.names import (
     is_hidden_topic,
     is_system_topic,
 )
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue, load_queues
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_QUEUES = 1_024
@@ -90,11 +90,19 @@ def permission_bits(letters: str) -> int:
 class Topics:
     """Every topic. Reads are from memory; a change is durable before it is seen."""
 
-    def __init__(self, writer: Writer, *, auto_create: bool, default_queues: int) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        *,
+        auto_create: bool,
+        default_queues: int,
+        on_deleted: Callable[[str], None],
+    ) -> None:
         self.default_queues = default_queues
         self.version = DataVersion()
-        self.tell_deleted: Callable[[str], None] = lambda _name: None
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
+        self._on_deleted = on_deleted
         self._auto_create = auto_create
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # those of deleted topics as well
@@ -103,11 +111,11 @@ class Topics:
         self._creating = asyncio.Lock()
         self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
 
-    async def load(self, database: Database) -> None:
+    async def load(self) -> None:
         """Read every topic and queue from the store."""
-        for name, read_queues, write_queues, perm, text in await database.rows("SELECT * FROM topics"):
+        for name, read_queues, write_queues, perm, text in await self._database.rows("SELECT * FROM topics"):
             self._topics[name] = Topic(name, read_queues, write_queues, perm, particulars=_read(text))
-        for queue in await load_queues(database):
+        for queue in await load_queues(self._database):
             self._queues[queue.key] = queue
             topic = self._topics.get(queue.topic)
             queues = topic.queues if topic else self._deleted.setdefault(queue.topic, [])
@@ -345,7 +353,7 @@ class Topics:
         def apply() -> None:
             del self._topics[name]
             self._deleted[name] = topic.queues
-            self.tell_deleted(name)
+            self._on_deleted(name)
             self.version.changed(batch.now_us)
 
         batch.execute(_DELETE_TOPIC, (name,))

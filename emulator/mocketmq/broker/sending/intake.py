@@ -2,8 +2,8 @@
 
 from typing import NamedTuple
 
-from mocketmq.broker.registry.groups import Groups
-from mocketmq.broker.registry.topics import Topic, Topics
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.topics import Topic
 from mocketmq.clock import Clock
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
@@ -30,16 +30,15 @@ class Intake:
     def __init__(
         self,
         clock: Clock,
-        topics: Topics,
-        groups: Groups,
+        registry: Registry,
         levels: LevelQueues,
         due_times: DueTimes,
         max_message_bytes: int,
     ) -> None:
         self.max_message_bytes = max_message_bytes
         self._clock = clock
-        self._topics = topics
-        self._groups = groups
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._levels = levels
         self._due_times = due_times
 

@@ -1,34 +1,28 @@
 """Replies: brought to the client that asked, and stored (sheet 2.7; ReplyMessageProcessor of 4.9.8)."""
 
 import logging
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING
 
-from mocketmq.broker.registry.clients import Clients, PushedReply
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.clients import PushedReply
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.sending.sender import Sender, SendResult
 from mocketmq.clock import US_PER_MS, Clock
 from mocketmq.errors import ClientFailedError, ClientOfflineError, EmulatorError, IllegalMessageError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import PUSH_REPLY_TIME, REPLY_TO_CLIENT, encode_properties
 
-if TYPE_CHECKING:
-    from mocketmq.broker.broker import Sent
-
 log = logging.getLogger(__name__)
 
 
 class Replies:
-    """``send`` stores a message, as the broker does."""
+    """Pushes replies through the connection of the client that asked."""
 
-    def __init__(
-        self, clock: Clock, topics: Topics, clients: Clients, send: "Callable[[Message], Awaitable[Sent]]"
-    ) -> None:
+    def __init__(self, clock: Clock, registry: Registry, sender: Sender) -> None:
         self._clock = clock
-        self._topics = topics
-        self._clients = clients
-        self._send = send
+        self._topics = registry.topics
+        self._clients = registry.clients
+        self._sender = sender
 
-    async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> "Sent | None":
+    async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> SendResult | None:
         """Bring a reply to the client that asked, then store it; None if only the latter failed, as upstream.
 
         Raises as :meth:`Topics.for_send` and ``queue_for_send``, then nothing was done; ClientOfflineError
@@ -38,7 +32,7 @@ class Replies:
         self._topics.queue_for_send(topic, message.queue_id)
         failure = await self._push(message, producer_group, is_unit_mode)
         try:
-            sent = await self._send(message)
+            sent = await self._sender.send(message)
         except EmulatorError as error:
             log.warning("a reply was not stored: %s", error)
             sent = None

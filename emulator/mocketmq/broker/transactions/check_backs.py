@@ -13,17 +13,15 @@ who lets that pass is not waited for again by the same move. So a producer that 
 first check, and what it commits is stored at the instant of that check; one that hangs holds up a move once.
 """
 
-import asyncio
 from collections.abc import Sequence
 from typing import Final
 
 from mocketmq.broker.consuming.take import Outcome, State
 from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.registry.clients import Channel, Clients
-from mocketmq.broker.registry.groups import Groups
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.broker.transactions.half_messages import Half, Transactions
-from mocketmq.clock import Clock
+from mocketmq.broker.registry.clients import Channel
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.transactions.check_answers import CheckAnswers
+from mocketmq.broker.transactions.half_messages import Half, HalfMessages
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage, draft_of
 from mocketmq.message.names import CHECKED_HALF_GROUP, UNDECIDED_TOPIC
@@ -34,7 +32,8 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.schedule.timer import Fired, Timer
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.ground import Ground
+from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
 """Real seconds for which a move of the clock waits for a producer's answer."""
@@ -47,34 +46,31 @@ class CheckBacks:
 
     def __init__(
         self,
-        writer: Writer,
-        clock: Clock,
-        timer: Timer,
-        topics: Topics,
-        groups: Groups,
+        ground: Ground,
+        registry: Registry,
         takes: Takes,
-        transactions: Transactions,
-        clients: Clients,
+        timer: Timer,
+        half_messages: HalfMessages,
+        answers: CheckAnswers,
         *,
         interval_us: int,
         most: int,
     ) -> None:
         self.asked = 0  # questions sent since the start
-        self._writer = writer
-        self._clock = clock
+        self._writer = ground.writer
+        self._clock = ground.clock
         self._timer = timer
-        self._topics = topics
-        self._groups = groups
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._due = takes.checks
         self._takes = takes
-        self._transactions = transactions
-        self._clients = clients
+        self._half_messages = half_messages
+        self._answers = answers
+        self._clients = registry.clients
         self._interval_us = interval_us
         self._most = most
-        self._answers: dict[int, asyncio.Event] = {}  # that a move waits for, by commit offset
         self._move = 0
         self._silent: set[Channel] = set()  # who let the move wait in vain
-        transactions.told = self._told
 
     def load(self) -> None:
         """Put off what fell due while no broker ran."""
@@ -99,7 +95,7 @@ class CheckBacks:
             return Fired(0, until_us)
         last_us = takes[-1].visible_us
         try:
-            halves = await self._transactions.halves(takes)
+            halves = await self._half_messages.halves(takes)
             checked = await self._check(halves, last_us)
         except BaseException:
             for take in takes:
@@ -125,8 +121,8 @@ class CheckBacks:
                 if take.state is not State.HELD or take.visible_us > last_us:
                     continue
                 batch.reach(take.visible_us)
-                if self._transactions.is_kept(take):
-                    self._transactions.settle_kept(batch, take)
+                if self._half_messages.is_kept(take):
+                    self._half_messages.settle_kept(batch, take)
                     continue
                 if undecided and take.times >= self._most:
                     batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
@@ -141,7 +137,7 @@ class CheckBacks:
             return checked, given_up
 
         checked, given_up = await self._writer.commit(work)
-        self._transactions.abandoned += given_up
+        self._half_messages.abandoned += given_up
         return list(checked)
 
     def _ask(self, halves: Sequence[Half]) -> dict[int, Channel]:
@@ -159,20 +155,9 @@ class CheckBacks:
         """Wait until they have answered, or their time is up."""
         if self._move != self._timer.moves:
             self._move, self._silent = self._timer.moves, set()
-        waits = {offset: asyncio.Event() for offset, channel in asked.items() if channel not in self._silent}
-        self._answers = waits
-        try:
-            async with asyncio.timeout(ANSWER_S):
-                for answer in waits.values():
-                    await answer.wait()
-        except TimeoutError:
-            self._silent |= {asked[offset] for offset, answer in waits.items() if not answer.is_set()}
-        finally:
-            self._answers = {}
-
-    def _told(self, commit_offset: int) -> None:
-        if commit_offset in self._answers:
-            self._answers[commit_offset].set()
+        awaited = [offset for offset, channel in asked.items() if channel not in self._silent]
+        unanswered = await self._answers.wait(awaited, ANSWER_S)
+        self._silent |= {asked[offset] for offset in unanswered}
 
 
 def _asked(half: Half) -> StoredMessage:

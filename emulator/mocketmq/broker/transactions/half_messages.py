@@ -19,16 +19,17 @@ next check-back, or the end of the 24 h, settles it as committed.
 
 import asyncio
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group, Groups
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.groups import MAX_RETRIES, Group
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.sending.intake import Intake, Judged
-from mocketmq.clock import US_PER_MS, US_PER_S, Clock
+from mocketmq.broker.transactions.check_answers import CheckAnswers
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
     IllegalMessageError,
     MessageNotFoundError,
@@ -53,10 +54,10 @@ from mocketmq.message.properties import (
 )
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import TimedScheme
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 
@@ -80,36 +81,33 @@ class Half(NamedTuple):
     producer_group: str | None  # whose producers are asked; None for one that they pop
 
 
-class Transactions:
+class HalfMessages:
     """Stores half messages and what is decided about them."""
 
     def __init__(
         self,
-        database: Database,
-        writer: Writer,
-        clock: Clock,
-        topics: Topics,
-        groups: Groups,
+        ground: Ground,
+        registry: Registry,
+        takes: Takes,
+        intake: Intake,
         levels: LevelQueues,
         timed: TimedScheme,
-        intake: Intake,
-        takes: Takes,
+        answers: CheckAnswers,
         timeout_us: int,
     ) -> None:
         self.prepared = 0  # these four since the start
         self.committed = 0
         self.rolled_back = 0
         self.abandoned = 0  # given up by the broker, because nobody had decided
-        self.told: Callable[[int], None] = lambda _commit_offset: None
-        """Hears of every half message about which its producer has said something, by its commit offset."""
-        self._database = database
-        self._writer = writer
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
+        self._database = ground.database
+        self._writer = ground.writer
+        self._clock = ground.clock
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._levels = levels
         self._timed = timed
         self._intake = intake
+        self._answers = answers
         self._takes = takes
         self._timeout_us = timeout_us
         self._kept: set[int] = set()  # commit offsets of those open that the timed scheme keeps already
@@ -204,7 +202,7 @@ class Transactions:
                     raise UndecidableError("The transaction state table offset wrong")
                 await self._decide(half, commit=commit)
         finally:
-            self.told(commit_offset)
+            self._answers.heard(commit_offset)
 
     async def decide(self, message_id: str, *, commit: bool) -> Half:
         """Commit the open half message with this unique key or offset message id, or roll it back.
@@ -213,7 +211,7 @@ class Transactions:
         """
         half = await self._find(message_id)
         await self._decide(half, commit=commit)
-        self.told(half.take.commit_offset)
+        self._answers.heard(half.take.commit_offset)
         return half
 
     async def _decide(self, half: Half, *, commit: bool) -> None:

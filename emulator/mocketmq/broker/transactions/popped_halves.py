@@ -14,16 +14,17 @@ from mocketmq.broker.consuming.selection import Wish
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group, Groups
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.broker.transactions.half_messages import Transactions
-from mocketmq.clock import US_PER_S, Clock
+from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.transactions.half_messages import HalfMessages
+from mocketmq.clock import US_PER_S
 from mocketmq.errors import ReceiptSpentError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.ground import Ground
+from mocketmq.store.writer import Batch
 
 CHECK_INTERVAL_US = 10 * US_PER_S
 """For how long a half message that was popped is not popped again."""
@@ -44,30 +45,28 @@ class PoppedHalves:
 
     def __init__(
         self,
-        writer: Writer,
-        clock: Clock,
-        topics: Topics,
-        groups: Groups,
+        ground: Ground,
+        registry: Registry,
         takes: Takes,
         receipts: Receipts,
-        transactions: Transactions,
+        half_messages: HalfMessages,
     ) -> None:
-        self._writer = writer
-        self._clock = clock
-        self._topics = topics
-        self._groups = groups
+        self._writer = ground.writer
+        self._clock = ground.clock
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._takes = takes
         self._receipts = receipts
-        self._transactions = transactions
+        self._half_messages = half_messages
 
     async def prepare(self, message: Message, immunity_us: int) -> Prepared:
         """Store a half message, which can be popped from ``immunity_us`` on.
 
         Durable when this returns. Raises as :meth:`Intake.judge`; then nothing was stored.
         """
-        judged = await self._transactions.judge(message)
+        judged = await self._half_messages.judge(message)
         topic_name = half_topic(judged.queue.topic)
-        stored, take = await self._transactions.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
+        stored, take = await self._half_messages.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
         return Prepared(stored, handle_of(take.place.group, take), take.visible_us)
 
     async def pop(
@@ -99,7 +98,7 @@ class PoppedHalves:
         for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
             self._takes.decide(take)  # given twice, it fails the second time
             takes[handle] = take
-        done = await self._transactions.commit(list(takes.values()))
+        done = await self._half_messages.commit(list(takes.values()))
         for handle, take in takes.items():
             if take in done:
                 settled.done.append(handle)
@@ -115,7 +114,7 @@ class PoppedHalves:
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
             for handle, take in valid(group, handles, batch.now_us, settled, _of(topic_name)):
-                if self._transactions.is_kept(take):
+                if self._half_messages.is_kept(take):
                     error = ReceiptSpentError(f"the message of {handle!r} is being committed")
                     settled.failed.append((handle, error))
                     continue
@@ -125,7 +124,7 @@ class PoppedHalves:
 
         settled: Settled = await self._writer.commit(work)
         pass_point("receive.settled")
-        self._transactions.rolled_back += len(settled.done)
+        self._half_messages.rolled_back += len(settled.done)
         return settled
 
     # What nobody decides
@@ -148,15 +147,15 @@ class PoppedHalves:
             rolled_back = 0
             for take in free:
                 batch.reach(_over_us(take))
-                if self._transactions.is_kept(take):
-                    self._transactions.settle_kept(batch, take)
+                if self._half_messages.is_kept(take):
+                    self._half_messages.settle_kept(batch, take)
                     continue
                 self._takes.settle(batch, take, Outcome.ROLLED_BACK)
                 rolled_back += 1
             return rolled_back
 
         count: int = await self._writer.commit(work)
-        self._transactions.abandoned += count
+        self._half_messages.abandoned += count
         return Fired(0, _over_us(takes[-1]))
 
     def _undecided(self) -> Iterable[Take]:
@@ -165,7 +164,7 @@ class PoppedHalves:
         return group.takes.values() if group else ()
 
     async def _group(self) -> Group:
-        return await self._transactions.group(HALF_GROUP)
+        return await self._half_messages.group(HALF_GROUP)
 
 
 def _of(topic_name: str) -> Callable[[str], None]:

@@ -8,16 +8,15 @@ from collections.abc import Callable, Sequence
 from functools import partial
 
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.registry.groups import Groups
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import TimedScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
@@ -42,20 +41,18 @@ class Reset:
 
     def __init__(
         self,
-        database: Database,
-        writer: Writer,
+        ground: Ground,
+        registry: Registry,
         timer: Timer,
-        topics: Topics,
-        groups: Groups,
         levels: LevelQueues,
         timed: TimedScheme,
         polls: Polls,
     ) -> None:
-        self._database = database
-        self._writer = writer
+        self._database = ground.database
+        self._writer = ground.writer
         self._timer = timer
-        self._topics = topics
-        self._groups = groups
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._levels = levels
         self._timed = timed
         self._polls = polls

@@ -7,17 +7,16 @@ time, so a test that moves the clock by forty days does not lose what it has sen
 from functools import partial
 from typing import Any
 
-from mocketmq.broker.registry.groups import Groups
-from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
-from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queues import Queue
-from mocketmq.store.writer import Batch, Writer
+from mocketmq.store.writer import Batch
 
 STEP = 1_000
 """Messages removed per transaction."""
@@ -52,21 +51,13 @@ class Retention(Chore):
     interval_s = 60.0
 
     def __init__(
-        self,
-        database: Database,
-        writer: Writer,
-        topics: Topics,
-        groups: Groups,
-        levels: LevelQueues,
-        *,
-        age_us: int,
-        max_bytes: int,
+        self, ground: Ground, registry: Registry, levels: LevelQueues, *, age_us: int, max_bytes: int
     ) -> None:
         super().__init__()
-        self._database = database
-        self._writer = writer
-        self._topics = topics
-        self._groups = groups
+        self._database = ground.database
+        self._writer = ground.writer
+        self._topics = registry.topics
+        self._groups = registry.groups
         self._levels = levels
         self._age_us = age_us
         self._max_bytes = max_bytes

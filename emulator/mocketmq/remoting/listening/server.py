@@ -141,11 +141,11 @@ class RemotingServer:
 
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
         advertised = self._address.to(local, peer, self.broker_port)
-        self._broker.lives.hosts.add(advertised.store_host)
+        self._broker.looking.histories.hosts.add(advertised.store_host)
         return advertised
 
     def _gone(self, channel: RemotingChannel) -> None:
-        self._broker.clients.gone(channel)
+        self._broker.registry.clients.gone(channel)
 
     def _tick_later(self) -> None:
         self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)

@@ -24,7 +24,7 @@ async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
     """400: a client's queues of a topic. Nothing at all where it shall go on with those that it has."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
-    mode = call.broker.request_modes.of(topic, group)
+    mode = call.broker.registry.request_modes.of(topic, group)
     model = str(body.get("messageModel"))
     if model not in _MODELS:
         raise InvalidArgumentError("messageModel", model, " or ".join(_MODELS))
@@ -43,7 +43,7 @@ async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
 def _queues(
     broker: Broker, mode: RequestMode, client: str, strategy: str, *, is_broadcast: bool
 ) -> Sequence[int] | None:
-    topic, group = broker.topics.find(mode.topic), broker.clients.find(mode.group)
+    topic, group = broker.registry.topics.find(mode.topic), broker.registry.clients.find(mode.group)
     if topic is None or not topic.readable:
         return None
     if is_broadcast:
@@ -59,14 +59,16 @@ async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
     body = object_of(call.command.body)
     mode = str(body.get("mode") or PULL)
     topic, group = text_in(body, "topic"), text_in(body, "consumerGroup")
-    await call.broker.request_modes.put(RequestMode(topic, group, mode, whole_in(body, "popShareQueueNum")))
+    await call.broker.registry.request_modes.put(
+        RequestMode(topic, group, mode, whole_in(body, "popShareQueueNum"))
+    )
     return Response()
 
 
 async def request_modes(call: RemotingCall[NoHeader]) -> Response:
     """402: all that were set."""
     modes: dict[str, dict[str, Any]] = {}
-    for topic, group, mode, share in call.broker.request_modes:
+    for topic, group, mode, share in call.broker.registry.request_modes:
         modes.setdefault(topic, {})[group] = {
             "consumerGroup": group,
             "mode": mode,

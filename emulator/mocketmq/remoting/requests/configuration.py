@@ -34,19 +34,19 @@ class _Changeable(NamedTuple):
 
 
 async def _create_topics(call: RemotingCall[Any], value: bool) -> None:
-    await call.broker.topics.set_auto_create(is_on=value)
+    await call.broker.registry.topics.set_auto_create(is_on=value)
 
 
 async def _create_groups(call: RemotingCall[Any], value: bool) -> None:
-    call.broker.groups.auto_create = value
+    call.broker.registry.groups.auto_create = value
 
 
 async def _default_queues(call: RemotingCall[Any], value: int) -> None:
-    call.broker.topics.default_queues = value
+    call.broker.registry.topics.default_queues = value
 
 
 async def _show_orders(call: RemotingCall[Any], value: bool) -> None:
-    call.broker.name_server.shows_orders = value
+    call.broker.registry.name_server.shows_orders = value
 
 
 def _queues(text: str) -> int:
@@ -94,7 +94,7 @@ async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: A
 
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
     """329: remove at once what is old enough to be removed."""
-    removed = await call.broker.retention.turn()
+    removed = await call.broker.upkeep.retention.turn()
     return Response(remark=f"{removed} messages were removed")
 
 
@@ -110,9 +110,9 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
         listenPort=port,
         brokerPermission=6,
         regionId=REGION,
-        autoCreateTopicEnable=broker.topics.auto_create,
-        autoCreateSubscriptionGroup=broker.groups.auto_create,
-        defaultTopicQueueNums=broker.topics.default_queues,
+        autoCreateTopicEnable=broker.registry.topics.auto_create,
+        autoCreateSubscriptionGroup=broker.registry.groups.auto_create,
+        defaultTopicQueueNums=broker.registry.topics.default_queues,
         messageDelayLevel=broker.levels.table.text,
         maxMessageSize=settings.max_message_bytes,
         storePathRootDir=settings.data,
@@ -134,7 +134,7 @@ def _of_broker(call: RemotingCall[Any]) -> Mapping[str, str]:
 
 
 def _of_name_server(call: RemotingCall[Any]) -> Mapping[str, str]:
-    return _sorted(orderMessageEnable=call.broker.name_server.shows_orders, clusterTest=False)
+    return _sorted(orderMessageEnable=call.broker.registry.name_server.shows_orders, clusterTest=False)
 
 
 def _sorted(**values: object) -> Mapping[str, str]:

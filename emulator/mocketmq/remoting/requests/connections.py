@@ -22,10 +22,10 @@ class ProducerGroupHeader(NamedTuple):
 async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """The clients that consume for a group, and what they want."""
     name = call.header.consumer_group
-    group = call.broker.clients.find(name)
+    group = call.broker.registry.clients.find(name)
     if group is None:
         raise RemotingError(ResponseCode.CONSUMER_NOT_ONLINE, f"the consumer group[{name}] not online")
-    members = [member for member in call.broker.clients if name in member.consumers]
+    members = [member for member in call.broker.registry.clients if name in member.consumers]
     body = {
         "connectionSet": list(map(_connection, members)),
         "consumeFromWhere": max(members, key=_seen_us).consumers[name].starts,
@@ -39,7 +39,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
 async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
     """The clients that produce for a group."""
     name = call.header.producer_group
-    members = [member for member in call.broker.clients if name in member.producers]
+    members = [member for member in call.broker.registry.clients if name in member.producers]
     if not members:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"the producer group[{name}] not exist")
     return Response(body=dumps({"connectionSet": list(map(_connection, members))}))
@@ -48,7 +48,7 @@ async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
 async def all_producers(call: RemotingCall[NoHeader]) -> Response:
     """The clients that produce, by group."""
     table: dict[str, list[dict[str, Any]]] = {}
-    for member in call.broker.clients:
+    for member in call.broker.registry.clients:
         for name in member.producers:
             table.setdefault(name, []).append(
                 {

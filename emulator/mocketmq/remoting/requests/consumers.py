@@ -42,7 +42,7 @@ class ConsumerStatusHeader(NamedTuple):
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
     """What a consumer does at the moment, as it tells it."""
     header = call.header
-    told = await call.broker.consumers.running_info(
+    told = await call.broker.looking.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable
     )
     return Response(body=told.text)
@@ -52,7 +52,7 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
     """A consumer consumes a message now, and says what came of it."""
     header = call.header
     try:
-        told = await call.broker.consumers.consume(
+        told = await call.broker.looking.consumers.consume(
             header.consumer_group, header.client_id or "", header.msg_id or ""
         )
     except MessageNotFoundError as error:
@@ -63,7 +63,7 @@ async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Respons
 async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
     """How far the consumers of a group are, by their ids."""
     header = call.header
-    told = await call.broker.consumers.offsets(header.group, header.topic, header.client_addr or "")
+    told = await call.broker.looking.consumers.offsets(header.group, header.topic, header.client_addr or "")
     tables = {client_id: _offsets(one) for client_id, one in told.items()}
     return Response(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
 

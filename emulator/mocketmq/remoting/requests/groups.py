@@ -54,7 +54,7 @@ async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
     """207: delete a group; one that does not exist is gone already, as upstream."""
     name, *is_cleaned = call.header
     try:
-        await call.broker.groups.delete(name, clean_offsets=any(is_cleaned))
+        await call.broker.registry.groups.delete(name, clean_offsets=any(is_cleaned))
     except GroupNotFoundError:
         return Response(remark=f"group {shorten(name)} did not exist")
     return Response()
@@ -62,7 +62,7 @@ async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
 
 async def all_groups(call: RemotingCall[NoHeader]) -> Response:
     """201: how every group is configured."""
-    groups = call.broker.groups
+    groups = call.broker.registry.groups
     table = {group.name: _config(group) for group in groups}
     return Response(
         body=dumps({"dataVersion": data_version(groups.version), "subscriptionGroupTable": table})
@@ -71,7 +71,7 @@ async def all_groups(call: RemotingCall[NoHeader]) -> Response:
 
 async def one_group(call: RemotingCall[GroupHeader]) -> Response:
     """352: how a group is configured."""
-    group = call.broker.groups.find(call.header.group)
+    group = call.broker.registry.groups.find(call.header.group)
     if group is None:
         raise RemotingError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
     return Response(body=dumps(_config(group)))
@@ -80,9 +80,9 @@ async def one_group(call: RemotingCall[GroupHeader]) -> Response:
 async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
     """What is kept and does nothing here is told."""
     for one in wanted:
-        call.broker.groups.check(one.name, one.max_retries, one.retry_queues)
+        call.broker.registry.groups.check(one.name, one.max_retries, one.retry_queues)
     for one in wanted:
-        await call.broker.groups.put(*one)
+        await call.broker.registry.groups.put(*one)
     kept = [
         f"{name} of {shorten(one.name)}"
         for one in wanted

@@ -32,14 +32,14 @@ class NamespaceHeader(NamedTuple):
 
 async def put(call: RemotingCall[PutConfigHeader]) -> Response:
     """100: set a value."""
-    await call.broker.name_server.put(*call.header)
+    await call.broker.registry.name_server.put(*call.header)
     return Response()
 
 
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """101: one value. Raises RemotingError, as ``list_all``."""
     namespace, key = call.header
-    value = call.broker.name_server.namespace(namespace).get(key)
+    value = call.broker.registry.name_server.namespace(namespace).get(key)
     if value is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {namespace} Key: {key}"
@@ -49,13 +49,13 @@ async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
 
 async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
     """102: remove a value, if it is there."""
-    await call.broker.name_server.delete(*call.header)
+    await call.broker.registry.name_server.delete(*call.header)
     return Response()
 
 
 async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
     """219: all values of a namespace."""
-    values = call.broker.name_server.namespace(call.header.namespace)
+    values = call.broker.registry.name_server.namespace(call.header.namespace)
     if not values:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, f"No config item, Namespace: {call.header.namespace}"

@@ -23,7 +23,7 @@ class _Locking(NamedTuple):
 async def lock(call: RemotingCall[NoHeader]) -> Response:
     """Which of the queues are the client's now."""
     locking = _locking(call.command.body)
-    owned = call.broker.queue_locks.lock(locking.group, locking.client_id, locking.queues)
+    owned = call.broker.consuming.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
         body=dumps({"lockOKMQSet": [locking.queues[place] for place in locking.queues if place in owned]})
     )
@@ -32,7 +32,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
     """The queues are no longer the client's."""
     locking = _locking(call.command.body)
-    call.broker.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
+    call.broker.consuming.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
     return Response()
 
 

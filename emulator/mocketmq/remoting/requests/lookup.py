@@ -56,10 +56,10 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         limit, from_us, to_us = _MOST_OF_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
-        found = await broker.lives.query(header.topic, header.key, limit, from_us, to_us)
+        found = await broker.looking.histories.query(header.topic, header.key, limit, from_us, to_us)
     ext = {
-        "indexLastUpdateTimestamp": str(broker.writer.last_store_us // US_PER_MS),
-        "indexLastUpdatePhyoffset": str(broker.writer.next_commit_offset - 1),
+        "indexLastUpdateTimestamp": str(broker.ground.writer.last_store_us // US_PER_MS),
+        "indexLastUpdatePhyoffset": str(broker.ground.writer.next_commit_offset - 1),
     }
     if not found:
         remark = "can not find message, maybe time range not correct"
@@ -77,7 +77,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """One record, whatever it waits for."""
     try:
-        return Response(body=_record(call, await call.broker.lives.at(call.header.offset)))
+        return Response(body=_record(call, await call.broker.looking.histories.at(call.header.offset)))
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
 
@@ -85,7 +85,7 @@ async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
 def _record(
     call: RemotingCall[QueryMessageHeader] | RemotingCall[ViewMessageHeader], message: StoredMessage
 ) -> bytes:
-    queue = call.broker.topics.queue(message.queue_key)
+    queue = call.broker.registry.topics.queue(message.queue_key)
     return encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
 
 

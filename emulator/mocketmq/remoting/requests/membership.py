@@ -56,26 +56,26 @@ class UnregisterClientHeader(NamedTuple):
 async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
     """A client is there, before anything is waited for: the next request of its connection may rely on it."""
     beat, broker = _beat(call.command), call.broker
-    broker.clients.heartbeat(call.channel, beat)
+    broker.registry.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
         try:
-            group = await broker.groups.for_use(one.group)
+            group = await broker.registry.groups.for_use(one.group)
         except RefusedError:
             continue  # as upstream: it is there, and is refused when it pulls
-        await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
+        await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
     return Response()
 
 
 async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
     """A client leaves its groups."""
     header = call.header
-    call.broker.clients.leave(call.channel, header.producer_group, header.consumer_group)
+    call.broker.registry.clients.leave(call.channel, header.producer_group, header.consumer_group)
     return Response()
 
 
 async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
     """The ids of a group's clients, by which each of them works out its queues."""
-    group = call.broker.clients.find(call.header.consumer_group)
+    group = call.broker.registry.clients.find(call.header.consumer_group)
     if group is None:
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR, f"no consumer for this group, {call.header.consumer_group}"

@@ -23,7 +23,7 @@ class CloneOffsetsHeader(NamedTuple):
 async def consumed(call: RemotingCall[NoHeader]) -> Response:
     """43: how far every group has come, as ConsumerOffsetManager has it."""
     offsets: dict[str, list[tuple[int, int]]] = {}
-    groups = call.broker.groups
+    groups = call.broker.registry.groups
     for group in sorted(groups.with_offsets()):
         for queue, offset in groups.offsets_of(group).items():
             offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))
@@ -41,9 +41,9 @@ async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
     """314: let a group begin where another one is."""
     source, target, topic, is_offline = call.header
     broker = call.broker
-    live = None if is_offline else broker.clients.find(source)
+    live = None if is_offline else broker.registry.clients.find(source)
     topics = None if live is None else live.subscriptions.keys()
-    await broker.offsets.clone(source, target, topic or None, topics)
+    await broker.consuming.offsets.clone(source, target, topic or None, topics)
     return Response()
 
 

@@ -47,7 +47,7 @@ class QueueHeader(NamedTuple):
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """How far the group has come in the queue."""
     group, topic, queue_id, anew = call.header
-    offset = call.broker.pull.first_offset(group, topic, queue_id, anew=anew)
+    offset = call.broker.consuming.pull.first_offset(group, topic, queue_id, anew=anew)
     if offset is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -57,7 +57,7 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """The group has come so far. Never refused, as upstream."""
-    await call.broker.pull.report_offset(*call.header)
+    await call.broker.consuming.pull.report_offset(*call.header)
     return Response()
 
 
@@ -65,24 +65,24 @@ async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
     """The offset of the message that was stored at a time, by the rule of 4.x, or the two of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
     side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
-    return _offset(await call.broker.offsets.search(topic, queue_id, timestamp_ms, side))
+    return _offset(await call.broker.consuming.offsets.search(topic, queue_id, timestamp_ms, side))
 
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
     """The offset that the queue's next message gets; 0 of what does not exist, as upstream."""
-    queue = call.broker.pull.find_queue(*call.header)
+    queue = call.broker.consuming.pull.find_queue(*call.header)
     return _offset(queue.next_offset if queue else 0)
 
 
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
     """The offset of the queue's oldest message."""
-    queue = call.broker.pull.find_queue(*call.header)
+    queue = call.broker.consuming.pull.find_queue(*call.header)
     return _offset(queue.min_offset if queue else 0)
 
 
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
     """When that was stored."""
-    return Response({"timestamp": str(await call.broker.offsets.earliest_ms(*call.header))})
+    return Response({"timestamp": str(await call.broker.consuming.offsets.earliest_ms(*call.header))})
 
 
 def _offset(offset: int) -> Response:

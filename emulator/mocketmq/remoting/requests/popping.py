@@ -146,7 +146,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     invisible_us = _invisible_us(header.invisible_time)
     place = await _place(call)
     wait_s = _wait_s(header.born_time, header.poll_time)
-    popped = await call.broker.pops.pop(
+    popped = await call.broker.consuming.pops.pop(
         place,
         header.max_msg_nums,
         invisible_us,
@@ -166,7 +166,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
 async def _place(call: RemotingCall[Any]) -> PopPlace:
     header = call.header
     try:
-        return await call.broker.pops.admit(header.consumer_group, header.topic, header.queue_id)
+        return await call.broker.consuming.pops.admit(header.consumer_group, header.topic, header.queue_id)
     except QueueNotFoundError as error:
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
@@ -188,7 +188,7 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
     offsets: dict[PoppedQueue, list[int]] = {}
     counts, records = [], []
     for one in taken:
-        queue = call.broker.topics.queue(one.message.queue_key)
+        queue = call.broker.registry.topics.queue(one.message.queue_key)
         place, offset = popped_queue(queue.topic, queue.queue_id), one.message.queue_offset
         offsets.setdefault(place, []).append(offset)
         counts.append((place, offset, one.times - 1))
@@ -271,7 +271,7 @@ def _address(call: RemotingCall[Any]) -> str:
 async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
     """200051: a message is done with."""
     handle, _ = _handle(call)
-    settled = await call.broker.receipts.acknowledge(call.header.consumer_group, [handle])
+    settled = await call.broker.consuming.receipts.acknowledge(call.header.consumer_group, [handle])
     for _, error in settled.failed:
         raise _spent(error)
     return Response()
@@ -288,7 +288,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
         handles.setdefault(text_in(one, "c"), []).extend(some)
     for group, some in handles.items():
         with suppress(GroupNotFoundError):
-            done += len((await call.broker.receipts.acknowledge(group, some)).done)
+            done += len((await call.broker.consuming.receipts.acknowledge(group, some)).done)
     if not done:
         raise RemotingError(ResponseCode.NO_MESSAGE, "none of the messages is held by its group any more")
     return Response()
@@ -309,7 +309,7 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
         raise InvalidArgumentError("b", ack.get("b"), "bits as base64") from None
     _check_count(int.from_bytes(bits).bit_count())
     try:
-        first = call.broker.pops.handle(group, topic, queue_id, start, pop_ms)
+        first = call.broker.consuming.pops.handle(group, topic, queue_id, start, pop_ms)
     except RefusedError:
         return  # as upstream: what is not there needs no acknowledgement
     for index, byte in enumerate(bits):
@@ -330,7 +330,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
     handle, info = _handle(call)
     is_in_order = info.revive_queue_id == IN_ORDER
     try:
-        changed = await call.broker.receipts.change(
+        changed = await call.broker.consuming.receipts.change(
             header.consumer_group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
@@ -349,7 +349,7 @@ def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
     """Place and time of a message; of the handle that a client made of them, only the time matters."""
     header, info = call.header, parse_extra_info(call.header.extra_info)
     try:
-        handle = call.broker.pops.handle(
+        handle = call.broker.consuming.pops.handle(
             header.consumer_group, header.topic, header.queue_id, header.offset, info.pop_ms
         )
     except QueueNotFoundError as error:
@@ -365,7 +365,7 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """200054: whether there is something to pop, as soon as there is."""
     header = call.header
     wait_s = _wait_s(header.born_time, header.poll_time)
-    has_message = await call.broker.pops.is_any(
+    has_message = await call.broker.consuming.pops.is_any(
         await _place(call),
         wait_s=wait_s if call.may_wait else 0.0,
         ordered=header.order,
@@ -379,12 +379,12 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
     """200052: messages that could be popped, which anybody can pop after it."""
     header = call.header
     place = await _place(call)
-    peeked = await call.broker.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    peeked = await call.broker.consuming.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
     records = [
         encode_record(
             _retried(call, one),
             header.topic,
-            call.broker.topics.queue(one.message.queue_key).queue_id,
+            call.broker.registry.topics.queue(one.message.queue_key).queue_id,
             call.channel.store_host,
             call.command.version,
         )
@@ -398,7 +398,7 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
 
 async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
     """200055: how many wait for messages to pop, from all queues or from just one."""
-    return Response({"pollingNum": str(call.broker.pops.waiting(await _place(call)))})
+    return Response({"pollingNum": str(call.broker.consuming.pops.waiting(await _place(call)))})
 
 
 def _to_settle(command: Command) -> Iterator[Need]:

@@ -63,8 +63,8 @@ class QueryConsumeQueueHeader(NamedTuple):
 
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
     """Where each queue of a topic begins and ends, and when it got its newest message."""
-    statistics = call.broker.statistics
-    queues = await call.broker.progress.of_topic(call.header.topic)
+    statistics = call.broker.registry.statistics
+    queues = await call.broker.looking.progress.of_topic(call.header.topic)
     table = object_keys(
         (
             _queue(queue),
@@ -85,7 +85,7 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
     """How far a group has come."""
     group, topic = call.header
-    found = await call.broker.progress.of_group(group, topic.strip() or None)
+    found = await call.broker.looking.progress.of_group(group, topic.strip() or None)
     return Response(body=dumps(_consume_stats(found)))
 
 
@@ -93,8 +93,8 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
     """How far all groups have come; with ``is_order`` only in topics that are configured to be in order."""
     groups = []
     lag = in_flight = 0
-    for group in call.broker.groups:
-        found = await call.broker.progress.of_group(group.name)
+    for group in call.broker.registry.groups:
+        found = await call.broker.looking.progress.of_group(group.name)
         if call.header.is_order:
             found = [each for each in found if each.topic.particulars.order]
         groups.append({group.name: [_consume_stats([each]) for each in found]})
@@ -112,12 +112,12 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
 
 async def groups_of_topic(call: RemotingCall[TopicHeader]) -> Response:
     """The groups that consume a topic."""
-    return Response(body=dumps({"groupList": call.broker.progress.groups_of(call.header.topic)}))
+    return Response(body=dumps({"groupList": call.broker.looking.progress.groups_of(call.header.topic)}))
 
 
 async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
     """The topics that a group has consumed."""
-    topics = call.broker.progress.topics_of(call.header.group)
+    topics = call.broker.looking.progress.topics_of(call.header.group)
     return Response(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
 
 
@@ -140,7 +140,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
             "messageQueue": _queue(span.queue),
             "minTimeStamp": span.min_ms,
         }
-        for span in await call.broker.progress.time_spans(call.header.group, call.header.topic)
+        for span in await call.broker.looking.progress.time_spans(call.header.group, call.header.topic)
     ]
     return Response(body=dumps({"consumeTimeSpanSet": spans}))
 
@@ -148,7 +148,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
     """How far the slowest of the groups has come in each queue, for one that is to be moved there."""
     topic, group, others = call.header
-    offsets = call.broker.progress.corrections(topic, group, others.split(","))
+    offsets = call.broker.looking.progress.corrections(topic, group, others.split(","))
     table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
     return Response(body=dumps({"correctionOffsets": table}))
 
@@ -156,7 +156,7 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
     """Entries of a queue from an offset on."""
     topic, queue_id, start, at_most, group = call.header
-    queue = call.broker.pull.find_queue(topic, queue_id)
+    queue = call.broker.consuming.pull.find_queue(topic, queue_id)
     if queue is None:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     body: dict[str, Any] = {"maxQueueIndex": queue.next_offset, "minQueueIndex": queue.min_offset}
@@ -168,7 +168,9 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
             body["subscriptionData"] = wanted
     if not queue.min_offset <= start < queue.next_offset:
         return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
-    pulled = await call.broker.pull.browse(topic, queue_id, start, min(max(at_most, 1), MOST_ENTRIES))
+    pulled = await call.broker.consuming.pull.browse(
+        topic, queue_id, start, min(max(at_most, 1), MOST_ENTRIES)
+    )
     body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
     return Response(body=dumps(body))
 
@@ -187,7 +189,7 @@ def _entry(
 
 
 def _subscription(call: RemotingCall[Any], group: str, topic: str) -> dict[str, Any] | None:
-    live = call.broker.clients.find(group)
+    live = call.broker.registry.clients.find(group)
     wanted = live.subscriptions.get(topic) if live else None
     return subscription(wanted) if wanted else None
 

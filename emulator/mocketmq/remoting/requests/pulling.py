@@ -48,7 +48,7 @@ _CODES: Final = {
 
 async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     """Messages of a queue from an offset on, when there are some."""
-    header, reader = call.header, call.broker.pull
+    header, reader = call.header, call.broker.consuming.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     await reader.admit(group, topic, queue_id)
     tag_filter = _wanted(call.broker, header)
@@ -95,7 +95,7 @@ def _wanted(broker: Broker, header: PullMessageHeader) -> Filter:
         return filter_of(header.subscription, header.expression_type or TAG, prefix)
     if header.topic.startswith(RETRY_PREFIX):
         return EVERYTHING
-    group = broker.clients.find(header.consumer_group)
+    group = broker.registry.clients.find(header.consumer_group)
     if group is None:
         if header.expression_type == SQL92:
             raise RemotingError(
@@ -104,7 +104,7 @@ def _wanted(broker: Broker, header: PullMessageHeader) -> Filter:
             )
         return EVERYTHING
     if group.model == BROADCASTING:
-        broker.groups.get(header.consumer_group).check_may_broadcast()
+        broker.registry.groups.get(header.consumer_group).check_may_broadcast()
     subscription = group.subscriptions.get(header.topic)
     if subscription is None:
         raise RemotingError(

@@ -9,7 +9,7 @@ import binascii
 import re
 from typing import Final, NamedTuple
 
-from mocketmq.broker.broker import Sent
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
 from mocketmq.message.names import RETRY_PREFIX
@@ -62,7 +62,7 @@ class RecallHandle(NamedTuple):
         return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
 
 
-def handle_of(sent: Sent) -> str | None:
+def handle_of(sent: SendResult) -> str | None:
     """The handle of a message that waits for its due time; None for any other, and for retries."""
     due_us, topic = sent.stored.due_us, sent.queue.topic
     if due_us is None or topic.startswith(RETRY_PREFIX):
@@ -81,7 +81,7 @@ async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
 async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
     """Checks in upstream's order. Those of the time by the emulated clock, and without a latest."""
     topic = call.header.topic
-    if call.broker.topics.find(topic) is None:
+    if call.broker.registry.topics.find(topic) is None:
         raise RemotingError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
     handle = RecallHandle.decode(call.header.recall_handle)
     if handle.topic != topic:
@@ -91,7 +91,7 @@ async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
     if handle.due_ms * US_PER_MS <= call.broker.clock.now_us():
         raise _illegal("recall failed, timestamp invalid")
     try:
-        await call.broker.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
+        await call.broker.looking.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
     except NotPendingError as error:
         raise _illegal(f"recall failed, {error}") from None
     return handle.unique_key

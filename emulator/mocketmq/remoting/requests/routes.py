@@ -58,7 +58,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
     """105: where a topic is. Raises RemotingError in upstream's words for one that is nowhere."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
-    topics = call.broker.topics
+    topics = call.broker.registry.topics
     try:
         if not call.is_authorized:
             topic = topics.get(name)
@@ -66,7 +66,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
             if name.startswith(RETRY_PREFIX):
                 await _make_retry_topic(call.broker, name.removeprefix(RETRY_PREFIX))
             topic = await topics.for_route(name, first_use=is_ali_ons)
-        perm = call.broker.name_server.perm(topic)
+        perm = call.broker.registry.name_server.perm(topic)
         if not perm and name == TEMPLATE_TOPIC:  # kept, but topics are no longer made like it
             raise TopicNotFoundError(f"the topic[{name}] may not be used")
     except TopicNotFoundError:
@@ -82,7 +82,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
         "writeQueueNums": topic.write_queues,
     }
     route = {"brokerDatas": [_broker(call)], "filterServerTable": {}, "queueDatas": [queues]}
-    order = call.broker.name_server.order(name)
+    order = call.broker.registry.name_server.order(name)
     return _json(route if order is None else route | {"orderTopicConf": order})
 
 
@@ -137,7 +137,7 @@ async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Respons
     Raises RemotingError for one that the broker has: both are one program.
     """
     topic, cluster = call.header
-    if cluster in ("", CLUSTER) and call.broker.topics.find(topic):
+    if cluster in ("", CLUSTER) and call.broker.registry.topics.find(topic):
         raise RemotingError(
             ResponseCode.SYSTEM_ERROR,
             f"topic {shorten(topic)} is in the broker, which is one with this name server; delete it there",
@@ -173,11 +173,11 @@ async def _make_retry_topic(broker: Broker, name: str) -> None:
 
     5.x also asks for that of popped messages, ``<group>_<topic>`` (sheet 6.5), which is not there.
     """
-    if broker.pops.is_retry(name):
+    if broker.consuming.pops.is_retry(name):
         return
     with suppress(RefusedError):
-        group = await broker.groups.for_use(name)
-        await broker.topics.ensure(retry_topic(group.name), group.retry_queues)
+        group = await broker.registry.groups.for_use(name)
+        await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
 
 
 def _log_miss(call: RemotingCall[TopicHeader]) -> None:
@@ -186,7 +186,7 @@ def _log_miss(call: RemotingCall[TopicHeader]) -> None:
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
         return
     misses.add(name)
-    if call.broker.topics.auto_create:
+    if call.broker.registry.topics.auto_create:
         log.info(
             "topic %s is not there yet: the first send makes it, or mocketmq topics create", shorten(name)
         )
@@ -199,15 +199,15 @@ def _log_miss(call: RemotingCall[TopicHeader]) -> None:
 
 
 def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Response:
-    return _json({"topicList": [topic.name for topic in call.broker.topics if is_wanted(topic)]})
+    return _json({"topicList": [topic.name for topic in call.broker.registry.topics if is_wanted(topic)]})
 
 
 def _set_written(call: RemotingCall[BrokerHeader], *, is_written: bool) -> int:
     """Of how many topics the routes say so now."""
     if call.header.broker_name != BROKER:
         return 0
-    call.broker.name_server.is_written = is_written
-    return sum(1 for _ in call.broker.topics)
+    call.broker.registry.name_server.is_written = is_written
+    return sum(1 for _ in call.broker.registry.topics)
 
 
 def _broker(call: RemotingCall[Any]) -> dict[str, Any]:

@@ -42,7 +42,7 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
         "brokerVersionDesc": version_name(VERSION),
         **_started(broker),
         **_traffic(broker),
-        **_store(broker, call.settings, await broker.progress.oldest()),
+        **_store(broker, call.settings, await broker.looking.progress.oldest()),
         **_pools(broker),
         **_delayed(broker),
     }
@@ -50,18 +50,18 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
 
 
 def _started(broker: Broker) -> dict[str, str]:
-    minutes, seconds = divmod(broker.statistics.age_us // US_PER_S, 60)
+    minutes, seconds = divmod(broker.registry.statistics.age_us // US_PER_S, 60)
     hours, minutes = divmod(minutes, 60)
     days, hours = divmod(hours, 24)
     return {
-        "bootTimestamp": str(broker.statistics.started_wall_us // US_PER_MS),
+        "bootTimestamp": str(broker.registry.statistics.started_wall_us // US_PER_MS),
         "runtime": f"[ {days} days, {hours} hours, {minutes} minutes, {seconds} seconds ]",
         "startAcceptSendRequestTimeStamp": "0",
     }
 
 
 def _traffic(broker: Broker) -> dict[str, str]:
-    counts = broker.statistics
+    counts = broker.registry.statistics
     put, mornings = counts.put, counts.mornings
     found, missed = (_rates(broker, meter, _calls) for meter in (counts.found, counts.missed))
     transferred = _joined(_rates(broker, counts.found, _messages))
@@ -73,7 +73,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
         "getTransferedTps": transferred,  # as 4.x spells it
         "getTransferredTps": transferred,
         "putMessageTimesTotal": str(put.messages),
-        "putMessageFailedTimes": str(broker.writer.failures),
+        "putMessageFailedTimes": str(broker.ground.writer.failures),
         "putMessageSizeTotal": str(put.size),
         "putMessageAverageSize": str(put.size / max(put.messages, 1)),
         "putMessageEntireTimeMax": str(counts.longest_put_us // US_PER_MS),
@@ -92,7 +92,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
 
 def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
     """Offsets are those of messages, not of bytes: the commit offsets of ids."""
-    end = broker.writer.next_commit_offset
+    end = broker.ground.writer.next_commit_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
     table = {
         "commitLogMinOffset": str(oldest_offset),
@@ -121,7 +121,7 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
 def _pools(broker: Broker) -> dict[str, str]:
     """What waits to be written stands where upstream has requests that wait for a thread to send."""
     table = {
-        "sendThreadPoolQueueSize": str(broker.writer.waiting),
+        "sendThreadPoolQueueSize": str(broker.ground.writer.waiting),
         "sendThreadPoolQueueCapacity": str(MAX_WAITING),
         "sendThreadPoolQueueHeadWaitTimeMills": "0",
         "EndTransactionQueueSize": "0",
@@ -137,9 +137,9 @@ def _delayed(broker: Broker) -> dict[str, str]:
     """How far each level was delivered and sent to; and the timers, which are never read ahead of."""
     table = {
         f"scheduleMessageOffset_{level.level}": f"{level.delay_offset},{level.max_offset}"
-        for level in broker.pending.levels()
+        for level in broker.looking.pending.levels()
     }
-    timed, counts = broker.pending.timed(), broker.statistics
+    timed, counts = broker.looking.pending.timed(), broker.registry.statistics
     late_us = 0
     if timed.oldest_overdue_us is not None:
         late_us = max(broker.clock.now_us() - timed.oldest_overdue_us, 0)
@@ -154,7 +154,7 @@ def _delayed(broker: Broker) -> dict[str, str]:
 
 
 def _rates(broker: Broker, meter: Meter, amount: Callable[[Totals], int]) -> list[float]:
-    windows = (broker.statistics.window(meter, span_us) for span_us in _SPANS_US)
+    windows = (broker.registry.statistics.window(meter, span_us) for span_us in _SPANS_US)
     return [window.per_second(amount(window.added)) for window in windows]
 
 

@@ -7,7 +7,7 @@ from functools import lru_cache
 from types import MappingProxyType
 from typing import Final, NamedTuple
 
-from mocketmq.broker.broker import Sent
+from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
 from mocketmq.message.message import Message, Template
@@ -73,27 +73,27 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
         return refusal(call, error)
 
 
-async def _send_one(call: RemotingCall[SendMessageHeader]) -> Sent:
+async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
     properties = decode_properties(call.header.properties)
     message = message_of(call, call.command.body, properties, call.header.flag)
     if _is_transactional(call, properties) and not _is_retry(call, properties):
         group = properties.get(PGROUP) or call.header.producer_group
-        half = await call.broker.transactions.prepare_checked(message, group)
+        half = await call.broker.transactions.half_messages.prepare_checked(message, group)
         message_id = offset_message_id(half.stored.store_host, half.stored.commit_offset)
-        return Sent(
+        return SendResult(
             half.stored, half.queue, 0, SentReply(message_id, half.queue.queue_id, half.stored.queue_offset)
         )
-    return await call.broker.send(message)
+    return await call.broker.sender.send(message)
 
 
-async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[Sent]:
-    size, allowed = len(call.command.body), call.broker.intake.max_message_bytes
+async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]:
+    size, allowed = len(call.command.body), call.broker.sender.intake.max_message_bytes
     if size > allowed:
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
     common.pop(UNIQ_KEY, None)  # the batch's own, by which the messages of 5.x clients would all be one
-    return await call.broker.send_together(_of_batch(call, entry, common) for entry in entries)
+    return await call.broker.sender.send_together(_of_batch(call, entry, common) for entry in entries)
 
 
 def _of_batch(call: RemotingCall[SendMessageHeader], entry: BatchEntry, common: dict[str, str]) -> Message:
@@ -147,7 +147,7 @@ def _as_ipv4(remote: str) -> str:
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
-def reply_of(call: RemotingCall[SendMessageHeader], sent: list[Sent]) -> Response:
+def reply_of(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """What the sender is told of what was stored."""
     first, host = sent[0].reply, call.channel.store_host
     ext = {
@@ -173,7 +173,7 @@ def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
     """What is wrong, behind upstream's one sentence for bodies and properties."""
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
         return str(error)
-    limit = call.broker.intake.max_message_bytes
+    limit = call.broker.sender.intake.max_message_bytes
     return (
         "the message is illegal, maybe msg body or properties length not matched."
         f" msg body length limit {limit}B, msg properties length limit 32KB. {error}"

@@ -59,7 +59,7 @@ _KINDS: Final = {
 async def view(call: RemotingCall[StatisticHeader]) -> Response:
     """One statistic, over the last minute, hour and day."""
     name, key = call.header
-    statistics, kind = call.broker.statistics, _KINDS.get(name)
+    statistics, kind = call.broker.registry.statistics, _KINDS.get(name)
     meter = kind.meter(statistics, key) if kind else None
     if kind is None or meter is None:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"The stats <{name}> <{key}> not exist")

@@ -53,7 +53,7 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
     """215: delete a topic with all that it holds; one that does not exist is gone already, as upstream."""
     check_topic_name(call.header.topic)
     try:
-        cancelled = await call.broker.reset.delete_topic(call.header.topic)
+        cancelled = await call.broker.upkeep.reset.delete_topic(call.header.topic)
     except TopicNotFoundError:
         return Response(remark=f"topic {shorten(call.header.topic)} did not exist")
     except NoPermissionError as error:
@@ -63,14 +63,14 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
 
 async def all_topics(call: RemotingCall[NoHeader]) -> Response:
     """21: how every topic is configured."""
-    topics = call.broker.topics
+    topics = call.broker.registry.topics
     table = {topic.name: _config(topic) for topic in topics}
     return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
 async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
     """351: how a topic is configured."""
-    topic = call.broker.topics.find(call.header.topic)
+    topic = call.broker.registry.topics.find(call.header.topic)
     if topic is None:
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic in this broker. topic: {call.header.topic}"
@@ -80,7 +80,7 @@ async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
     """305: the names of topics that only the broker makes, whether they are there or not."""
-    made = {topic.name for topic in call.broker.topics if topic.is_system}
+    made = {topic.name for topic in call.broker.registry.topics if topic.is_system}
     return Response(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
 
 
@@ -93,7 +93,7 @@ async def _put(
     call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
 ) -> Response:
     """Judge all before the first is made. What is kept and does nothing here is told."""
-    topics = call.broker.topics
+    topics = call.broker.registry.topics
     made = []
     for header, changes in wanted:
         if header.topic_filter_type not in _FILTER_TYPES:

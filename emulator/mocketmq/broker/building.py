@@ -1,0 +1,169 @@
+"""Build a broker, start it, and stop it in the opposite order."""
+
+import logging
+from collections.abc import AsyncIterator, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from typing import Final, Protocol
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.clock_mover import ClockMover
+from mocketmq.broker.consuming.consuming import open_consuming
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.looking.looking import make_looking
+from mocketmq.broker.registry.registry import open_registry
+from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.sending.intake import Intake
+from mocketmq.broker.sending.replies import Replies
+from mocketmq.broker.sending.sender import Sender
+from mocketmq.broker.transactions.transactions import open_transactions
+from mocketmq.broker.upkeep.reset import Reset
+from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.upkeep.upkeep import Upkeep
+from mocketmq.clock import Clock
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.level_queues import LevelQueues, load_levels
+from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.profile import Profile
+from mocketmq.schedule.scheme import DueTimes, TimedScheme
+from mocketmq.schedule.timer import Timer
+from mocketmq.settings import Settings
+from mocketmq.store.counters import Past, Run, begin_run
+from mocketmq.store.database import Database
+from mocketmq.store.ground import Ground
+from mocketmq.store.message_keys import MessageKeys
+from mocketmq.store.writer import Writer
+
+log = logging.getLogger(__name__)
+
+STORE_HOST: Final = "127.0.0.1:10911"
+"""The address in message ids, with the port of upstream's broker."""
+
+
+class MakeTimed(Protocol):
+    """Makes the scheme for absolute due times, which no room below the app knows by name."""
+
+    def __call__(
+        self,
+        ground: Ground,
+        ledger: Ledger,
+        topics: Topics,
+        *,
+        changed: Callable[[], None],
+        on_delivered: Callable[[int], None],
+        others_due_us: Callable[[], int | None],
+    ) -> TimedScheme:
+        """Raises StoreUnavailableError.
+
+        ``on_delivered`` hears how many messages became visible; a move must not jump over ``others_due_us``.
+        """
+
+
+@asynccontextmanager
+async def open_broker(
+    settings: Settings,
+    database: Database,
+    clock: Clock,
+    past: Past,
+    run: Run,
+    table: LevelTable,
+    profile: Profile,
+    make_timed: MakeTimed,
+    due_times: DueTimes,
+) -> AsyncIterator[Broker]:
+    """Load everything from the store and start what goes on in the background. Raises a StoreError.
+
+    At the end what was accepted is stored, and the parts stop in the opposite order of what is written here.
+    """
+    async with AsyncExitStack() as stack:
+        polls, statistics = Polls(), Statistics()
+        writer = Writer(
+            database,
+            clock,
+            STORE_HOST,
+            past.next_commit_offset,
+            past.last_store_us,
+            on_arrival=polls.arrived,
+            on_stored=statistics.stored,
+        )
+        stack.push_async_callback(writer.close)
+        ground = Ground(database, writer, clock)
+        await begin_run(writer, run)
+        registry = await open_registry(ground, settings, statistics, table.highest)
+        topics = registry.topics
+
+        timer, ledger = Timer(clock), Ledger(run.run)
+        states, warnings = await load_levels(database, table, topics.levels())
+        for warning in warnings:
+            log.warning(warning)
+        levels = LevelQueues(
+            ground,
+            states,
+            table,
+            profile,
+            ledger,
+            topics.queue,
+            timer.changed,
+            others_due_us=lambda: timed.next_due_us(),  # noqa: PLW0108 - there is no such scheme yet
+        )
+        timed = make_timed(
+            ground,
+            ledger,
+            topics,
+            changed=timer.changed,
+            on_delivered=statistics.delivered,
+            others_due_us=levels.next_due_us,
+        )
+        stack.push_async_callback(timed.close)
+        await timed.load()
+        await levels.read_ahead()
+
+        consuming = await open_consuming(ground, registry, polls, ledger, levels, timer)
+        intake = Intake(clock, registry, levels, due_times, settings.max_message_bytes)
+        transactions = await open_transactions(
+            ground, settings, registry, consuming, intake, levels, timed, timer
+        )
+        timer.add(levels)
+        timer.add(timed)
+        timer.add(consuming.receipts)
+        timer.add(transactions.popped_halves)
+        timer.add(transactions.check_backs)
+        keys = MessageKeys(ground, past.keys_indexed_to)
+        looking = make_looking(ground, registry, timer, levels, timed, keys)
+        upkeep = Upkeep(
+            Reset(ground, registry, timer, levels, timed, polls),
+            Retention(
+                ground, registry, levels, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
+            ),
+        )
+        stack.push_async_callback(levels.close)
+        stack.push_async_callback(consuming.receipts.close)
+        stack.push_async_callback(consuming.pull.close)
+        stack.push_async_callback(upkeep.retention.close)
+        stack.push_async_callback(keys.close)
+        stack.push_async_callback(statistics.close)
+        stack.push_async_callback(timer.close)
+        tasks = [
+            writer.task,
+            timer.start(),
+            timed.start(),
+            upkeep.retention.start(),
+            keys.start(),
+            statistics.start(),
+        ]
+        sender = Sender(ground, timer, timed, intake)
+        yield Broker(
+            ground=ground,
+            timer=timer,
+            mover=ClockMover(ground, run.run, timer, looking.pending),
+            levels=levels,
+            timed=timed,
+            registry=registry,
+            sender=sender,
+            replies=Replies(clock, registry, sender),
+            consuming=consuming,
+            transactions=transactions,
+            looking=looking,
+            upkeep=upkeep,
+            tasks=tasks,
+        )

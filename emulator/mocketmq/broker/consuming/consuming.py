@@ -1,0 +1,50 @@
+"""Consuming: makes the ways to get messages, and what they share."""
+
+from dataclasses import dataclass
+
+from mocketmq.broker.consuming.offsets import Offsets
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pops import Pops
+from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.queue_locks import QueueLocks
+from mocketmq.broker.consuming.receipts import Receipts
+from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.takes import Takes
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.ground import Ground
+
+
+@dataclass(frozen=True)
+class Consuming:
+    """Consuming by receipt, pop and offset; who waits, what is taken and which queues are locked."""
+
+    polls: Polls
+    takes: Takes
+    receipts: Receipts
+    pops: Pops
+    pull: Pull
+    offsets: Offsets
+    queue_locks: QueueLocks
+
+
+async def open_consuming(
+    ground: Ground, registry: Registry, polls: Polls, ledger: Ledger, levels: LevelQueues, timer: Timer
+) -> Consuming:
+    """Load what groups hold and how far they have come."""
+    retries = Retries(registry.topics, levels)
+    takes = Takes(ground, registry, polls, timer.changed)
+    await takes.load()
+    receipts = Receipts(ground, registry, takes, polls, ledger, retries)
+    pull = Pull(ground, registry, takes, polls, ledger, retries)
+    return Consuming(
+        polls=polls,
+        takes=takes,
+        receipts=receipts,
+        pops=Pops(ground, registry, polls, receipts),
+        pull=pull,
+        offsets=Offsets(ground, registry, pull),
+        queue_locks=QueueLocks(),
+    )

@@ -1,0 +1,42 @@
+"""Looking: makes what answers people who ask about messages and groups."""
+
+from dataclasses import dataclass
+
+from mocketmq.broker.looking.consumers import Consumers
+from mocketmq.broker.looking.history import Histories
+from mocketmq.broker.looking.pending import PendingMessages
+from mocketmq.broker.looking.progress import Progress
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.ground import Ground
+from mocketmq.store.message_keys import MessageKeys
+
+
+@dataclass(frozen=True)
+class Looking:
+    """What happened to messages, what waits, how far groups are, and what their consumers say."""
+
+    histories: Histories
+    pending: PendingMessages
+    progress: Progress
+    consumers: Consumers
+
+
+def make_looking(
+    ground: Ground,
+    registry: Registry,
+    timer: Timer,
+    levels: LevelQueues,
+    timed: TimedScheme,
+    keys: MessageKeys,
+) -> Looking:
+    """Nothing of it is loaded; it reads from the store when it is asked."""
+    histories = Histories(ground, registry.topics, timed, keys)
+    return Looking(
+        histories=histories,
+        pending=PendingMessages(ground.clock, timer, registry.topics, levels, timed, histories),
+        progress=Progress(ground, registry),
+        consumers=Consumers(registry, histories),
+    )

@@ -1,0 +1,56 @@
+"""The registry: opens what the broker knows by name, and holds it together."""
+
+from dataclasses import dataclass
+
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.groups import Groups
+from mocketmq.broker.registry.name_server import NameServer
+from mocketmq.broker.registry.request_modes import RequestModes
+from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
+from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
+from mocketmq.settings import Settings
+from mocketmq.store.ground import Ground
+
+SCHEDULE_QUEUES = 18
+"""Level queues that exist even when the level table is shorter, as upstream."""
+
+
+@dataclass(frozen=True)
+class Registry:
+    """Topics, groups and clients, and what is set and counted for them."""
+
+    topics: Topics
+    groups: Groups
+    clients: Clients
+    name_server: NameServer
+    request_modes: RequestModes
+    statistics: Statistics
+
+
+async def open_registry(ground: Ground, settings: Settings, statistics: Statistics, levels: int) -> Registry:
+    """Load the registry, and declare the topics and groups of the settings; ``levels`` delay levels."""
+    topics = Topics(
+        ground,
+        auto_create=settings.auto_create_topics,
+        default_queues=settings.topic_queues,
+        on_deleted=statistics.forget_topic,
+    )
+    await topics.load()
+    level_queues = max(SCHEDULE_QUEUES, levels)
+    await topics.put(SCHEDULE_TOPIC, level_queues, level_queues, PERM_READ | PERM_WRITE)
+    await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
+    await topics.set_auto_create(is_on=settings.auto_create_topics)
+    for topic in settings.topics:
+        await topics.put_by_client(
+            topic.name, topic.read_queues, topic.write_queues, permission_bits(topic.perm)
+        )
+    groups = Groups(ground, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
+    await groups.load()
+    for group in settings.groups:
+        await groups.put(group.name, group.max_retries, group.retry_queues)
+    name_server = NameServer(ground)
+    await name_server.load()
+    request_modes = RequestModes(ground, topics, groups)
+    await request_modes.load()
+    return Registry(topics, groups, Clients(groups.tells_changes), name_server, request_modes, statistics)

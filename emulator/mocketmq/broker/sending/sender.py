@@ -1,0 +1,149 @@
+"""Sending: store a message, or several at once, for whichever door a client came in by."""
+
+import asyncio
+from collections.abc import Iterable, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.broker.sending.intake import Intake, Judged
+from mocketmq.errors import IllegalMessageError, TopicNotFoundError
+from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.names import RETRY_PREFIX
+from mocketmq.schedule.scheme import Reply, TimedScheme
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.ground import Ground
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+MAX_BATCH = 1_000
+JUDGED_AT_ONCE = 256
+"""Messages of a large batch, before others have their turn."""
+
+
+class SendResult(NamedTuple):
+    """A stored message and the queue that the sender asked for.
+
+    For a delayed message ``stored`` is the parked record, as upstream answers, ``queue`` the real queue, and
+    ``level`` the delay level, after clamping; ``reply`` is what the sender is told of the record.
+    """
+
+    stored: StoredMessage
+    queue: Queue
+    level: int
+    reply: Reply
+
+
+class Sender:
+    """Stores messages; ``sent`` counts them since the start."""
+
+    def __init__(self, ground: Ground, timer: Timer, timed: TimedScheme, intake: Intake) -> None:
+        self.sent = 0
+        self.intake = intake
+        self._writer = ground.writer
+        self._timer = timer
+        self._timed = timed
+
+    async def send(self, message: Message) -> SendResult:
+        """Store a message; it is durable when this returns.
+
+        ``DELAY`` or an absolute due time in its properties parks it. Raises as :meth:`Intake.judge`; then
+        nothing was stored.
+        """
+        judged = await self.intake.judge(message)
+        if judged.due_us is None:
+            stored: StoredMessage = await self._writer.commit(partial(self.intake.append, judged))
+        else:
+            stored = await self._timed.keep(judged.draft, judged.queue, judged.due_us)
+            await self._check_kept(judged, stored)
+        self.sent += 1
+        return self._result(judged, stored)
+
+    async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
+        """Store 1 to 1,000 messages, all or none. Raises as ``send``.
+
+        Those with an absolute due time are kept first, and taken back when the transaction of the others
+        fails. Only a kill between the two keeps a part of a batch that nobody was told of; it goes to its end
+        even if the caller goes away.
+        """
+        judged = [await self.intake.judge(message) for message in messages]
+        stored = await asyncio.shield(self._store_all(judged))
+        self.sent += len(stored)
+        return list(map(self._result, judged, stored))
+
+    async def send_together(self, messages: Iterable[Message]) -> list[SendResult]:
+        """Store messages of one topic next to each other in one queue, all or none (sheet 2.2).
+
+        Raises as ``send``, and IllegalMessageError for a message that is to be delayed or a retry.
+        """
+        judged: list[Judged] = []
+        for message in messages:
+            if message.topic.startswith(RETRY_PREFIX):
+                raise IllegalMessageError(
+                    "topic", f"batch request does not support retry group {message.topic}"
+                )
+            if judged:
+                message.queue_id = judged[0].queue.queue_id
+            one = await self.intake.judge(message)
+            if one.level or one.due_us is not None:
+                raise IllegalMessageError(
+                    "properties", "a message of a batch cannot be delayed; send it by itself"
+                )
+            judged.append(one)
+            if len(judged) % JUDGED_AT_ONCE == 0:
+                await asyncio.sleep(0)
+        stored: list[StoredMessage] = await self._writer.commit(
+            lambda batch: [self.intake.append(one, batch) for one in judged]
+        )
+        self.sent += len(stored)
+        return list(map(self._result, judged, stored))
+
+    async def _check_kept(self, judged: Judged, stored: StoredMessage) -> None:
+        """As :meth:`Intake.check`: a deletion that began while it was kept may not have seen it."""
+        try:
+            self.intake.check(judged)
+        except TopicNotFoundError:
+            await self._take_back([stored])
+            raise
+
+    async def _store_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
+        kept = await self._keep_all([one for one in judged if one.due_us is not None])
+
+        def work(batch: Batch) -> list[StoredMessage]:
+            self.intake.check(*judged)
+            return [
+                next(waiting) if one.due_us is not None else self.intake.append(one, batch) for one in judged
+            ]
+
+        waiting = iter(kept)
+        try:
+            stored: list[StoredMessage] = await self._writer.commit(work)
+        except BaseException:
+            await self._take_back(kept)
+            raise
+        return stored
+
+    async def _keep_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
+        results = await asyncio.gather(
+            *(self._timed.keep(one.draft, one.queue, one.due_us or 0) for one in judged),
+            return_exceptions=True,
+        )
+        kept = [result for result in results if not isinstance(result, BaseException)]
+        failure = next((result for result in results if isinstance(result, BaseException)), None)
+        if failure is not None:
+            await self._take_back(kept)
+            raise failure
+        return kept
+
+    async def _take_back(self, kept: Sequence[StoredMessage]) -> None:
+        if kept:
+            async with self._timer.lock:
+                await self._timed.discard(kept)
+
+    def _result(self, judged: Judged, stored: StoredMessage) -> SendResult:
+        if judged.due_us is not None:
+            reply = self._timed.reply(stored, judged.queue)
+        else:
+            message_id = offset_message_id(stored.store_host, stored.commit_offset)
+            reply = Reply(message_id, judged.queue.queue_id, stored.queue_offset)
+        return SendResult(stored, judged.queue, judged.level, reply)

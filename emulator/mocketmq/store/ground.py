@@ -1,0 +1,16 @@
+"""The ground that the broker stands on: where it stores, by whom, and what time it is."""
+
+from dataclasses import dataclass
+
+from mocketmq.clock import Clock
+from mocketmq.store.database import Database
+from mocketmq.store.writer import Writer
+
+
+@dataclass(frozen=True)
+class Ground:
+    """The store and the clock. Read from the database; write with the writer alone."""
+
+    database: Database
+    writer: Writer
+    clock: Clock
