@@ -4,8 +4,9 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from mocketmq.broker.upkeep import reset
+from mocketmq.broker.upkeep.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
+from mocketmq.store.takes import DELETE_TAKES
 
 from tests.support.brokers import (
     GROUP,
@@ -133,6 +134,6 @@ async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> 
 
 async def test_forgetting_single_messages_reads_no_whole_table(tmp_path: Path) -> None:
     async with running_broker(tmp_path):
-        for statement in reset.FORGET:
+        for statement in (DELETE_TAKES, DELETE_MESSAGE):
             plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {statement.replace('?', '1')}")
             assert not [step for step in plan if step["detail"].startswith(("SCAN takes", "SCAN messages"))]

@@ -29,6 +29,7 @@ from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import save_outcome
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
@@ -39,11 +40,6 @@ MAX_PULLED_BYTES = 4 << 20
 """Of their bodies, unless the first alone has more."""
 MAX_NOTED = 10_000
 """Delayed messages, by group and queue, of which it is remembered that they were pulled."""
-
-_PASSED = (
-    "UPDATE takes SET settled_us = ?, outcome = 'passed'"
-    " WHERE group_name = ? AND commit_offset = ? AND settled_us IS NULL"
-)
 
 
 class PullStatus(Enum):
@@ -317,7 +313,7 @@ class Pull:
             ended = [take for take in place.open.values() if is_back or take.queue_offset < offset]
             next_offset = offset if is_back else max(place.next_offset, offset)
             for take in ended:
-                batch.execute(_PASSED, (batch.now_us, group.name, take.commit_offset))
+                save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
 
             def apply() -> None:
                 for take in ended:

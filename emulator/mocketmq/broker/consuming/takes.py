@@ -16,23 +16,10 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import TakeRow, open_takes, save_outcome, save_take, save_visible
 from mocketmq.store.writer import Batch
 
-_SAVE = (
-    "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
-    " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
-    " times = excluded.times, first_taken_us = excluded.first_taken_us,"
-    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
-    " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
-)
-_SHOW = "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND commit_offset = ?"
-_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
 _LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
-_LOAD_OPEN = """
-SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
- visible_us, pop_ms, properties, reconsume_times, parked_offset
-FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
-ORDER BY group_name, takes.commit_offset"""
 
 
 class Takes:
@@ -53,32 +40,19 @@ class Takes:
         """Read from the store how far each group has come and what it holds."""
         for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
             self._groups.restore(group_name, self._topics.queue(queue_key), next_offset)
-        for row in await self._database.rows(_LOAD_OPEN):
-            (
-                group_name,
-                queue_key,
-                queue_offset,
-                commit_offset,
-                times,
-                first_taken_us,
-                visible_us,
-                pop_ms,
-                properties,
-                again,
-                parked,
-            ) = row
-            group, queue = self._groups.get(group_name), self._topics.queue(queue_key)
+        for row in await open_takes(self._database):
+            group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
             take = Take(
                 group.place(queue),
-                queue_offset,
-                commit_offset,
-                known_topic(queue, properties),
-                again,
-                is_delayed=parked is not None,
-                times=times,
-                first_taken_us=first_taken_us or 0,
-                visible_us=visible_us,
-                pop_ms=pop_ms or 0,
+                row.queue_offset,
+                row.commit_offset,
+                known_topic(queue, row.properties),
+                row.reconsume_times,
+                is_delayed=row.parked_offset is not None,
+                times=row.times,
+                first_taken_us=row.first_taken_us or 0,
+                visible_us=row.visible_us,
+                pop_ms=row.pop_ms or 0,
                 has_row=True,
             )
             take.move(State.HELD)
@@ -131,16 +105,15 @@ class Takes:
         self, batch: Batch, take: Take, times: int, visible_us: int, taken_us: int | None, pop_ms: int
     ) -> None:
         place = take.place
-        first_us = take.first_taken_us or taken_us
-        batch.execute(
-            _SAVE,
-            (
+        save_take(
+            batch,
+            TakeRow(
                 place.group.name,
                 take.commit_offset,
                 place.queue.key,
                 take.queue_offset,
                 times,
-                first_us,
+                take.first_taken_us or taken_us,
                 taken_us,
                 visible_us,
                 pop_ms or None,
@@ -154,14 +127,14 @@ class Takes:
         """The time of a message that is held is up at ``visible_us``."""
         # At once, or the old time could run out before the commit.
         batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
-        self._save_shown(batch, take, visible_us, times, pop_ms)
+        save_visible(batch, take.place.group.name, take.commit_offset, visible_us, times, pop_ms)
         self._shown_from(take, visible_us, times, pop_ms)
 
     def take_back(self, batch: Batch, take: Take) -> None:
         """A message that was given reached nobody: it is free again, and that time does not count."""
         take.move(State.RESERVED)
         times, visible_us = take.times - 1, min(take.visible_us, batch.now_us)
-        self._save_shown(batch, take, visible_us, times, take.pop_ms)
+        save_visible(batch, take.place.group.name, take.commit_offset, visible_us, times, take.pop_ms)
         batch.on_rollback(partial(self.reopen, take))
 
         def taken_back() -> None:
@@ -170,10 +143,6 @@ class Takes:
                 self.free(take)
 
         batch.on_commit(taken_back)
-
-    def _save_shown(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
-        group_name = take.place.group.name
-        batch.execute(_SHOW, (visible_us, times, pop_ms or None, group_name, take.commit_offset))
 
     def _shown_from(self, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
         take.visible_us, take.times, take.pop_ms = visible_us, times, pop_ms
@@ -184,7 +153,7 @@ class Takes:
         if take.state is not State.SETTLING:
             take.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, take))
-        batch.execute(_SETTLE, (batch.now_us, outcome.value, take.place.group.name, take.commit_offset))
+        save_outcome(batch, take.place.group.name, take.commit_offset, outcome.value)
         batch.on_commit(take.close)
 
     def decide(self, take: Take) -> None:

@@ -12,6 +12,7 @@ from mocketmq.schedule.scheme import TimedScheme
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
+from mocketmq.store.takes import takes_of_messages
 
 _BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
 
@@ -159,12 +160,7 @@ class Histories:
             f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
-        takes = await self._database.rows(
-            "SELECT group_name, commit_offset, times, first_taken_us, last_taken_us, visible_us, settled_us,"
-            f" outcome FROM groups JOIN takes ON group_name = name WHERE commit_offset IN ({marks})"
-            " ORDER BY commit_offset, group_name",
-            offsets,
-        )
+        takes = await takes_of_messages(self._database, offsets)
         return Life(
             records,
             [DeliveryRecord(*row) for row in deliveries],

@@ -18,6 +18,7 @@ from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissi
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import delete_takes_of_group
 from mocketmq.store.writer import Batch
 
 if TYPE_CHECKING:
@@ -39,7 +40,6 @@ _ADD_GROUP = "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHI
 _DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
 _DELETE_PROGRESS = "DELETE FROM progress WHERE group_name = ?"
 _DELETE_PROGRESS_OF_QUEUE = "DELETE FROM progress WHERE queue_key = ?"
-_DELETE_TAKES = "DELETE FROM takes WHERE group_name = ?"  # retention passes over what is of no group
 
 
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
@@ -309,7 +309,7 @@ class Groups:
     def _delete(self, group: Group, clean_offsets: bool, batch: Batch) -> None:
         offsets = {place.queue: place.committed_offset for place in group.queues.values()}
         batch.execute(_DELETE_GROUP, (group.name,))
-        batch.execute(_DELETE_TAKES, (group.name,))
+        delete_takes_of_group(batch, group.name)
         batch.execute(_DELETE_PROGRESS, (group.name,))
         if not clean_offsets:
             for queue, offset in offsets.items():

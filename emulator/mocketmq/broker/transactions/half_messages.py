@@ -57,18 +57,14 @@ from mocketmq.schedule.scheme import TimedScheme
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import open_with_key, open_with_property
 from mocketmq.store.writer import Batch
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
 
 _NOT_FOUND: Final = "Find prepared transaction message failed"
 _IMMUNITY: Final = re.compile("-1|[0-9]{1,9}")
-_OPEN_TIMED = """
-SELECT commit_offset, unique_key FROM takes JOIN messages USING (commit_offset)
-WHERE group_name IN (?, ?) AND settled_us IS NULL AND instr(properties, ?)"""
-_OPEN = """
-SELECT commit_offset FROM takes JOIN messages USING (commit_offset)
-WHERE group_name IN (?, ?) AND settled_us IS NULL AND unique_key = ? ORDER BY commit_offset"""
+_GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
 class Half(NamedTuple):
@@ -114,7 +110,7 @@ class HalfMessages:
 
     async def load(self) -> None:
         """Settle what a kill left open although its commit was decided: the timed scheme keeps it."""
-        rows = await self._database.rows(_OPEN_TIMED, (HALF_GROUP, CHECKED_HALF_GROUP, HALF_DUE_US))
+        rows = await open_with_property(self._database, _GROUPS, HALF_DUE_US)
         kept = {number for number, unique_key in rows if await self._timed.has_kept(number, unique_key)}
 
         def work(batch: Batch) -> None:
@@ -247,8 +243,8 @@ class HalfMessages:
         return halves[0]
 
     async def _find(self, message_id: str) -> Half:
-        rows = await self._database.rows(_OPEN, (HALF_GROUP, CHECKED_HALF_GROUP, message_id))
-        numbers = [*(row[0] for row in rows), commit_offset_of(message_id)]
+        with_key = await open_with_key(self._database, _GROUPS, message_id)
+        numbers = [*with_key, commit_offset_of(message_id)]
         takes = {take.commit_offset: take for take in self.open()}
         halves = await self.halves([takes[number] for number in numbers if number in takes][:1])
         if not halves:
@@ -262,7 +258,7 @@ class HalfMessages:
 
     def open(self) -> list[Take]:
         """The half messages that wait for a decision, in the order in which they were stored."""
-        kinds = (self._groups.find(name) for name in (HALF_GROUP, CHECKED_HALF_GROUP))
+        kinds = (self._groups.find(name) for name in _GROUPS)
         takes = (take for group in kinds if group for take in group.takes.values() if take.is_open)
         return sorted(takes, key=lambda take: take.commit_offset)
 

@@ -16,6 +16,7 @@ from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
@@ -27,10 +28,8 @@ WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {_BEARS})"""
 _AGAIN_OF = f"""
 SELECT commit_offset FROM queues JOIN messages ON queue_key = key
 WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {_BEARS}"""
-FORGET = (  # by the key: there may be very many
-    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND commit_offset = ?",
-    "DELETE FROM messages WHERE commit_offset = ?",
-)
+DELETE_MESSAGE = "DELETE FROM messages WHERE commit_offset = ?"
+_DELETE_MESSAGES = "DELETE FROM messages WHERE queue_key = ?"
 _HALVES_OF = """
 SELECT commit_offset FROM messages JOIN queues ON key = real_queue_key
 WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHERE topic = ?)"""
@@ -123,11 +122,11 @@ class Reset:
                     cancelled += len(waiting)
                     self._levels.cancel_all(batch, level, waiting)
                 for queue in queues:
-                    for table in ("takes", "messages"):
-                        batch.execute(f"DELETE FROM {table} WHERE queue_key = ?", (queue.key,))
+                    delete_takes_of_queue(batch, queue)
+                    batch.execute(_DELETE_MESSAGES, (queue.key,))
                 for commit_offset in again:
-                    for statement in FORGET:
-                        batch.execute(statement, (commit_offset,))
+                    delete_takes(batch, commit_offset)
+                    batch.execute(DELETE_MESSAGE, (commit_offset,))
                 batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))

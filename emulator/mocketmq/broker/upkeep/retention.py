@@ -16,6 +16,7 @@ from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queues import Queue
+from mocketmq.store.takes import delete_takes
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
@@ -116,15 +117,12 @@ class Retention(Chore):
 
     def _remove(self, rows: list[Any], batch: Batch) -> None:
         ends: dict[Queue, int] = {}
+        group_names = [group.name for group in self._groups]
         for commit_offset, queue_key, queue_offset, unique_key, properties in rows:
             ends[self._topics.queue(queue_key)] = queue_offset + 1
             for statement in _REMOVE:
                 batch.execute(statement, (commit_offset,))
-            for group in self._groups:
-                batch.execute(
-                    "DELETE FROM takes WHERE group_name = ? AND commit_offset = ?",
-                    (group.name, commit_offset),
-                )
+            delete_takes(batch, commit_offset, group_names)
             for key in keys_of(unique_key, properties):
                 batch.execute(UNINDEX, (key, commit_offset))
         for queue, end in ends.items():

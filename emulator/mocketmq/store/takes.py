@@ -1,0 +1,139 @@
+"""The table ``takes``: a row for each message that a group was given, open until ``settled_us`` is set."""
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from mocketmq.store.database import Database
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+_SAVE = (
+    "INSERT INTO takes (group_name, commit_offset, queue_key, queue_offset, times, first_taken_us,"
+    " last_taken_us, visible_us, pop_ms) VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?) ON CONFLICT DO UPDATE SET"
+    " times = excluded.times, first_taken_us = excluded.first_taken_us,"
+    " last_taken_us = excluded.last_taken_us, visible_us = excluded.visible_us, pop_ms = excluded.pop_ms,"
+    " settled_us = NULL, outcome = NULL"  # acknowledged once, but the group went back to before it
+)
+_SET_VISIBLE = (
+    "UPDATE takes SET visible_us = ?, times = ?, pop_ms = ? WHERE group_name = ? AND commit_offset = ?"
+)
+_SETTLE = "UPDATE takes SET settled_us = ?, outcome = ? WHERE group_name = ? AND commit_offset = ?"
+_SETTLE_IF_OPEN = f"{_SETTLE} AND settled_us IS NULL"
+_DELETE_OF_GROUP = "DELETE FROM takes WHERE group_name = ?"
+_DELETE_OF_QUEUE = "DELETE FROM takes WHERE queue_key = ?"
+_DELETE = "DELETE FROM takes WHERE group_name = ? AND commit_offset = ?"
+DELETE_TAKES = (  # by the primary key: there may be very many
+    "DELETE FROM takes WHERE group_name IN (SELECT name FROM groups) AND commit_offset = ?"
+)
+_OPEN = """
+SELECT group_name, takes.queue_key, takes.queue_offset, takes.commit_offset, times, first_taken_us,
+ visible_us, pop_ms, properties, reconsume_times, parked_offset
+FROM takes JOIN messages USING (commit_offset) WHERE settled_us IS NULL
+ORDER BY group_name, takes.commit_offset"""
+_OPEN_IN = """
+SELECT commit_offset, unique_key FROM takes JOIN messages USING (commit_offset)
+WHERE group_name IN ({marks}) AND settled_us IS NULL AND {condition} ORDER BY commit_offset"""
+_OF_MESSAGES = """
+SELECT group_name, commit_offset, times, first_taken_us, last_taken_us, visible_us, settled_us, outcome
+FROM groups JOIN takes ON group_name = name WHERE commit_offset IN ({marks})
+ORDER BY commit_offset, group_name"""
+
+
+class TakeRow(NamedTuple):
+    """A message that a group is given. Instants in emulated microseconds."""
+
+    group_name: str
+    commit_offset: int
+    queue_key: int
+    queue_offset: int
+    times: int
+    first_taken_us: int | None
+    last_taken_us: int | None
+    visible_us: int
+    pop_ms: int | None
+
+
+class OpenTake(NamedTuple):
+    """A take that is not settled, and what is needed of its message."""
+
+    group_name: str
+    queue_key: int
+    queue_offset: int
+    commit_offset: int
+    times: int
+    first_taken_us: int | None
+    visible_us: int
+    pop_ms: int | None
+    properties: str
+    reconsume_times: int
+    parked_offset: int | None
+
+
+def save_take(batch: Batch, row: TakeRow) -> None:
+    """Add the row, or open it again."""
+    batch.execute(_SAVE, row)
+
+
+def save_visible(
+    batch: Batch, group_name: str, commit_offset: int, visible_us: int, times: int, pop_ms: int
+) -> None:
+    """Let its invisible time end at ``visible_us``."""
+    batch.execute(_SET_VISIBLE, (visible_us, times, pop_ms or None, group_name, commit_offset))
+
+
+def save_outcome(
+    batch: Batch, group_name: str, commit_offset: int, outcome: str, *, if_open: bool = False
+) -> None:
+    """Settle it now; with ``if_open``, one that has an outcome keeps it."""
+    sql = _SETTLE_IF_OPEN if if_open else _SETTLE
+    batch.execute(sql, (batch.now_us, outcome, group_name, commit_offset))
+
+
+def delete_takes_of_group(batch: Batch, group_name: str) -> None:
+    """Delete all rows of the group; retention passes over what is of no group."""
+    batch.execute(_DELETE_OF_GROUP, (group_name,))
+
+
+def delete_takes_of_queue(batch: Batch, queue: Queue) -> None:
+    """Delete all rows of the queue."""
+    batch.execute(_DELETE_OF_QUEUE, (queue.key,))
+
+
+def delete_takes(batch: Batch, commit_offset: int, group_names: Sequence[str] | None = None) -> None:
+    """Delete the rows of a message in these groups; in all by default."""
+    if group_names is None:
+        batch.execute(DELETE_TAKES, (commit_offset,))
+    else:
+        for name in group_names:
+            batch.execute(_DELETE, (name, commit_offset))
+
+
+async def open_takes(database: Database) -> list[OpenTake]:
+    """All that are open, by group and then oldest first."""
+    return [OpenTake._make(row) for row in await database.rows(_OPEN)]
+
+
+async def open_with_key(database: Database, group_names: Sequence[str], unique_key: str) -> list[int]:
+    """The commit offsets of messages with this unique key that these groups hold, oldest first."""
+    rows = await _open_in(database, group_names, "unique_key = ?", unique_key)
+    return [commit_offset for commit_offset, _ in rows]
+
+
+async def open_with_property(
+    database: Database, group_names: Sequence[str], name: str
+) -> list[tuple[int, str]]:
+    """Commit offsets and unique keys of messages with this text in their properties that the groups hold."""
+    return await _open_in(database, group_names, "instr(properties, ?)", name)
+
+
+async def _open_in(
+    database: Database, group_names: Sequence[str], condition: str, value: str
+) -> list[tuple[int, str]]:
+    sql = _OPEN_IN.format(marks=",".join("?" * len(group_names)), condition=condition)
+    return [(row[0], row[1]) for row in await database.rows(sql, (*group_names, value))]
+
+
+async def takes_of_messages(database: Database, commit_offsets: Sequence[int]) -> list[Any]:
+    """What every group that exists did with these messages, open or settled."""
+    marks = ",".join("?" * len(commit_offsets))
+    return list(await database.rows(_OF_MESSAGES.format(marks=marks), commit_offsets))
