@@ -8,7 +8,7 @@ import re
 from typing import Final
 
 from aiohttp import web
-from mocketmq.http_api.door import UNMATCHED, Answer, Door
+from mocketmq.http_api.listener import UNMATCHED, HttpHandler, RoutedResponse
 from mocketmq.http_api.request import host_of
 
 SEGMENT: Final = "rocketmq"
@@ -19,12 +19,12 @@ _PATH: Final = re.compile("/rocketmq/nsaddr(?:4client-internet|4client-internal)
 _PORT: Final = re.compile(":[0-9]*$")
 
 
-def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> Door:
+def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> HttpHandler:
     """A door that answers with this address; without one, with this port of the host that was asked."""
 
-    async def answer(request: web.BaseRequest) -> Answer:
+    async def answer(request: web.BaseRequest) -> RoutedResponse:
         if not _PATH.fullmatch(request.rel_url.raw_path):
-            return Answer(
+            return RoutedResponse(
                 UNMATCHED,
                 web.Response(
                     status=404,
@@ -32,13 +32,15 @@ def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> 
                 ),
             )
         if request.method != "GET":
-            return Answer(_TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET"))
+            return RoutedResponse(
+                _TEMPLATE, web.Response(status=405, headers={"Allow": "GET"}, text="allowed: GET")
+            )
         if namesrv_address is None and namesrv_port is None:
-            return Answer(
+            return RoutedResponse(
                 _TEMPLATE, web.Response(status=404, text="remoting is off, so there is no name server")
             )
         address = namesrv_address or f"{_PORT.sub('', host_of(request))}:{namesrv_port}"
-        return Answer(
+        return RoutedResponse(
             _TEMPLATE, web.Response(body=address.encode(errors="replace"), content_type="text/plain")
         )
 

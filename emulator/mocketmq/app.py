@@ -21,7 +21,7 @@ from mocketmq.broker.building import open_broker
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.http_api.door import Door, Listener
+from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.listening.server import RemotingServer
@@ -168,7 +168,7 @@ def _timed_scheme(
 
 def _doors(
     broker: Broker, settings: Settings, access: Access | None, remoting: RemotingServer | None
-) -> tuple[dict[str, Door], list[Listener]]:
+) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer

@@ -26,7 +26,7 @@ from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
 CONNECT_S = 10.0
 """Real seconds for a connection; an answer may take as long as it needs, such as that to a move."""
 
-Answer = dict[str, Any]
+JsonObject = dict[str, Any]
 
 
 class BrokerError(EmulatorError):
@@ -83,11 +83,11 @@ class Client:
 
     # Messages
 
-    async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> Answer:
+    async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
         """Send one message; it is stored when this returns."""
         return await self._call("POST", _path("topics", topic, "messages"), outgoing(body, **options))
 
-    async def send_batch(self, topic: str, messages: Sequence[Answer]) -> list[Answer]:
+    async def send_batch(self, topic: str, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """Send up to 1,000 messages made by :func:`outgoing`: all or none."""
         answer = await self._call("POST", _path("topics", topic, "messages", "batch"), {"messages": messages})
         return _list(answer, "sent")
@@ -102,7 +102,7 @@ class Client:
         invisible: str = "30s",
         tags: str = "*",
         sql: str | None = None,
-    ) -> list[Answer]:
+    ) -> list[JsonObject]:
         """Take messages, waiting up to ``wait`` for the first; empty when none came.
 
         Each bears a receipt, and is invisible to the rest of the group for ``invisible``. ``tags`` is a
@@ -121,15 +121,15 @@ class Client:
         )
         return _list(answer, "messages")
 
-    async def acknowledge(self, group: str, messages: Iterable[Answer]) -> Answer:
+    async def acknowledge(self, group: str, messages: Iterable[JsonObject]) -> JsonObject:
         """The received messages are done with."""
         return await self._settle(group, "ack", messages)
 
-    async def give_back(self, group: str, messages: Iterable[Answer], delay_level: int = 0) -> Answer:
+    async def give_back(self, group: str, messages: Iterable[JsonObject], delay_level: int = 0) -> JsonObject:
         """Retry the received messages later; a level below zero makes them dead letters at once."""
         return await self._settle(group, "give-back", messages, delay_level=delay_level)
 
-    async def extend(self, group: str, messages: Iterable[Answer], invisible: str) -> Answer:
+    async def extend(self, group: str, messages: Iterable[JsonObject], invisible: str) -> JsonObject:
         """Keep the received messages invisible for this long from now."""
         return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
 
@@ -142,24 +142,24 @@ class Client:
         max_messages: int = 32,
         tags: str = "*",
         sql: str | None = None,
-    ) -> Answer:
+    ) -> JsonObject:
         """Read a queue without leaving a trace. ``tags`` and ``sql`` as for ``receive``."""
         return await self._get(
             _path("topics", topic, "queues", str(queue_id), "messages"),
             {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 
-    async def message(self, message_id: str) -> Answer:
+    async def message(self, message_id: str) -> JsonObject:
         """The whole life of a message."""
         return await self._get(_path("messages", message_id))
 
-    async def messages_by_key(self, key: str, *, topic: str | None = None) -> list[Answer]:
+    async def messages_by_key(self, key: str, *, topic: str | None = None) -> list[JsonObject]:
         """The messages that bear this key, oldest first."""
         return _list(await self._get(_path("messages"), {"key": key, "topic": topic}), "messages")
 
     # Delayed messages
 
-    async def levels(self) -> Answer:
+    async def levels(self) -> JsonObject:
         """The delay ``levels``, what waits in each, and in ``second_directories``."""
         return await self._get(_path("levels"))
 
@@ -170,17 +170,17 @@ class Client:
         level: int | None = None,
         after: int | None = None,
         max_messages: int = 100,
-    ) -> Answer:
+    ) -> JsonObject:
         """What waits for its due time, oldest first; ``next_after`` continues the list."""
         return await self._get(
             _path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
         )
 
-    async def cancel(self, message_id: str) -> Answer:
+    async def cancel(self, message_id: str) -> JsonObject:
         """Never deliver the delayed message."""
         return await self._call("DELETE", _path("delayed", message_id))
 
-    async def deliver(self, message_id: str) -> Answer:
+    async def deliver(self, message_id: str) -> JsonObject:
         """Deliver the delayed message now."""
         return await self._call("POST", _path("delayed", message_id, "deliver"))
 
@@ -188,38 +188,38 @@ class Client:
 
     async def prepare(
         self, topic: str, body: str | bytes, *, group: str, **options: Unpack[MessageOptions]
-    ) -> Answer:
+    ) -> JsonObject:
         """Store a half message, which nobody consumes before its commit; producers of the group are asked."""
         half = {**outgoing(body, **options), "group": group}
         return await self._call("POST", _path("topics", topic, "transactions"), half)
 
     async def transactions(
         self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
-    ) -> Answer:
+    ) -> JsonObject:
         """The half messages that wait for a decision, oldest first; ``next_after`` continues the list."""
         return await self._get(_path("transactions"), {"topic": topic, "after": after, "max": max_messages})
 
-    async def commit(self, message_id: str) -> Answer:
+    async def commit(self, message_id: str) -> JsonObject:
         """Let the half message become visible, or be delayed, as it was prepared."""
         return await self._call("POST", _path("transactions", message_id, "commit"))
 
-    async def rollback(self, message_id: str) -> Answer:
+    async def rollback(self, message_id: str) -> JsonObject:
         """Never let anybody see the half message."""
         return await self._call("POST", _path("transactions", message_id, "rollback"))
 
     # Topics and groups
 
-    async def topics(self) -> list[Answer]:
+    async def topics(self) -> list[JsonObject]:
         """Every topic with its queues."""
         return _list(await self._get(_path("topics")), "topics")
 
-    async def topic(self, name: str) -> Answer:
+    async def topic(self, name: str) -> JsonObject:
         """One topic with its queues."""
         return await self._get(_path("topics", name))
 
     async def put_topic(
         self, name: str, *, read_queues: int = 4, write_queues: int = 4, perm: str = "rw"
-    ) -> Answer:
+    ) -> JsonObject:
         """Create the topic, or change it."""
         return await self._call(
             "PUT",
@@ -227,11 +227,11 @@ class Client:
             {"read_queues": read_queues, "write_queues": write_queues, "perm": perm},
         )
 
-    async def delete_topic(self, name: str) -> Answer:
+    async def delete_topic(self, name: str) -> JsonObject:
         """Delete the topic with its messages, and with what is pending for it."""
         return await self._call("DELETE", _path("topics", name))
 
-    async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> Answer:
+    async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> JsonObject:
         """Wait until so many messages have been delivered to the topic, or the (real) time is up."""
         return await self._call(
             "POST",
@@ -239,35 +239,35 @@ class Client:
             {"delivered": delivered, "timeout_ms": whole_ms(wait, "wait")},
         )
 
-    async def groups(self) -> list[Answer]:
+    async def groups(self) -> list[JsonObject]:
         """Every consumer group with its lag."""
         return _list(await self._get(_path("groups")), "groups")
 
-    async def group(self, name: str) -> Answer:
+    async def group(self, name: str) -> JsonObject:
         """One consumer group with its lag."""
         return await self._get(_path("groups", name))
 
-    async def put_group(self, name: str, *, max_retries: int = 16, retry_queues: int = 1) -> Answer:
+    async def put_group(self, name: str, *, max_retries: int = 16, retry_queues: int = 1) -> JsonObject:
         """Create the consumer group, or change it."""
         return await self._call(
             "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
         )
 
-    async def delete_group(self, name: str) -> Answer:
+    async def delete_group(self, name: str) -> JsonObject:
         """Delete the consumer group and how far it has come."""
         return await self._call("DELETE", _path("groups", name))
 
-    async def clients(self) -> list[Answer]:
+    async def clients(self) -> list[JsonObject]:
         """Every RocketMQ client that is connected, with its groups."""
         return _list(await self._get(_path("clients")), "clients")
 
-    async def running_info(self, client_id: str, *, group: str) -> Answer:
+    async def running_info(self, client_id: str, *, group: str) -> JsonObject:
         """What a consumer tells of itself, in the words of its library."""
         answer = await self._get(_path("clients", client_id, "running-info"), {"group": group})
-        info: Answer = answer["running_info"]
+        info: JsonObject = answer["running_info"]
         return info
 
-    async def consume(self, client_id: str, message_id: str, *, group: str) -> Answer:
+    async def consume(self, client_id: str, message_id: str, *, group: str) -> JsonObject:
         """Let a consumer consume a message now; what came of it."""
         return await self._call(
             "POST", _path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
@@ -275,40 +275,40 @@ class Client:
 
     # The clock and the broker
 
-    async def clock(self) -> Answer:
+    async def clock(self) -> JsonObject:
         """What time it is for the broker, and what is due next."""
         return await self._get(_path("clock"))
 
-    async def advance(self, by: str) -> Answer:
+    async def advance(self, by: str) -> JsonObject:
         """Move the clock forward; everything due on the way has been delivered when this returns."""
         parse_duration_us(by, "by")
         return await self._call("POST", _path("clock", "advance"), {"by": by})
 
-    async def move_to(self, instant_ms: int) -> Answer:
+    async def move_to(self, instant_ms: int) -> JsonObject:
         """Move the clock to an instant. As ``advance``."""
         return await self._call("POST", _path("clock", "to"), {"instant_ms": instant_ms})
 
-    async def move_to_next(self) -> Answer:
+    async def move_to_next(self) -> JsonObject:
         """Move the clock to where something is due next. As ``advance``."""
         return await self._call("POST", _path("clock", "next"))
 
-    async def reset(self, topic: str | None = None) -> Answer:
+    async def reset(self, topic: str | None = None) -> JsonObject:
         """Forget every message, or those of one topic. Topics, groups and the clock stay."""
         return await self._call("POST", _path("reset"), {"topic": topic} if topic else {})
 
-    async def info(self) -> Answer:
+    async def info(self) -> JsonObject:
         """What the broker is and how it was started."""
         return await self._get(_path("info"))
 
-    async def _settle(self, group: str, verb: str, messages: Iterable[Answer], **more: int) -> Answer:
+    async def _settle(self, group: str, verb: str, messages: Iterable[JsonObject], **more: int) -> JsonObject:
         receipts = [message["receipt"] for message in messages]
         return await self._call("POST", _path("groups", group, verb), {"receipts": receipts, **more})
 
-    async def _get(self, path: str, query: Mapping[str, object] | None = None) -> Answer:
+    async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject:
         given = {name: value for name, value in (query or {}).items() if value is not None}
         return await self._call("GET", f"{path}?{urlencode(given)}" if given else path)
 
-    async def _call(self, method: str, path: str, body: object = None) -> Answer:
+    async def _call(self, method: str, path: str, body: object = None) -> JsonObject:
         if self._session is None:
             raise RuntimeError("enter the client first: async with Client(…) as broker")
         data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
@@ -341,7 +341,7 @@ class Client:
         return answer
 
 
-def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> Answer:
+def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
     """A message for :meth:`Client.send_batch`."""
     if isinstance(body, bytes):
         return {"body_base64": base64.b64encode(body).decode(), **options}
@@ -370,6 +370,6 @@ def _path(*segments: str) -> str:
     return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
-def _list(answer: Answer, name: str) -> list[Answer]:
-    found: list[Answer] = answer[name]
+def _list(answer: JsonObject, name: str) -> list[JsonObject]:
+    found: list[JsonObject] = answer[name]
     return found

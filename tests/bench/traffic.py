@@ -13,7 +13,7 @@ from pathlib import Path
 from time import perf_counter
 
 import uvloop
-from mocketmq.client import Answer, Client, MessageOptions
+from mocketmq.client import Client, JsonObject, MessageOptions
 
 from tests.bench.load import BODY
 from tests.bench.progress import say
@@ -94,7 +94,7 @@ async def _send(client: Client, profile: str, count: int) -> None:
                 say(f"{profile}: {sent:,} of {count:,} sent")
 
 
-async def _one(client: Client, options: MessageOptions) -> Answer:
+async def _one(client: Client, options: MessageOptions) -> JsonObject:
     return await client.send(_TOPIC, BODY, **options)
 
 

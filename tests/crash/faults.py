@@ -7,8 +7,8 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
-from mocketmq.cli.exits import Exit
-from mocketmq.client import Answer, BrokerError, Client
+from mocketmq.cli.exit_codes import Exit
+from mocketmq.client import BrokerError, Client, JsonObject
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
 
@@ -44,7 +44,7 @@ async def send(
     client: Client, *message_ids: str, level: int = 0, delay_ms: int | None = None, size: int = 1_000
 ) -> None:
     """All or none, after a delay level or until an absolute due time."""
-    delay: Answer = {"delay_level": level} if delay_ms is None else {"delay_ms": delay_ms}
+    delay: JsonObject = {"delay_level": level} if delay_ms is None else {"delay_ms": delay_ms}
     messages = [{"body": "b" * size, "message_id": message_id, **delay} for message_id in message_ids]
     await client.send_batch(TOPIC, messages)
 

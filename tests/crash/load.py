@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 
-from mocketmq.client import Answer, BrokerError, Client, UnreachableError, outgoing
+from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError, outgoing
 from mocketmq.clock import US_PER_MS, wall_us
 
 from tests.crash.judge import Judge
@@ -41,17 +41,17 @@ class Load:
             for act in self._acts:
                 tasks.create_task(_until_gone(act))
 
-    def _message(self, delay: Answer) -> Answer:
+    def _message(self, delay: JsonObject) -> JsonObject:
         random = self._random
         message = outgoing("b" * random.randint(1, BODY_BYTES), message_id=f"{random.getrandbits(64):016x}")
         return message | delay
 
-    def _any_delay(self) -> Answer:
+    def _any_delay(self) -> JsonObject:
         if self._random.random() < 0.5:
             return self._due_time()
         return {"delay_level": self._random.randint(0, len(self._delays_s))}
 
-    def _due_time(self) -> Answer:
+    def _due_time(self) -> JsonObject:
         """Mostly the same instants, of which a move of the clock takes a transaction for each."""
         random = self._random
         tenths = random.randint(1, max(self._delays_s) * 10)
@@ -62,7 +62,7 @@ class Load:
     async def _send(self) -> None:
         await self._send_one(self._message(self._any_delay()))
 
-    async def _send_one(self, message: Answer) -> None:
+    async def _send_one(self, message: JsonObject) -> None:
         await self._may_send(1)
         self._judge.sending([message])
         self._judge.sent(await self._client.send(TOPIC, **message))
@@ -129,12 +129,12 @@ class Load:
             self._still.set()
         self._judge.saw_clock(answer["now_ms"])
 
-    async def _move_to_next(self) -> Answer:
+    async def _move_to_next(self) -> JsonObject:
         await _is_done(self._client.move_to_next())
         return await self._client.clock()
 
 
-async def _is_done(request: Awaitable[Answer]) -> bool:
+async def _is_done(request: Awaitable[JsonObject]) -> bool:
     """Whether it was not refused, because what it is for does not wait any more."""
     try:
         await request

@@ -10,7 +10,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from mocketmq.client import Answer, Client, UnreachableError
+from mocketmq.client import Client, JsonObject, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
@@ -171,7 +171,7 @@ class Survivor:
             self.judge.acknowledged(messages)
 
 
-def is_waiting(levels: Answer) -> bool:
+def is_waiting(levels: JsonObject) -> bool:
     """Whether anything waits for its due time."""
     return any(scheme["pending"] for scheme in (*levels["levels"], levels["second_directories"]))
 

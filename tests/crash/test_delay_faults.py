@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
-from mocketmq.client import Answer, BrokerError, Client
+from mocketmq.client import BrokerError, Client, JsonObject
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
@@ -68,7 +68,7 @@ async def test_batch_whose_other_messages_find_no_room(disk: Disk) -> None:
     async with broker(disk.directory, "--clock", "manual") as (process, client):
         await send(client, "before")
         disk.fill(process, room=30_000)
-        mixed: list[Answer] = [{"body": "b", "delay_ms": 1_000}, {"body": "b" * 100_000}]
+        mixed: list[JsonObject] = [{"body": "b", "delay_ms": 1_000}, {"body": "b" * 100_000}]
         with pytest.raises(BrokerError) as error:
             await client.send_batch(TOPIC, mixed)
         assert_refused_by_the_store(error.value)

@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from mocketmq.cli.exits import Exit
+from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client
 from mocketmq.store.database import FILE_NAME
 

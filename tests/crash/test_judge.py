@@ -7,7 +7,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
-from mocketmq.client import Answer, outgoing
+from mocketmq.client import JsonObject, outgoing
 from mocketmq.store.database import FILE_NAME
 
 from tests.crash.judge import Judge
@@ -18,7 +18,7 @@ from tests.support.delayed_files import made
 DUE_MS = 5_000
 
 
-def message(queue_offset: int, message_id: str = "a", **other: int) -> Answer:
+def message(queue_offset: int, message_id: str = "a", **other: int) -> JsonObject:
     """As a broker shows one that was delayed until 5 s."""
     offsets = {"commit_offset": 10 + queue_offset, "queue_offset": queue_offset}
     return {"message_id": message_id, "reconsume_times": 0, "store_ms": DUE_MS, **offsets, **other}
@@ -33,13 +33,13 @@ def judge() -> Judge:
     return judge
 
 
-def consume(judge: Judge, *messages: Answer) -> None:
+def consume(judge: Judge, *messages: JsonObject) -> None:
     judge.received(messages)
     judge.acking(messages)
     judge.acknowledged(messages)
 
 
-def browse_and_consume(judge: Judge, *messages: Answer) -> None:
+def browse_and_consume(judge: Judge, *messages: JsonObject) -> None:
     judge.browsed(TOPIC, 0, messages)
     consume(judge, *messages)
 
@@ -125,7 +125,7 @@ def test_commit_offset_given_out_twice(judge: Judge) -> None:
     assert judge.verdict() == ["commit offset 10 was given out twice"]
 
 
-def timed(message_id: str, **fields: int) -> Answer:
+def timed(message_id: str, **fields: int) -> JsonObject:
     return {"message_id": message_id, "delay_level": 0, **fields}
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
-from mocketmq.client import Answer, BrokerError, Client, UnreachableError
+from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message.names import UNDECIDED_TOPIC
 
@@ -40,7 +40,7 @@ SETTINGS = (
     *("--clock", "manual", "--durability", "normal", "--topic-queues", "1"),
     *("--levels", "1s", "--transaction-check-max", "2"),
 )
-DELAYS: list[Answer] = [{}, {"delay_level": 1}, {"delay_ms": 3_000}]
+DELAYS: list[JsonObject] = [{}, {"delay_level": 1}, {"delay_ms": 3_000}]
 WORKERS = 6
 LIMIT_S = 60.0
 """Real seconds after which a load that did not reach its point fails."""
@@ -84,7 +84,7 @@ class Producers:
         except UnreachableError:
             pass
 
-    async def _decide(self, call: Awaitable[Answer], message_id: str, told: set[str]) -> None:
+    async def _decide(self, call: Awaitable[JsonObject], message_id: str, told: set[str]) -> None:
         try:
             await call
         except BrokerError as error:
@@ -105,7 +105,7 @@ class Producers:
 async def all_open(client: Client) -> set[str]:
     """The half messages that wait for a decision."""
     found: set[str] = set()
-    page: Answer = {"next_after": -1}
+    page: JsonObject = {"next_after": -1}
     while page["next_after"] is not None:
         page = await client.transactions(after=page["next_after"], max_messages=1_000)
         found |= {half["message_id"] for half in page["messages"]}

@@ -11,7 +11,7 @@ from typing import Any
 import msgspec
 import psutil
 import pytest
-from mocketmq.demo.account import LEVELS, Account
+from mocketmq.demo.expectations import LEVELS, Expectations
 from mocketmq_report.document import Report
 
 from tests.support.process import clean_environment
@@ -91,29 +91,29 @@ def received(message_id: str, store_ms: int, attempt: int = 1) -> dict[str, Any]
 
 
 @pytest.fixture
-def account() -> Account:
+def expectations() -> Expectations:
     """Two messages of level 2 were sent, at 1 and 2 s; they are due 5 s later."""
-    account = Account()
-    account.sent(2, "a", 1_000)
-    account.sent(2, "b", 2_000)
-    return account
+    expectations = Expectations()
+    expectations.sent(2, "a", 1_000)
+    expectations.sent(2, "b", 2_000)
+    return expectations
 
 
-def test_an_account_that_is_clean(account: Account) -> None:
-    account.received(received("a", 6_000))
-    account.given_back(received("a", 6_000), 6_500)
-    account.received(received("b", 7_007))
-    assert account.total.lost == 1
-    account.received(received("a", 16_500, attempt=2))
-    assert account.is_clean
-    assert (account.total.sent, account.total.delivered, account.total.latest_ms) == (3, 3, 7)
+def test_an_account_that_is_clean(expectations: Expectations) -> None:
+    expectations.received(received("a", 6_000))
+    expectations.given_back(received("a", 6_000), 6_500)
+    expectations.received(received("b", 7_007))
+    assert expectations.total.lost == 1
+    expectations.received(received("a", 16_500, attempt=2))
+    assert expectations.is_clean
+    assert (expectations.total.sent, expectations.total.delivered, expectations.total.latest_ms) == (3, 3, 7)
 
 
-def test_an_account_of_every_fault(account: Account) -> None:
-    account.received(received("a", 5_999))
-    account.received(received("a", 6_001))
-    account.received(received("c", 6_001))
-    account.received(received("a", 6_001, attempt=2))
-    tally = account.levels[1]
-    assert (tally.early, tally.repeated, tally.lost, account.unknown) == (1, 1, 1, 2)
-    assert not account.is_clean
+def test_an_account_of_every_fault(expectations: Expectations) -> None:
+    expectations.received(received("a", 5_999))
+    expectations.received(received("a", 6_001))
+    expectations.received(received("c", 6_001))
+    expectations.received(received("a", 6_001, attempt=2))
+    tally = expectations.levels[1]
+    assert (tally.early, tally.repeated, tally.lost, expectations.unknown) == (1, 1, 1, 2)
+    assert not expectations.is_clean

@@ -10,7 +10,7 @@ import pyarrow.dataset as ds
 import pytest
 from click.testing import CliRunner
 from mocketmq.cli import commands
-from mocketmq.cli.exits import Exit
+from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import Client, MessageOptions
 from mocketmq.clock import wall_us
 

@@ -24,7 +24,7 @@ ROOMS = {
     "store": {"mocketmq.store", "mocketmq_migrations"},
     "schedule": {"mocketmq.schedule"},
     "broker": {"mocketmq.broker"},
-    "http": {f"mocketmq.http_api.{name}" for name in ("door", "fields", "invalid", "problem", "request")},
+    "http": {f"mocketmq.http_api.{name}" for name in ("fields", "invalid", "listener", "problem", "request")},
     "json": {"mocketmq.http_api"},  # the rest of it
     "remoting": {"mocketmq.remoting"},
     "compat": {"mocketmq_compat"},
@@ -124,8 +124,12 @@ def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
             ["mocketmq_compat.delay.delayed_file"],
         ),
         ("mocketmq.http_api.server", "if TYPE_CHECKING:\n    import mocketmq_compat", ["mocketmq_compat"]),
-        ("mocketmq.http_api.door", "from mocketmq.http_api import server", ["mocketmq.http_api.server"]),
-        ("mocketmq.remoting.listening.server", "import mocketmq.http_api.door", ["mocketmq.http_api.door"]),
+        ("mocketmq.http_api.listener", "from mocketmq.http_api import server", ["mocketmq.http_api.server"]),
+        (
+            "mocketmq.remoting.listening.server",
+            "import mocketmq.http_api.listener",
+            ["mocketmq.http_api.listener"],
+        ),
         (
             "mocketmq_compat.delay",
             "from mocketmq.http_api.route import Route",

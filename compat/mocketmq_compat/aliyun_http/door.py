@@ -8,7 +8,7 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account, Need, Permission, group_need, topic_need
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
-from mocketmq.http_api import door
+from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.request import content_of, host_of, max_body_bytes
 from mocketmq.settings import Settings
 
@@ -66,10 +66,10 @@ class AliyunDoor:
         self._access = access
         self._max_body_bytes = max_body_bytes(settings)
 
-    async def answer(self, request: web.BaseRequest) -> door.Answer:
+    async def answer(self, request: web.BaseRequest) -> RoutedResponse:
         """Answer a request. Raises nothing, unless it is cancelled because the client has gone."""
         request_id = new_request_id()
-        template = door.UNMATCHED
+        template = UNMATCHED
         try:
             check_request_line(request)
             account = self._account(request)
@@ -78,7 +78,7 @@ class AliyunDoor:
             answer = await self._operate(request, topic, account)
         except Exception as error:  # noqa: BLE001 - every error is told in the protocol's form
             answer = failure(as_emulator_error(error), request_id, f"http://{host_of(request)}")
-        return door.Answer(template, answer.response(request_id))
+        return RoutedResponse(template, answer.response(request_id))
 
     def _account(self, request: web.BaseRequest) -> Account | None:
         """The account that signed the request; None for a client that may do everything.

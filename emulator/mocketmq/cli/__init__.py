@@ -12,7 +12,7 @@ from importlib import import_module
 import click
 
 from mocketmq import __version__
-from mocketmq.cli.exits import Exit, Failure, exit_of
+from mocketmq.cli.exit_codes import Exit, Failure, exit_of
 from mocketmq.errors import EmulatorError
 
 _COMMANDS = {

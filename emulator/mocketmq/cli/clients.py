@@ -4,15 +4,15 @@ import click
 import msgspec
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.screen import Screen, harmless, table
-from mocketmq.client import Answer, Client
+from mocketmq.cli.output import Output, harmless, table
+from mocketmq.client import Client, JsonObject
 
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 
 @click.command()
 @with_broker
-async def clients(broker: Client, screen: Screen) -> None:
+async def clients(broker: Client, output: Output) -> None:
     """List the RocketMQ clients that are connected, a line for each group, with what it subscribes to."""
     found = await broker.clients()
     columns = ("client", "address", "language", "version", "group", "as", "subscriptions", ">lag")
@@ -26,7 +26,7 @@ async def clients(broker: Client, screen: Screen) -> None:
         ]
         if not client["producer_groups"] and not client["consumer_groups"]:
             rows.append((*who, *[None] * 4))
-    screen.show({"clients": found}, table(columns, rows) if found else "no clients")
+    output.show({"clients": found}, table(columns, rows) if found else "no clients")
 
 
 @click.command()
@@ -34,17 +34,17 @@ async def clients(broker: Client, screen: Screen) -> None:
 @click.option("--group", required=True, help="Consumer group.")
 @click.option("--consume", metavar="MESSAGE_ID", help="Let it consume this message now.")
 @with_broker
-async def client(broker: Client, screen: Screen, client_id: str, group: str, consume: str | None) -> None:
+async def client(broker: Client, output: Output, client_id: str, group: str, consume: str | None) -> None:
     """Ask the consumer CLIENT_ID what it does, or let it consume a message, whatever became of that."""
     if consume:
         done = await broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""
-        screen.show(done, harmless(f"{done['result']}{remark}"))
+        output.show(done, harmless(f"{done['result']}{remark}"))
         return
     info = await broker.running_info(client_id, group=group)
     queues = [(*_queue(key), *map(told.get, _OF_QUEUE)) for key, told in _table(info, "mqTable")]
     topics = [(topic, *map(told.get, _OF_TOPIC)) for topic, told in _table(info, "statusTable")]
-    screen.show(
+    output.show(
         info,
         table(("topic", ">queue", ">committed", ">cached", "locked"), queues) if queues else "no queues",
         table(("topic", ">pulled/s", ">consumed/s", ">failed/s", ">failed in 1h", ">takes ms"), topics),
@@ -55,7 +55,7 @@ _OF_QUEUE = ("commitOffset", "cachedMsgCount", "locked")
 _OF_TOPIC = ("pullTPS", "consumeOKTPS", "consumeFailedTPS", "consumeFailedMsgs", "consumeRT")
 
 
-def _table(info: Answer, name: str) -> list[tuple[str, Answer]]:
+def _table(info: JsonObject, name: str) -> list[tuple[str, JsonObject]]:
     found = info.get(name)
     return [(key, told) for key, told in found.items() if isinstance(told, dict)] if found else []
 
@@ -69,10 +69,10 @@ def _queue(key: str) -> tuple[object, object]:
     return queue.get("topic"), queue.get("queueId")
 
 
-def _role(consuming: Answer) -> str:
+def _role(consuming: JsonObject) -> str:
     kind = _TYPES.get(consuming["consume_type"]) or str(consuming["consume_type"])
     return f"{kind}, broadcast" if consuming["message_model"] == "BROADCASTING" else kind
 
 
-def _subscriptions(consuming: Answer) -> str:
+def _subscriptions(consuming: JsonObject) -> str:
     return "  ".join(f"{each['topic']}:{each['expression']}" for each in consuming["subscriptions"])

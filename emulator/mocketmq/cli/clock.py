@@ -3,8 +3,8 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.screen import Screen, instant
-from mocketmq.client import Answer, Client
+from mocketmq.cli.output import Output, instant
+from mocketmq.client import Client, JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 
@@ -27,44 +27,44 @@ def clock() -> None:
 
 @clock.command("show")
 @with_broker
-async def show(broker: Client, screen: Screen) -> None:
+async def show(broker: Client, output: Output) -> None:
     """Show what time it is for the broker; the same as `mocketmq clock`."""
     found = await broker.clock()
-    screen.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
+    output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
 
 @clock.command("advance")
 @click.argument("duration")
 @with_broker
-async def advance(broker: Client, screen: Screen, duration: str) -> None:
+async def advance(broker: Client, output: Output, duration: str) -> None:
     """Move the clock by DURATION, such as 200ms, 10s or 2h."""
     move = await broker.advance(duration)
-    screen.show(move, *_describe_move(move))
+    output.show(move, *_describe_move(move))
 
 
 @clock.command("to")
 @click.argument("instant_ms", metavar="MS", type=int)
 @with_broker
-async def to(broker: Client, screen: Screen, instant_ms: int) -> None:
+async def to(broker: Client, output: Output, instant_ms: int) -> None:
     """Move the clock to MS, an instant in epoch milliseconds."""
     move = await broker.move_to(instant_ms)
-    screen.show(move, *_describe_move(move))
+    output.show(move, *_describe_move(move))
 
 
 @clock.command("next")
 @with_broker
-async def to_next(broker: Client, screen: Screen) -> None:
+async def to_next(broker: Client, output: Output) -> None:
     """Move the clock to where the next message is due."""
     move = await broker.move_to_next()
-    screen.show(move, *_describe_move(move))
+    output.show(move, *_describe_move(move))
 
 
-def _describe_move(move: Answer) -> tuple[str, str]:
+def _describe_move(move: JsonObject) -> tuple[str, str]:
     by = format_duration((move["now_ms"] - move["from_ms"]) * US_PER_MS)
     return f"{instant(move['now_ms'])}, moved by {by}: {move['fired']} delivered", _describe_pending(move)
 
 
-def _describe_pending(answer: Answer) -> str:
+def _describe_pending(answer: JsonObject) -> str:
     if not answer["pending"]:
         return "nothing is pending"
     due = answer["next_due_ms"]

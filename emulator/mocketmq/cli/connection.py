@@ -9,8 +9,8 @@ from typing import Any
 import click
 
 from mocketmq import DEFAULT_URL
-from mocketmq.cli.exits import Exit, Failure
-from mocketmq.cli.screen import Screen
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.output import Output
 from mocketmq.client import BrokerError, Client, UnreachableError
 
 _OPTIONS = (
@@ -24,12 +24,12 @@ _CODES: dict[int, Exit] = {HTTPStatus.NOT_FOUND: Exit.NOTHING, HTTPStatus.SERVIC
 
 
 def with_broker(act: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a command of ``act(broker, screen, …)``: it gets a connected client and a place for answers."""
+    """Make a command of ``act(broker, output, …)``: it gets a connected client and a place for answers."""
 
     @broker_options
     @functools.wraps(act)
     def command(url: str, token: str | None, as_json: bool, **arguments: Any) -> None:
-        ask_broker(url, token, lambda broker: act(broker, Screen(as_json), **arguments))
+        ask_broker(url, token, lambda broker: act(broker, Output(as_json), **arguments))
 
     return command
 

@@ -23,10 +23,10 @@ from mocketmq_compat.delay.delay_inspection import verify as check
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
 
 from mocketmq.cli.delayed import DIRECTORY
-from mocketmq.cli.exits import Exit, Failure
-from mocketmq.cli.progress import Meter
-from mocketmq.cli.screen import Screen, harmless, instant, table
-from mocketmq.client import Answer
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.output import Output, harmless, instant, table
+from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.client import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import offset_message_id
@@ -40,7 +40,7 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the answer a
 
 
 def show_list(
-    screen: Screen, directory: Path, topic: str | None, max_messages: int, after: str | None
+    output: Output, directory: Path, topic: str | None, max_messages: int, after: str | None
 ) -> None:
     """``delayed ls --dir``: what waits in the files of a directory, in order of due time."""
     behind = None if after is None else parse_name(after)
@@ -77,7 +77,7 @@ def show_list(
     )
     notes = [f"{_count(len(troubles), 'file')} passed over: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
-    screen.show_page(answer, columns, rows, "nothing is pending", *notes)
+    output.show_page(answer, columns, rows, "nothing is pending", *notes)
 
 
 @click.command()
@@ -106,7 +106,7 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
     shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
     body = f"a body of {_count(len(file.body), 'byte')}, which is no text: --body writes it as it is"
-    Screen(as_json).show(
+    Output(as_json).show(
         {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
         shown,
         "",
@@ -128,14 +128,14 @@ def verify(directory: Path, as_json: bool) -> None:
     with _reading(directory) as (root, progress):
         report = check(root, progress)
     troubles = [*report.troubles, *report.quarantined]
-    answer: Answer = report._asdict() | {
+    answer: JsonObject = report._asdict() | {
         "directory": str(root),
         "is_good": report.is_good,
         "troubles": _described_all(report.troubles),
         "quarantined": _described_all(report.quarantined),
     }
     parts = [table(_TROUBLE, troubles)] if troubles else []
-    Screen(as_json).show(answer, *parts, _summary(report))
+    Output(as_json).show(answer, *parts, _summary(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
@@ -166,7 +166,7 @@ def import_(data: Path, as_json: bool, source: Path) -> None:
     parts = [table(_TROUBLE, done.troubles)] if done.troubles else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
     told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
-    Screen(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)
+    Output(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)
     if done.troubles:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
@@ -180,7 +180,7 @@ def _reading(directory: Path) -> Iterator[tuple[Path, Progress]]:
         if (directory / LOCK_FILE).exists():
             raise Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
     try:
-        with Meter() as meter:
+        with ProgressLine() as meter:
             yield root, meter
     except OSError as error:
         raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
@@ -211,7 +211,7 @@ def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
     raise Failure(f"several files may be meant by {wanted}, name one of them: {files}", Exit.USAGE)
 
 
-def _described(each: Waiting) -> Answer:
+def _described(each: Waiting) -> JsonObject:
     """The fields that a broker's list has, as far as a file knows them, and where it is."""
     header = each.file.header
     return {
@@ -231,7 +231,7 @@ def _described(each: Waiting) -> Answer:
     }
 
 
-def _described_all(troubles: list[Trouble]) -> list[Answer]:
+def _described_all(troubles: list[Trouble]) -> list[JsonObject]:
     return [trouble._asdict() for trouble in troubles]
 
 

@@ -7,7 +7,7 @@ import click
 from click.core import ParameterSource
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.screen import Screen, instant, table
+from mocketmq.cli.output import Output, instant, table
 from mocketmq.client import Client
 
 _ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
@@ -16,7 +16,7 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @with_broker
-async def levels(broker: Client, screen: Screen) -> None:
+async def levels(broker: Client, output: Output) -> None:
     """Show the delay levels: how many wait, how far each has been delivered, what is due next."""
     answer = await broker.levels()
     files = answer["second_directories"]
@@ -36,7 +36,7 @@ async def levels(broker: Client, screen: Screen) -> None:
     )
     due = instant(files["next_due_ms"], now_ms)
     told = f"any other due time: {files['pending']} pending in {files['directories']} second directories"
-    screen.show(answer, table(columns, rows), f"{told}, the next due {due}" if files["pending"] else told)
+    output.show(answer, table(columns, rows), f"{told}, the next due {due}" if files["pending"] else told)
 
 
 class _Delayed(click.Group):
@@ -88,14 +88,14 @@ def ls(
     A broker lists them in order of arrival, at most 1000 at once. With --dir, the files of a delay directory,
     or of the one in a data directory, are listed in order of due time.
     """
-    screen = Screen(as_json)
+    output = Output(as_json)
     if directory is None:
         try:
             number = None if after is None else int(after)
         except ValueError:
             raise click.BadParameter(f"{after!r} is not a whole number", param_hint="--after") from None
         ask_broker(
-            url, token, lambda broker: _list_pending(broker, screen, topic, level, max_messages, number)
+            url, token, lambda broker: _list_pending(broker, output, topic, level, max_messages, number)
         )
         return
     for name in ("level", "url", "token"):
@@ -103,11 +103,11 @@ def ls(
             raise click.UsageError(
                 f"--{name} has no effect on a list of files; leave out either --{name} or --dir"
             )
-    import_module("mocketmq.cli.delay_files").show_list(screen, directory, topic, max_messages, after)
+    import_module("mocketmq.cli.delay_files").show_list(output, directory, topic, max_messages, after)
 
 
 async def _list_pending(
-    broker: Client, screen: Screen, topic: str | None, level: int | None, max_messages: int, after: int | None
+    broker: Client, output: Output, topic: str | None, level: int | None, max_messages: int, after: int | None
 ) -> None:
     page = await broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
     now_ms = (await broker.clock())["now_ms"]
@@ -124,25 +124,25 @@ async def _list_pending(
         )
         for each in page["messages"]
     )
-    screen.show_page(page, columns, rows, "nothing is pending")
+    output.show_page(page, columns, rows, "nothing is pending")
 
 
 @delayed.command("cancel")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def cancel(broker: Client, screen: Screen, message_id: str) -> None:
+async def cancel(broker: Client, output: Output, message_id: str) -> None:
     """Never deliver the message."""
     found = await broker.cancel(message_id)
-    screen.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
+    output.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
 
 
 @delayed.command("deliver")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def deliver(broker: Client, screen: Screen, message_id: str) -> None:
+async def deliver(broker: Client, output: Output, message_id: str) -> None:
     """Deliver the message now instead of when it is due."""
     found = await broker.deliver(message_id)
-    screen.show(
+    output.show(
         found,
         f"delivered {found['message_id']} to {found['real_topic']}; it was due {instant(found['due_ms'])}",
     )

@@ -9,13 +9,13 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
-from mocketmq.cli.exits import Exit, Failure
-from mocketmq.cli.screen import console, instant, table
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.output import console, instant, table
 from mocketmq.client import BrokerError, Client, UnreachableError
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.demo.account import Account, Tally
+from mocketmq.demo.expectations import Expectations, Tally
 from mocketmq.demo.process import own_broker
-from mocketmq.demo.shop import Progress, Shop
+from mocketmq.demo.shop import DayProgress, Shop
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
 _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
@@ -56,18 +56,20 @@ def _day(data: Path, messages: int) -> bool:
     """Play it and show what came; whether the broker did all it should."""
     began_us = steady_us()
     try:
-        account = asyncio.run(_play(data, messages))
+        expectations = asyncio.run(_play(data, messages))
     except asyncio.CancelledError:
         raise click.exceptions.Exit(Exit.INTERRUPTED) from None
     except (BrokerError, UnreachableError) as error:
         raise Failure(f"the demo's broker failed: {error}", Exit.REFUSED) from error
     took_s = (steady_us() - began_us) / US_PER_S
-    console().print(table(_COLUMNS, map(_row, (*account.levels, account.retries, account.total))))
-    verdict = "every message came once and none early" if account.is_clean else "the broker is at fault"
+    console().print(
+        table(_COLUMNS, map(_row, (*expectations.levels, expectations.retries, expectations.total)))
+    )
+    verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
-    if account.unknown:
-        click.echo(f"{account.unknown} messages were received that nobody had sent")
-    return account.is_clean
+    if expectations.unknown:
+        click.echo(f"{expectations.unknown} messages were received that nobody had sent")
+    return expectations.is_clean
 
 
 def _report(data: Path, out: str) -> bool:
@@ -83,7 +85,7 @@ def _report(data: Path, out: str) -> bool:
     return made.report.passed
 
 
-async def _play(data: Path, messages: int) -> Account:
+async def _play(data: Path, messages: int) -> Expectations:
     if (task := asyncio.current_task()) is not None:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
@@ -93,7 +95,7 @@ async def _play(data: Path, messages: int) -> Account:
         with Bars(text, BarColumn(), MofNCompleteColumn(), console=console()) as bars:
             sent, received = (bars.add_task(verb, total=messages) for verb in ("sent", "received"))
 
-            def report(progress: Progress) -> None:
+            def report(progress: DayProgress) -> None:
                 bars.update(sent, completed=progress.sent)
                 bars.update(
                     received,
@@ -103,7 +105,7 @@ async def _play(data: Path, messages: int) -> Account:
 
             shop = Shop(broker, messages, report)
             await shop.play()
-    return shop.account
+    return shop.expectations
 
 
 def _row(tally: Tally) -> tuple[object, ...]:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import click
 
-from mocketmq.cli.exits import Exit, Failure
-from mocketmq.cli.progress import Meter
-from mocketmq.cli.screen import Screen
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.output import Output
+from mocketmq.cli.progress_line import ProgressLine
 
 _EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "numpy", "pyarrow"}
 
@@ -31,7 +31,7 @@ def export(as_json: bool, data: Path, out: Path) -> None:
             f"exporting needs {error.name}, which is not installed: pip install 'mocketmq[report]'",
             Exit.USAGE,
         ) from error
-    with Meter() as meter:
+    with ProgressLine() as meter:
         done = write(data, out, meter)
     told = f"exported {done.rows:,} rows of {done.runs:,} runs to {out}"
-    Screen(as_json).show(done._asdict(), f"{told}: {done.files:,} files, {done.bytes:,} bytes")
+    Output(as_json).show(done._asdict(), f"{told}: {done.files:,} files, {done.bytes:,} bytes")

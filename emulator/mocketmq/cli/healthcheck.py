@@ -6,7 +6,7 @@ from urllib.parse import urlsplit
 import click
 
 from mocketmq import DEFAULT_URL
-from mocketmq.cli.exits import Exit, Failure
+from mocketmq.cli.exit_codes import Exit, Failure
 
 _PATIENCE_S = 2.0
 

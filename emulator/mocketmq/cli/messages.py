@@ -7,10 +7,10 @@ from datetime import UTC, datetime, timedelta
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.exits import Exit
-from mocketmq.cli.life import timeline
-from mocketmq.cli.screen import Screen, distance, instant, table
-from mocketmq.client import Answer, Client, MessageOptions, body_of, whole_ms
+from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.output import Output, distance, instant, table
+from mocketmq.cli.timeline import timeline
+from mocketmq.client import Client, JsonObject, MessageOptions, body_of, whole_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -34,7 +34,7 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @with_broker
 async def send(
     broker: Client,
-    screen: Screen,
+    output: Output,
     topic: str,
     body: str,
     level: int | None,
@@ -68,7 +68,7 @@ async def send(
         options["queue_id"] = queue
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = await broker.send(topic, content, **options)
-    screen.show(sent, _describe_sent(sent))
+    output.show(sent, _describe_sent(sent))
 
 
 @click.command()
@@ -82,7 +82,7 @@ async def send(
 @with_broker
 async def receive(
     broker: Client,
-    screen: Screen,
+    output: Output,
     topic: str,
     group: str,
     max_messages: int,
@@ -99,7 +99,7 @@ async def receive(
     )
     columns = ("stored", "message", "tag", "keys", ">attempt", "body")
     nothing = f"nothing to receive from {topic} for group {group}"
-    screen.show({"messages": messages}, table(columns, map(_received_row, messages)) if messages else nothing)
+    output.show({"messages": messages}, table(columns, map(_received_row, messages)) if messages else nothing)
     if not messages:
         raise click.exceptions.Exit(Exit.NOTHING)
     if not no_ack:
@@ -109,11 +109,11 @@ async def receive(
 @click.command()
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def message(broker: Client, screen: Screen, message_id: str) -> None:
+async def message(broker: Client, output: Output, message_id: str) -> None:
     """Show the whole life of a message: parked, due, delivered, who took it, acknowledged."""
     life = await broker.message(message_id)
     columns = ("time", ">after", "what happened")
-    screen.show(life, f"message {life['message_id']} is {life['state']}", table(columns, timeline(life)))
+    output.show(life, f"message {life['message_id']} is {life['state']}", table(columns, timeline(life)))
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -138,7 +138,7 @@ def _instant_ms(text: str) -> int:
         ) from None
 
 
-def _describe_sent(sent: Answer) -> str:
+def _describe_sent(sent: JsonObject) -> str:
     where = f"{sent['message_id']} → {sent['topic']} queue {sent['queue_id']}"
     if sent["due_ms"] is None:
         return f"{where}, offset {sent['queue_offset']}"
@@ -146,7 +146,7 @@ def _describe_sent(sent: Answer) -> str:
     return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'] - sent['store_ms'])}"
 
 
-def _received_row(message: Answer) -> tuple[object, ...]:
+def _received_row(message: JsonObject) -> tuple[object, ...]:
     body = body_of(message).decode(errors="replace")
     keys = " ".join(message["keys"])
     return instant(message["store_ms"]), message["message_id"], message["tag"], keys, message["attempt"], body

@@ -16,7 +16,7 @@ import click
 
 from mocketmq import __version__
 from mocketmq.app import Emulator, running_emulator
-from mocketmq.cli.exits import Exit
+from mocketmq.cli.exit_codes import Exit
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.settings import Settings, load_settings, options
 from mocketmq.store.database import MEMORY

@@ -3,7 +3,7 @@
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.screen import Screen, table
+from mocketmq.cli.output import Output, table
 from mocketmq.client import Client
 
 
@@ -13,29 +13,29 @@ from mocketmq.client import Client
 def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
     """List the topics, their queues and how many messages each holds; create or delete one."""
     if ctx.invoked_subcommand is None:
-        ask_broker(url, token, lambda broker: _list_topics(broker, Screen(as_json)))
+        ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
 
 
 @topics.command()
 @click.argument("name")
 @click.option("--queues", type=int, default=4, show_default=True, help="How many, to read and to write.")
 @with_broker
-async def create(broker: Client, screen: Screen, name: str, queues: int) -> None:
+async def create(broker: Client, output: Output, name: str, queues: int) -> None:
     """Create a topic, or give it other queues."""
     answer = await broker.put_topic(name, read_queues=queues, write_queues=queues)
-    screen.show(answer, f"topic {name} has {queues} queues")
+    output.show(answer, f"topic {name} has {queues} queues")
 
 
 @topics.command("delete")
 @click.argument("name")
 @with_broker
-async def delete_topic(broker: Client, screen: Screen, name: str) -> None:
+async def delete_topic(broker: Client, output: Output, name: str) -> None:
     """Delete a topic with its messages, and with what is pending for it."""
     answer = await broker.delete_topic(name)
-    screen.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
+    output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
 
 
-async def _list_topics(broker: Client, screen: Screen) -> None:
+async def _list_topics(broker: Client, output: Output) -> None:
     found = await broker.topics()
     columns = ("topic", "perm", ">read queues", ">write queues", ">messages", "kind")
     rows = (
@@ -49,7 +49,7 @@ async def _list_topics(broker: Client, screen: Screen) -> None:
         )
         for topic in found
     )
-    screen.show({"topics": found}, table(columns, rows))
+    output.show({"topics": found}, table(columns, rows))
 
 
 @click.group(invoke_without_command=True)
@@ -58,18 +58,18 @@ async def _list_topics(broker: Client, screen: Screen) -> None:
 def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
     """List the consumer groups, and per topic how far each is behind; delete one."""
     if ctx.invoked_subcommand is None:
-        ask_broker(url, token, lambda broker: _list_groups(broker, Screen(as_json)))
+        ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
 
 
 @groups.command("delete")
 @click.argument("name")
 @with_broker
-async def delete_group(broker: Client, screen: Screen, name: str) -> None:
+async def delete_group(broker: Client, output: Output, name: str) -> None:
     """Delete a consumer group and how far it has come."""
-    screen.show(await broker.delete_group(name), f"group {name} is deleted")
+    output.show(await broker.delete_group(name), f"group {name} is deleted")
 
 
-async def _list_groups(broker: Client, screen: Screen) -> None:
+async def _list_groups(broker: Client, output: Output) -> None:
     found = await broker.groups()
     columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
     rows = [
@@ -86,13 +86,13 @@ async def _list_groups(broker: Client, screen: Screen) -> None:
         for queue in group["queues"]
     ]
     rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
-    screen.show({"groups": found}, table(columns, rows) if found else "no consumer groups")
+    output.show({"groups": found}, table(columns, rows) if found else "no consumer groups")
 
 
 @click.command()
 @click.option("--topic", help="Only this topic; without it, everything.")
 @with_broker
-async def reset(broker: Client, screen: Screen, topic: str | None) -> None:
+async def reset(broker: Client, output: Output, topic: str | None) -> None:
     """Forget all messages, or those of one topic. Topics, groups and the clock stay as they are."""
     answer = await broker.reset(topic)
-    screen.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")
+    output.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")

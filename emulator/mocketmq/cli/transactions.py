@@ -3,7 +3,7 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.screen import Screen, instant
+from mocketmq.cli.output import Output, instant
 from mocketmq.client import Client
 
 
@@ -24,7 +24,7 @@ def transactions() -> None:
 )
 @click.option("--after", type=int, help="Continue behind this, which a longer list ends with.")
 @with_broker
-async def ls(broker: Client, screen: Screen, topic: str | None, max_messages: int, after: int | None) -> None:
+async def ls(broker: Client, output: Output, topic: str | None, max_messages: int, after: int | None) -> None:
     """List the half messages that wait for a decision, in order of arrival."""
     page = await broker.transactions(topic=topic, after=after, max_messages=max_messages)
     now_ms = (await broker.clock())["now_ms"]
@@ -43,22 +43,22 @@ async def ls(broker: Client, screen: Screen, topic: str | None, max_messages: in
         )
         for each in page["messages"]
     )
-    screen.show_page(page, columns, rows, "nothing waits for a decision")
+    output.show_page(page, columns, rows, "nothing waits for a decision")
 
 
 @transactions.command("commit")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def commit(broker: Client, screen: Screen, message_id: str) -> None:
+async def commit(broker: Client, output: Output, message_id: str) -> None:
     """Let the message become visible, or be delayed, as it was sent."""
     half = await broker.commit(message_id)
-    screen.show(half, f"committed {half['message_id']} to {half['real_topic']}")
+    output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
 
 
 @transactions.command("rollback")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def rollback(broker: Client, screen: Screen, message_id: str) -> None:
+async def rollback(broker: Client, output: Output, message_id: str) -> None:
     """Never let anybody see the message."""
     half = await broker.rollback(message_id)
-    screen.show(half, f"rolled back {half['message_id']}")
+    output.show(half, f"rolled back {half['message_id']}")

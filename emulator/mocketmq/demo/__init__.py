@@ -1,7 +1,6 @@
-"""A day of delayed messages through a real broker, judged by what its consumers received.
+"""The demo: play a day of delayed messages through a real broker, and check what its consumers receive.
 
-The demo starts a broker in a process of its own, with a clock that it moves itself. Through the day it
-sends a shop's messages, order timeouts and retries, over all delay levels; lets consumer groups receive
-them, who now and then give one back; and keeps its own account of what was due when. The broker's own
-word on that is not asked.
+It starts a broker as a process of its own and moves its clock through the day. It sends a shop's messages
+over all delay levels, and consumer groups receive them and sometimes give one back. When each is due it
+works out itself, without asking the broker.
 """

@@ -1,4 +1,4 @@
-"""A broker of the demo's own, in a process of its own."""
+"""Run a broker for the demo, in a process of its own."""
 
 import asyncio
 import os
@@ -17,9 +17,9 @@ _URL = re.compile(r"http://\S+:\d+")
 
 @asynccontextmanager
 async def own_broker(data: Path) -> AsyncIterator[str]:
-    """The address of a new broker on ``data``, whose clock is moved by hand; it is stopped at the end.
+    """Start a broker on ``data`` with a manual clock, yield its address, stop it at the end.
 
-    Settings of the environment are not passed on. Raises EmulatorError when it does not start.
+    It does not get the settings of the environment. Raises EmulatorError if it does not start.
     """
     arguments = ("--port", "0", "--data", str(data), "--clock", "manual", "--log-level", "warning")
     process = await asyncio.create_subprocess_exec(

@@ -1,4 +1,4 @@
-"""The shop whose day the demo plays: what it delays, when, and who receives it."""
+"""A shop's day: the messages it delays, over the day, and the groups that consume them."""
 
 import asyncio
 import random
@@ -8,19 +8,19 @@ from typing import NamedTuple
 
 import msgspec
 
-from mocketmq.client import Answer, Client, outgoing
+from mocketmq.client import Client, JsonObject, outgoing
 from mocketmq.clock import US_PER_MS
-from mocketmq.demo.account import LEVELS, Account
+from mocketmq.demo.expectations import LEVELS, Expectations
 
 _HOUR_MS = 3_600_000
 _MOVES = 300  # of the clock, through the day
 _SEND = 500  # messages in one request
 _RECEIVE = 256
-_ONE_IN = 50  # so few received messages are given back
+_ONE_IN = 50  # of the received messages is given back
 
 
 class _Kind(NamedTuple):
-    """One kind of message that the shop delays, and its ``share`` of all, in percent."""
+    """A kind of message: its topic, tag and levels, and its ``share`` of all in percent."""
 
     topic: str
     tag: str
@@ -38,11 +38,11 @@ _KINDS = (
 _GROUPS = {"orders": "order-service", "payments": "payment-service", "notices": "notice-service"}
 _REGIONS = ("eu-west", "eu-north", "us-east", "ap-south")
 _BUSY = (3, 2, 1, 1, 1, 2, 4, 8, 12, 14, 15, 17, 18, 15, 14, 14, 15, 17, 20, 23, 22, 18, 11, 6)
-"""How busy the shop is, by the hour."""
+"""Relative traffic, by the hour."""
 
 
-class Progress(NamedTuple):
-    """How far the day has come. What was given back counts as received when it comes again."""
+class DayProgress(NamedTuple):
+    """How much of the day is done. A message that was given back counts once it is received again."""
 
     now_ms: int
     sent: int
@@ -50,10 +50,10 @@ class Progress(NamedTuple):
 
 
 class Shop:
-    """Sends and receives a day's messages, keeps account of them and tells ``report`` how far it is."""
+    """Sends and receives a day's messages, checks them, and reports its progress."""
 
-    def __init__(self, broker: Client, messages: int, report: Callable[[Progress], None]) -> None:
-        self.account = Account()
+    def __init__(self, broker: Client, messages: int, report: Callable[[DayProgress], None]) -> None:
+        self.expectations = Expectations()
         self._broker = broker
         self._messages = messages
         self._report = report
@@ -63,7 +63,7 @@ class Shop:
         self._received = 0
 
     async def play(self) -> None:
-        """Go through the day, and through the hours until the last message must have come."""
+        """Play the day, and the hours until the last message is due."""
         start_ms = (await self._broker.clock())["now_ms"]
         moves = sorted(self._random.randrange(24 * _HOUR_MS) for _ in range(_MOVES))
         busy = [_BUSY[after_ms // _HOUR_MS] for after_ms in moves]
@@ -71,7 +71,7 @@ class Shop:
         for number, after_ms in enumerate(moves):
             await self._move_to(start_ms + after_ms)
             await asyncio.gather(self._send(visits[number]), self._receive())
-        # The longest delay, and another for what is given back then.
+        # The longest delay, then once more for messages that are given back there.
         for _ in range(2):
             await self._move_to(self._now_ms + max(LEVELS.delays_us) // US_PER_MS)
             await self._receive()
@@ -92,14 +92,14 @@ class Shop:
             )
         )
 
-    async def _send_batch(self, topic: str, messages: Sequence[Answer]) -> None:
+    async def _send_batch(self, topic: str, messages: Sequence[JsonObject]) -> None:
         answers = await self._broker.send_batch(topic, messages)
         for message, sent in zip(messages, answers, strict=True):
-            self.account.sent(message["delay_level"], sent["message_id"], sent["store_ms"])
+            self.expectations.sent(message["delay_level"], sent["message_id"], sent["store_ms"])
         self._sent += len(messages)
         self._tell()
 
-    def _message(self, kind: _Kind) -> Answer:
+    def _message(self, kind: _Kind) -> JsonObject:
         order = f"O-{self._random.randrange(10**9):09}"
         content = {
             "event": kind.tag,
@@ -117,15 +117,15 @@ class Shop:
         )
 
     async def _receive(self) -> None:
-        """Let every group receive until nothing more comes; the clock stands still meanwhile."""
+        """Let every group receive until its topic is empty. The clock stands still meanwhile."""
         await asyncio.gather(*(self._receive_topic(topic, group) for topic, group in _GROUPS.items()))
 
     async def _receive_topic(self, topic: str, group: str) -> None:
         while messages := await self._broker.receive(topic, group=group, max_messages=_RECEIVE):
-            done: list[Answer] = []
-            back: list[Answer] = []
+            done: list[JsonObject] = []
+            back: list[JsonObject] = []
             for message in messages:
-                self.account.received(message)
+                self.expectations.received(message)
                 is_failure = message["attempt"] == 1 and self._random.randrange(_ONE_IN) == 0
                 (back if is_failure else done).append(message)
             if done:
@@ -133,9 +133,9 @@ class Shop:
             if back:
                 await self._broker.give_back(group, back)
                 for message in back:
-                    self.account.given_back(message, self._now_ms)
+                    self.expectations.given_back(message, self._now_ms)
             self._received += len(done)
             self._tell()
 
     def _tell(self) -> None:
-        self._report(Progress(self._now_ms, self._sent, self._received))
+        self._report(DayProgress(self._now_ms, self._sent, self._received))

@@ -10,7 +10,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, Consuming, Member, Told
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
 from mocketmq.http_api.fields import GroupName, Input, MessageId, NoInput
-from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.rocketmq_versions import version_name
 
 
@@ -89,12 +89,12 @@ class ConsumedOut(msgspec.Struct, frozen=True):
     spent_ms: int | None
 
 
-async def clients(call: Call, _: NoInput) -> ClientsOut:
+async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
     """Clients as of their last heartbeat. Consumers over HTTP are not listed."""
     return ClientsOut([_client_out(call.broker, member) for member in call.broker.registry.clients])
 
 
-async def running_info(call: Call, path: ConsumerPath) -> RunningInfoOut:
+async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
     """Asks the client, and waits 10 s for its answer."""
     told = await call.broker.looking.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(told)))
@@ -104,7 +104,7 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
 """By the numbers that Go clients send."""
 
 
-async def consume(call: Call, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
+async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
     """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
     told = await call.broker.looking.consumers.consume(wanted.group, path.client_id, wanted.message_id)
     content = _content(told)
@@ -150,7 +150,7 @@ def _consuming_out(broker: Broker, one: Consuming) -> ConsumingOut:
     )
 
 
-CLIENTS = Family(
+CLIENTS = RouteGroup(
     "clients",
     "Connected RocketMQ clients",
     [

@@ -10,8 +10,8 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, matching
-from mocketmq.http_api.record import to_ms
-from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.http_api.message_out import to_ms
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -62,7 +62,7 @@ class Moved(msgspec.Struct, frozen=True):
     next_due_ms: int | None
 
 
-async def clock(call: Call, _: NoInput) -> ClockOut:
+async def clock(call: ApiCall, _: NoInput) -> ClockOut:
     """The time on the broker's clock, and when it acts next."""
     broker = call.broker
     now_us = broker.clock.now_us()
@@ -76,22 +76,22 @@ async def clock(call: Call, _: NoInput) -> ClockOut:
     )
 
 
-async def advance(call: Call, _: NoInput, move: AdvanceIn) -> Moved:
+async def advance(call: ApiCall, _: NoInput, move: AdvanceIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.advance(parse_duration_us(move.by, "by")))
 
 
-async def move_to(call: Call, _: NoInput, move: ToIn) -> Moved:
+async def move_to(call: ApiCall, _: NoInput, move: ToIn) -> Moved:
     """Answers once all that becomes due on the way is delivered."""
     return _moved(call, await call.broker.mover.move_to(move.instant_ms * US_PER_MS))
 
 
-async def move_to_next(call: Call, _: NoInput, __: NoInput) -> Moved:
+async def move_to_next(call: ApiCall, _: NoInput, __: NoInput) -> Moved:
     """Answers once all that is due at that instant is delivered."""
     return _moved(call, await call.broker.mover.move_to_next())
 
 
-def _moved(call: Call, move: ClockMove) -> Moved:
+def _moved(call: ApiCall, move: ClockMove) -> Moved:
     return Moved(
         move.from_us // US_PER_MS,
         move.now_us // US_PER_MS,
@@ -101,7 +101,7 @@ def _moved(call: Call, move: ClockMove) -> Moved:
     )
 
 
-CLOCK = Family(
+CLOCK = RouteGroup(
     "clock",
     "The broker's clock: show it, move it forward",
     [

@@ -20,8 +20,8 @@ from mocketmq.http_api.fields import (
     WaitMs,
     bound_waits,
 )
-from mocketmq.http_api.record import MessageOut, fields_of
-from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.http_api.message_out import MessageOut, fields_of
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.settings import Settings
 
 LONGEST_INVISIBLE_MS = 43_200_000
@@ -102,7 +102,7 @@ class SettledOut(msgspec.Struct, frozen=True):
     failed: list[FailedReceipt]
 
 
-async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
+async def receive(call: ApiCall, path: GroupPath, what: ReceiveIn) -> Received:
     """If the client disconnects before the answer is sent, its messages are visible again at once."""
     receipts = call.broker.consuming.receipts
     await prepare(what.filter_type)
@@ -119,25 +119,25 @@ async def receive(call: Call, path: GroupPath, what: ReceiveIn) -> Received:
     return Received([_received(call, one) for one in taken])
 
 
-async def acknowledge(call: Call, path: GroupPath, what: AckIn) -> SettledOut:
+async def acknowledge(call: ApiCall, path: GroupPath, what: AckIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     return _settled(await call.broker.consuming.receipts.acknowledge(path.group, what.receipts))
 
 
-async def give_back(call: Call, path: GroupPath, what: GiveBackIn) -> SettledOut:
+async def give_back(call: ApiCall, path: GroupPath, what: GiveBackIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     return _settled(
         await call.broker.consuming.receipts.give_back(path.group, what.receipts, what.delay_level)
     )
 
 
-async def extend(call: Call, path: GroupPath, what: ExtendIn) -> SettledOut:
+async def extend(call: ApiCall, path: GroupPath, what: ExtendIn) -> SettledOut:
     """Each receipt succeeds or fails by itself. If all fail, so does the request."""
     invisible_us = what.invisible_ms * US_PER_MS
     return _settled(await call.broker.consuming.receipts.extend(path.group, what.receipts, invisible_us))
 
 
-def _received(call: Call, taken: Taken) -> ReceivedMessage:
+def _received(call: ApiCall, taken: Taken) -> ReceivedMessage:
     fields = fields_of(call.broker, taken.message)
     fields["topic"] = taken.topic
     return ReceivedMessage(
@@ -160,11 +160,11 @@ def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
     return first if len(failed) == 1 else f"none of the {len(failed)} receipts is valid; the first: {first}"
 
 
-def consuming(settings: Settings) -> Family:
+def consuming(settings: Settings) -> RouteGroup:
     """The routes, with waits limited by the settings."""
     path = "/v1/groups/{group}/"
     errors = [GroupNotFoundError, ReceiptError]
-    return Family(
+    return RouteGroup(
         "consuming",
         "Receive messages for a consumer group, and settle them by receipt",
         [

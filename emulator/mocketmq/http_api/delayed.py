@@ -10,8 +10,8 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, MessagePath, NoInput, PageSize, PageStart, TopicName
-from mocketmq.http_api.record import MessageOut, fields_of, to_ms
-from mocketmq.http_api.route import Call, Family, Route, given
+from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 
 class LevelOut(msgspec.Struct, frozen=True):
@@ -72,7 +72,7 @@ class DelayedList(msgspec.Struct, frozen=True):
     next_after: int | None
 
 
-async def levels(call: Call, _: NoInput) -> LevelsOut:
+async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
     """Every level, and how many messages wait."""
     files = call.broker.looking.pending.timed()
     return LevelsOut(
@@ -101,7 +101,7 @@ async def levels(call: Call, _: NoInput) -> LevelsOut:
     )
 
 
-async def pending(call: Call, which: Pending) -> DelayedList:
+async def pending(call: ApiCall, which: Pending) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
     found = await call.broker.looking.pending.list(
         topic=given(which.topic), level=given(which.level), after=which.after, limit=which.max
@@ -110,21 +110,21 @@ async def pending(call: Call, which: Pending) -> DelayedList:
     return DelayedList([_delayed(call, one) for one in found], last)
 
 
-async def cancel(call: Call, path: MessagePath) -> DelayedOut:
+async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The message will never be delivered."""
     return _delayed(call, await call.broker.looking.pending.cancel(path.message_id))
 
 
-async def deliver(call: Call, path: MessagePath) -> DelayedOut:
+async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.looking.pending.deliver_now(path.message_id))
 
 
-def _delayed(call: Call, found: PendingMessage) -> DelayedOut:
+def _delayed(call: ApiCall, found: PendingMessage) -> DelayedOut:
     return DelayedOut(**fields_of(call.broker, found.message), level=found.level)
 
 
-DELAYED = Family(
+DELAYED = RouteGroup(
     "delayed",
     "Delayed messages and the delay levels",
     [

@@ -8,7 +8,7 @@ from msgspec import Meta
 from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, Group
 from mocketmq.errors import GroupNotFoundError, NoPermissionError
 from mocketmq.http_api.fields import GroupPath, Input, NoInput
-from mocketmq.http_api.route import Call, Created, Family, Route
+from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 
 
 class GroupQueueOut(msgspec.Struct, frozen=True):
@@ -55,24 +55,24 @@ class GroupIn(Input, frozen=True):
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
 
 
-async def groups(call: Call, _: NoInput) -> GroupsOut:
+async def groups(call: ApiCall, _: NoInput) -> GroupsOut:
     """Every consumer group, with its position in each queue."""
     return GroupsOut([_group_out(group) for group in call.broker.registry.groups])
 
 
-async def group(call: Call, path: GroupPath) -> GroupOut:
+async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     """A consumer group, with its position in each queue."""
     return _group_out(call.broker.registry.groups.get(path.group))
 
 
-async def put_group(call: Call, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
+async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
     is_new = all(known.name != path.group for known in call.broker.registry.groups)
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
     return Created(_group_out(made)) if is_new else _group_out(made)
 
 
-async def delete_group(call: Call, path: GroupPath) -> DeletedGroupOut:
+async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
     await call.broker.registry.groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
@@ -101,7 +101,7 @@ def _group_out(found: Group) -> GroupOut:
     )
 
 
-GROUPS = Family(
+GROUPS = RouteGroup(
     "groups",
     "Consumer groups, their committed offsets and lag",
     [

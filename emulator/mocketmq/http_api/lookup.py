@@ -19,8 +19,8 @@ from mocketmq.http_api.fields import (
     TopicName,
     TopicPath,
 )
-from mocketmq.http_api.record import MessageOut, message_out
-from mocketmq.http_api.route import Call, Family, Route, given
+from mocketmq.http_api.message_out import MessageOut, message_out
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 
 
 class Browse(TopicPath, frozen=True):
@@ -68,7 +68,7 @@ class Messages(msgspec.Struct, frozen=True):
     messages: list[MessageOut]
 
 
-async def browse(call: Call, where: Browse) -> Browsed:
+async def browse(call: ApiCall, where: Browse) -> Browsed:
     """Reads from an offset on; no group's offset changes."""
     await prepare(where.filter_type)
     tag_filter = parse_filter(where.filter, where.filter_type)
@@ -80,7 +80,7 @@ async def browse(call: Call, where: Browse) -> Browsed:
     )
 
 
-async def life(call: Call, path: MessagePath) -> LifeOut:
+async def life(call: ApiCall, path: MessagePath) -> LifeOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
     found = await call.broker.looking.histories.life(path.message_id)
     return LifeOut(
@@ -93,13 +93,13 @@ async def life(call: Call, path: MessagePath) -> LifeOut:
     )
 
 
-async def by_key(call: Call, what: ByKey) -> Messages:
+async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all."""
     found = await call.broker.looking.histories.by_key(what.key, given(what.topic), what.max)
     return Messages([message_out(call.broker, record) for record in found])
 
 
-def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelled", "stored"]:
+def _state(call: ApiCall, found: Life) -> Literal["pending", "delivered", "cancelled", "stored"]:
     newest = found.records[-1]
     if newest.due_us is None:
         return "stored" if newest.parked_offset is None else "delivered"
@@ -109,7 +109,7 @@ def _state(call: Call, found: Life) -> Literal["pending", "delivered", "cancelle
     return "cancelled" if "cancelled" in kinds else "delivered"
 
 
-LOOKUP = Family(
+LOOKUP = RouteGroup(
     "lookup",
     "Look at messages without consuming them",
     [

@@ -26,9 +26,9 @@ Document = dict[str, Any]
 
 def document(api: Api) -> Document:
     """The whole document."""
-    routes = [route for family in api.families for route in family.routes]
+    routes = [route for family in api.route_groups for route in family.routes]
     paths: dict[str, Document] = {}
-    for family in api.families:
+    for family in api.route_groups:
         for route in family.routes:
             operation = _operation(route, family.name, has_token=api.settings.token is not None)
             paths.setdefault(route.path, {})[route.method.lower()] = operation
@@ -41,7 +41,7 @@ def document(api: Api) -> Document:
             "description": "RocketMQ for test environments. Instants are epoch milliseconds (`_ms`) or epoch"
             " microseconds (`_us`) on the broker's clock, which may have been moved.",
         },
-        "tags": [{"name": family.name, "description": family.summary} for family in api.families],
+        "tags": [{"name": family.name, "description": family.summary} for family in api.route_groups],
         "paths": paths,
         "components": components,
     }

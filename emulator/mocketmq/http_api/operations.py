@@ -11,7 +11,7 @@ from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoppingError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicName
-from mocketmq.http_api.route import JSON, Call, Family, Route
+from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup
 
 TEXT, HTML = "text/plain", "text/html"
 
@@ -56,7 +56,7 @@ class Readiness(msgspec.Struct, frozen=True):
     status: Literal["ready"] = "ready"
 
 
-async def info(call: Call, _: NoInput) -> Info:
+async def info(call: ApiCall, _: NoInput) -> Info:
     """Version, settings, limits and uptime of the broker."""
     settings = call.api.settings
     return Info(
@@ -74,7 +74,7 @@ async def info(call: Call, _: NoInput) -> Info:
     )
 
 
-async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
+async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     """Removes messages, pending ones too. Topics, groups, settings and the clock stay.
 
     Emptying all topics empties the ledger as well; emptying one leaves its rows there.
@@ -86,19 +86,19 @@ async def reset(call: Call, _: NoInput, what: ResetIn) -> ResetOut:
     return ResetOut(what.topic)
 
 
-async def health(_: Call, __: NoInput) -> Health:
+async def health(_: ApiCall, __: NoInput) -> Health:
     """Needs no token."""
     return Health()
 
 
-async def readiness(call: Call, _: NoInput) -> Readiness:
+async def readiness(call: ApiCall, _: NoInput) -> Readiness:
     """Needs no token. Answers 503 while the broker starts or stops."""
     if not call.api.is_ready:
         raise StoppingError("the broker is not ready: it is starting or stopping")
     return Readiness()
 
 
-async def metrics(call: Call, _: NoInput) -> web.Response:
+async def metrics(call: ApiCall, _: NoInput) -> web.Response:
     """In Prometheus' text format."""
     # Half as long to import as the whole API, and many brokers are never scraped.
     from mocketmq.http_api.metrics import render  # noqa: PLC0415
@@ -108,14 +108,14 @@ async def metrics(call: Call, _: NoInput) -> web.Response:
     )
 
 
-async def openapi(call: Call, _: NoInput) -> web.Response:
+async def openapi(call: ApiCall, _: NoInput) -> web.Response:
     """The OpenAPI 3.1 document of this API."""
     from mocketmq.http_api.openapi import document  # noqa: PLC0415
 
     return web.json_response(body=msgspec.json.encode(document(call.api)))
 
 
-async def docs(_: Call, __: NoInput) -> web.Response:
+async def docs(_: ApiCall, __: NoInput) -> web.Response:
     """An HTML page of this API that needs no network."""
     from importlib.resources import files  # noqa: PLC0415
 
@@ -124,7 +124,7 @@ async def docs(_: Call, __: NoInput) -> web.Response:
     )
 
 
-OPERATIONS = Family(
+OPERATIONS = RouteGroup(
     "operations",
     "Health, information, reset, metrics",
     [

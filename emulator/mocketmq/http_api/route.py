@@ -52,7 +52,7 @@ class Route(NamedTuple):
     links: Mapping[str, Mapping[str, object]] = {}
 
 
-class Family(NamedTuple):
+class RouteGroup(NamedTuple):
     """Routes that belong together."""
 
     name: str
@@ -74,13 +74,13 @@ class Api:
         broker: Broker,
         settings: Settings,
         run: int,
-        families: Sequence[Family],
+        route_groups: Sequence[RouteGroup],
         more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
     ) -> None:
         self.broker = broker
         self.settings = settings
         self.run = run
-        self.families = families
+        self.route_groups = route_groups
         self.more_metrics = more_metrics
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
@@ -93,7 +93,7 @@ class Api:
         return steady_us() - self._started_us
 
 
-class Call:
+class ApiCall:
     """One request, as a handler gets it."""
 
     __slots__ = ("api", "broker", "request")
@@ -126,7 +126,7 @@ class Endpoint:
     async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.Response:
         """Decode the request, call the handler, encode its answer. Raises EmulatorError."""
         route = self.route
-        call = Call(self._api, request)
+        call = ApiCall(self._api, request)
         parameters = parameters_of(request, in_path, route.parameters)
         if self._decode is None:
             answer = await route.handler(call, parameters)

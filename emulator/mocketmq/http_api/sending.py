@@ -16,8 +16,8 @@ from mocketmq.errors import (
     WrongQueueError,
 )
 from mocketmq.http_api.fields import INT32, Input, InstantMs, QueueId, TopicPath, matching
-from mocketmq.http_api.record import to_ms
-from mocketmq.http_api.route import Call, Family, Route
+from mocketmq.http_api.message_out import to_ms
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 from mocketmq.message.message import Message
 from mocketmq.message.properties import (
     CHECK_IMMUNITY,
@@ -181,12 +181,12 @@ class SentBatch(msgspec.Struct, frozen=True):
     sent: list[Sent]
 
 
-async def send(call: Call, path: TopicPath, message: MessageIn) -> Sent:
+async def send(call: ApiCall, path: TopicPath, message: MessageIn) -> Sent:
     """Answers once the message is durable."""
     return _sent(await call.broker.sender.send(message_of(path.topic, message, call.client)))
 
 
-async def send_batch(call: Call, path: TopicPath, batch: BatchIn) -> SentBatch:
+async def send_batch(call: ApiCall, path: TopicPath, batch: BatchIn) -> SentBatch:
     """Answers once all messages are durable."""
     client = call.client
     sent = await call.broker.sender.send_batch(
@@ -277,7 +277,7 @@ def _sent(sent: SendResult) -> Sent:
     )
 
 
-SENDING = Family(
+SENDING = RouteGroup(
     "sending",
     "Send messages",
     [

@@ -17,12 +17,12 @@ from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.consuming import consuming
 from mocketmq.http_api.delayed import DELAYED
-from mocketmq.http_api.door import UNMATCHED, Answer, Door, Listener
 from mocketmq.http_api.groups import GROUPS
+from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedResponse
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
 from mocketmq.http_api.problem import problem_response
-from mocketmq.http_api.route import Api, Endpoint, Family
+from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.topics import topic_routes
@@ -39,7 +39,7 @@ _MAIN: Final = "http_port"
 
 
 class HttpServer:
-    """Serve the JSON API, and other protocols on the same port by the first segment of the path.
+    """Serve the JSON API, and other protocols ``by_segment``: the first of a path, on the same port.
 
     The app starts and closes it, and sets :attr:`is_ready`. ``more`` are listeners on other ports,
     ``more_metrics`` yield metrics of other front doors.
@@ -50,21 +50,21 @@ class HttpServer:
         broker: Broker,
         settings: Settings,
         run: int,
-        doors: Mapping[str, Door],
+        by_segment: Mapping[str, HttpHandler],
         more: Sequence[Listener] = (),
         more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
     ) -> None:
         self._settings = settings
-        self._api = Api(broker, settings, run, families(settings), more_metrics)
+        self._api = Api(broker, settings, run, route_groups(settings), more_metrics)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._open_paths: set[str] = set()
         self._router: Router[Endpoint] = Router()
-        for family in self._api.families:
+        for family in self._api.route_groups:
             for route in family.routes:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
                 if route.is_open:
                     self._open_paths.add(route.path)
-        self._listeners = (Listener(_MAIN, settings.http_port, doors, self._answer), *more)
+        self._listeners = (Listener(_MAIN, settings.http_port, by_segment, self._answer), *more)
         self._runners: list[web.ServerRunner] = []
         self._ports: dict[str, int] = {}
 
@@ -137,7 +137,7 @@ class HttpServer:
         self._api.requests[request.method, template, response.status] += 1
         return response
 
-    async def _answer(self, request: web.BaseRequest) -> Answer:
+    async def _answer(self, request: web.BaseRequest) -> RoutedResponse:
         template = UNMATCHED
         try:
             path = request.rel_url.raw_path
@@ -145,9 +145,9 @@ class HttpServer:
                 self._authorize(request, self._expected)
             endpoint, parameters = self._router.find(request.method, path)
             template = endpoint.route.path
-            return Answer(template, await endpoint.serve(request, parameters))
+            return RoutedResponse(template, await endpoint.serve(request, parameters))
         except Exception as error:  # noqa: BLE001 - every error is answered as a problem
-            return Answer(template, problem_response(error))
+            return RoutedResponse(template, problem_response(error))
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
         given = request.headers.get("Authorization", "")
@@ -157,7 +157,7 @@ class HttpServer:
             )
 
 
-def families(settings: Settings) -> tuple[Family, ...]:
+def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
     """All routes, in the order of the document."""
     return (
         SENDING,

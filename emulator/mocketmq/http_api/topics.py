@@ -9,7 +9,7 @@ from mocketmq.broker.registry.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ,
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import LARGEST, Input, NoInput, TopicPath, WaitMs, bound_waits
-from mocketmq.http_api.route import Call, Created, Family, Route
+from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 from mocketmq.settings import Settings
 
 _LETTERS = {"r": PERM_READ, "w": PERM_WRITE, "i": PERM_INHERIT}
@@ -69,17 +69,17 @@ class WaitOut(msgspec.Struct, frozen=True):
     reached: bool
 
 
-async def topics(call: Call, _: NoInput) -> TopicsOut:
+async def topics(call: ApiCall, _: NoInput) -> TopicsOut:
     """Every topic, system topics too, with its queues."""
     return TopicsOut([_topic_out(topic) for topic in call.broker.registry.topics])
 
 
-async def topic(call: Call, path: TopicPath) -> TopicOut:
+async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
     """A topic with its queues."""
     return _topic_out(call.broker.registry.topics.get(path.topic))
 
 
-async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
+async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
     is_new = call.broker.registry.topics.find(path.topic) is None
     made = await call.broker.registry.topics.put_by_client(
@@ -88,12 +88,12 @@ async def put_topic(call: Call, path: TopicPath, wanted: TopicIn) -> TopicOut | 
     return Created(_topic_out(made)) if is_new else _topic_out(made)
 
 
-async def delete_topic(call: Call, path: TopicPath) -> DeletedTopicOut:
+async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     """Deletes its messages, their retries and dead letters, what is pending, and all groups' offsets."""
     return DeletedTopicOut(path.topic, await call.broker.upkeep.reset.delete_topic(path.topic))
 
 
-async def wait(call: Call, path: TopicPath, what: WaitIn) -> WaitOut:
+async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> WaitOut:
     """The topic need not exist yet, if topics are created on first use."""
     broker = call.broker
     if not broker.registry.topics.auto_create:
@@ -121,9 +121,9 @@ def _topic_out(found: Topic) -> TopicOut:
     )
 
 
-def topic_routes(settings: Settings) -> Family:
+def topic_routes(settings: Settings) -> RouteGroup:
     """The routes, with waits limited by the settings."""
-    return Family(
+    return RouteGroup(
         "topics",
         "Topics and their queues",
         [

@@ -9,8 +9,8 @@ from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, Half
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
 from mocketmq.http_api.fields import GroupName, Input, MessagePath, PageSize, PageStart, TopicName, TopicPath
-from mocketmq.http_api.record import MessageOut, fields_of, to_ms
-from mocketmq.http_api.route import Call, Family, Route, given
+from mocketmq.http_api.message_out import MessageOut, fields_of, to_ms
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
 from mocketmq.http_api.sending import REFUSALS, MessageIn, links_by_id, message_of
 from mocketmq.message.properties import CHECK_IMMUNITY
 
@@ -56,7 +56,7 @@ class HalfList(msgspec.Struct, frozen=True):
     next_after: int | None
 
 
-async def prepare(call: Call, path: TopicPath, message: HalfIn) -> HalfOut:
+async def prepare(call: ApiCall, path: TopicPath, message: HalfIn) -> HalfOut:
     """Answers once the half message is durable. A connected producer of the group is asked about it later."""
     half = message_of(path.topic, message, call.client)
     if message.check_after_s is not UNSET:
@@ -64,7 +64,7 @@ async def prepare(call: Call, path: TopicPath, message: HalfIn) -> HalfOut:
     return _half_out(call, await call.broker.transactions.half_messages.prepare_checked(half, message.group))
 
 
-async def transactions(call: Call, which: OpenHalves) -> HalfList:
+async def transactions(call: ApiCall, which: OpenHalves) -> HalfList:
     """Half messages that wait for a decision, of every protocol."""
     found = await call.broker.transactions.half_messages.page(
         which.after, which.max, topic_name=given(which.topic)
@@ -73,17 +73,17 @@ async def transactions(call: Call, which: OpenHalves) -> HalfList:
     return HalfList([_half_out(call, half) for half in found], last)
 
 
-async def commit(call: Call, path: MessagePath) -> HalfOut:
+async def commit(call: ApiCall, path: MessagePath) -> HalfOut:
     """The message becomes visible, or waits for its due time. Of several with one id, the oldest."""
     return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=True))
 
 
-async def rollback(call: Call, path: MessagePath) -> HalfOut:
+async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
     """No consumer will get the message. Of several with one id, the oldest."""
     return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=False))
 
 
-def _half_out(call: Call, half: Half) -> HalfOut:
+def _half_out(call: ApiCall, half: Half) -> HalfOut:
     fields = fields_of(call.broker, half.stored) | {"due_ms": to_ms(half.due_us)}
     return HalfOut(
         **fields,
@@ -93,7 +93,7 @@ def _half_out(call: Call, half: Half) -> HalfOut:
     )
 
 
-TRANSACTIONS = Family(
+TRANSACTIONS = RouteGroup(
     "transactions",
     "Half messages: prepare, list, commit, roll back",
     [

@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from mocketmq.client import Answer
+from mocketmq.client import JsonObject
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
@@ -34,13 +34,13 @@ async def known_as_producer(broker: RemotingBroker, driver: Driver) -> None:
             pass
 
 
-async def half_of(broker: RemotingBroker, topic: str) -> Answer | None:
+async def half_of(broker: RemotingBroker, topic: str) -> JsonObject | None:
     """The open half message for a topic."""
     halves = (await broker.control.transactions(topic=topic))["messages"]
     return halves[0] if halves else None
 
 
-async def received(broker: RemotingBroker, topic: str, wait: str = "0") -> list[Answer]:
+async def received(broker: RemotingBroker, topic: str, wait: str = "0") -> list[JsonObject]:
     """What consumers get."""
     return await broker.control.receive(topic, group="GID_billing", max_messages=9, wait=wait)
 

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from mocketmq.http_api.consuming import ReceiveIn, receive
 from mocketmq.http_api.fields import GroupPath
-from mocketmq.http_api.route import Call
+from mocketmq.http_api.route import ApiCall
 from mocketmq.store.database import Database
 
 from tests.support.api import Api, running_api
@@ -205,7 +205,7 @@ async def test_a_receiver_that_leaves_as_its_message_comes_consumes_nothing(
 async def test_an_answer_that_would_reach_nobody_is_undone(api: Api) -> None:
     await api.send()
     gone = SimpleNamespace(transport=SimpleNamespace(is_closing=lambda: True))
-    call = Call(api.emulator.http._api, gone)  # type: ignore[arg-type]
+    call = ApiCall(api.emulator.http._api, gone)  # type: ignore[arg-type]
     taken = await receive(call, GroupPath(group="billing"), ReceiveIn(topic="orders"))
     assert len(taken.messages) == 1
     (message,) = await api.receive()

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
-from mocketmq.cli.exits import Exit
+from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client
 from mocketmq.message.message import Message
 

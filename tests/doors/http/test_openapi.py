@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator, meta
-from mocketmq.http_api.server import families
+from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
@@ -49,7 +49,7 @@ async def test_it_is_valid(document: Any) -> None:
 
 async def test_it_lists_every_route_once(document: Any) -> None:
     listed = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-    routes = [(route.method, route.path) for family in families(Settings()) for route in family.routes]
+    routes = [(route.method, route.path) for family in route_groups(Settings()) for route in family.routes]
     assert sorted(listed) == sorted(routes)
     operations = [what for methods in document["paths"].values() for what in methods.values()]
     assert len({what["operationId"] for what in operations}) == len(operations)

@@ -3,8 +3,8 @@
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from mocketmq.cli.screen import instant
-from mocketmq.client import Answer
+from mocketmq.cli.output import instant
+from mocketmq.client import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
@@ -30,7 +30,7 @@ class _Event(NamedTuple):
     text: str
 
 
-def timeline(life: Answer) -> Iterator[tuple[str, str, str]]:
+def timeline(life: JsonObject) -> Iterator[tuple[str, str, str]]:
     """When, how long after the beginning, and what happened or will happen, in the order of time."""
     events = sorted((*_stored(life), *_delivered(life), *_intervened(life), *_taken(life)))
     for event in events:
@@ -38,7 +38,7 @@ def timeline(life: Answer) -> Iterator[tuple[str, str, str]]:
         yield instant(event.at_us // US_PER_MS), f"+{after}", event.text
 
 
-def _stored(life: Answer) -> Iterator[_Event]:
+def _stored(life: JsonObject) -> Iterator[_Event]:
     """Records that somebody sent or gave back. Those that a delivery made are told by it."""
     done = {each["parked_offset"] for each in (*life["deliveries"], *life["interventions"])}
     for record in life["records"]:
@@ -53,11 +53,11 @@ def _stored(life: Answer) -> Iterator[_Event]:
             yield _Event(at_us, order, 0, f"stored in {where}")
 
 
-def _goal(parked: Answer) -> str:
+def _goal(parked: JsonObject) -> str:
     return f"{parked['real_topic']} queue {parked['real_queue_id']}"
 
 
-def _delivered(life: Answer) -> Iterator[_Event]:
+def _delivered(life: JsonObject) -> Iterator[_Event]:
     records = {record["commit_offset"]: record for record in life["records"]}
     for delivery in life["deliveries"]:
         order = delivery["delivered_offset"]
@@ -80,13 +80,13 @@ def _delivered(life: Answer) -> Iterator[_Event]:
         yield _Event(delivery["delivered_us"], order, 2, f"delivered{by_hand}{where}, {late}")
 
 
-def _intervened(life: Answer) -> Iterator[_Event]:
+def _intervened(life: JsonObject) -> Iterator[_Event]:
     for each in life["interventions"]:
         if each["kind"] == "cancelled":
             yield _Event(each["at_us"], each["parked_offset"], 1, "cancelled: it will not be delivered")
 
 
-def _taken(life: Answer) -> Iterator[_Event]:
+def _taken(life: JsonObject) -> Iterator[_Event]:
     taken = {(each["group"], each["commit_offset"]) for each in life["takes"]}
     for take in life["takes"]:
         group, order = take["group"], take["commit_offset"]

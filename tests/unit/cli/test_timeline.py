@@ -2,7 +2,7 @@
 
 from typing import Any
 
-from mocketmq.cli.life import timeline
+from mocketmq.cli.timeline import timeline
 
 MS = 1_000
 

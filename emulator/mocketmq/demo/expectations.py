@@ -1,9 +1,9 @@
-"""What should come when, and what came: the demo's own judgement."""
+"""Compare the messages that the demo's consumers received with those that were due."""
 
 from dataclasses import dataclass
 from typing import Final
 
-from mocketmq.client import Answer
+from mocketmq.client import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.settings import Settings
@@ -15,7 +15,7 @@ RETRY_LEVEL: Final = 3
 
 @dataclass(slots=True)
 class Tally:
-    """What became of the messages of one level. ``latest_ms`` is by how much the latest came too late."""
+    """Counts of one level's messages. ``latest_ms`` is the greatest lateness."""
 
     name: str
     delay: str
@@ -27,23 +27,23 @@ class Tally:
 
     @property
     def lost(self) -> int:
-        """How many never came."""
+        """How many were not received."""
         return self.sent - self.delivered
 
 
-class Account:
-    """One tally per level, and one for what was given back."""
+class Expectations:
+    """One tally per level, and one for messages that were given back."""
 
     def __init__(self) -> None:
         self.levels = [Tally(str(level), LEVELS.describe(level)) for level in range(1, LEVELS.highest + 1)]
         self.retries = Tally("retry", LEVELS.describe(RETRY_LEVEL))
-        self.unknown = 0  # messages that nobody sent
-        # By message id and attempt: where it counts, and when it is due until it came.
+        self.unknown = 0  # received, but not sent by the demo
+        # By message id and attempt: its tally, and its due time; None once it was received.
         self._expected: dict[tuple[str, int], tuple[Tally, int | None]] = {}
 
     @property
     def total(self) -> Tally:
-        """All tallies together."""
+        """The sum of all tallies."""
         total = Tally("all", "")
         for each in (*self.levels, self.retries):
             total.sent += each.sent
@@ -55,16 +55,16 @@ class Account:
 
     @property
     def is_clean(self) -> bool:
-        """Whether every message came once, and none early."""
+        """Whether every message was received once, and none early."""
         total = self.total
         return not (total.early or total.lost or total.repeated or self.unknown)
 
     def sent(self, level: int, message_id: str, store_ms: int) -> None:
-        """A message was sent, and stored at this instant."""
+        """Expect a message that was stored at this instant."""
         self._expect(self.levels[level - 1], message_id, 1, store_ms + LEVELS.delay_us(level) // US_PER_MS)
 
-    def given_back(self, message: Answer, now_ms: int) -> None:
-        """A received message was given back at this instant."""
+    def given_back(self, message: JsonObject, now_ms: int) -> None:
+        """Expect a message again that was given back at this instant."""
         due_ms = now_ms + LEVELS.delay_us(RETRY_LEVEL) // US_PER_MS
         self._expect(self.retries, message["message_id"], message["attempt"] + 1, due_ms)
 
@@ -72,8 +72,8 @@ class Account:
         tally.sent += 1
         self._expected[message_id, attempt] = tally, due_ms
 
-    def received(self, message: Answer) -> None:
-        """A consumer got a message; the time at which its record was stored is when it became visible."""
+    def received(self, message: JsonObject) -> None:
+        """Count a received message. It became visible when its record was stored."""
         key = message["message_id"], message["attempt"]
         if key not in self._expected:
             self.unknown += 1

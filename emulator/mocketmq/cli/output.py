@@ -10,7 +10,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from mocketmq.client import Answer
+from mocketmq.client import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 
@@ -20,7 +20,7 @@ _PIPE_WIDTH = 10_000
 """Columns where no terminal limits them, so that scripts and files get whole lines."""
 
 
-class Screen:
+class Output:
     """Where a client command shows its answer."""
 
     def __init__(self, as_json: bool) -> None:
@@ -29,7 +29,7 @@ class Screen:
 
     def show_page(
         self,
-        page: Answer,
+        page: JsonObject,
         columns: Sequence[str],
         rows: Iterable[Sequence[object]],
         nothing: str,
@@ -41,7 +41,7 @@ class Screen:
             parts.append(f"there may be more: --after {page['next_after']}")
         self.show(page, *parts, *notes)
 
-    def show(self, answer: Answer, *parts: Table | str) -> None:
+    def show(self, answer: JsonObject, *parts: Table | str) -> None:
         """Print the answer, or the parts that tell people the same."""
         if self._as_json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")

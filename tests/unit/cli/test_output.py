@@ -1,7 +1,7 @@
 """How instants and tables are shown."""
 
 import pytest
-from mocketmq.cli.screen import distance, instant, table
+from mocketmq.cli.output import distance, instant, table
 
 
 @pytest.mark.parametrize(

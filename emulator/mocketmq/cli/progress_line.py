@@ -14,7 +14,7 @@ _PATIENCE_US = US_PER_S
 _REFRESH_US = 100 * US_PER_MS
 
 
-class Meter:
+class ProgressLine:
     """A line on stderr, once a command has taken a second; nothing at all where that is no terminal."""
 
     def __init__(self) -> None:
