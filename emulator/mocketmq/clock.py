@@ -1,4 +1,4 @@
-"""The only place that asks what time it is.
+"""The clock, and the only module that asks the system for the time.
 
 One class serves all three modes, because they differ only in how fast emulated time runs against
 real time: ``real`` 1, ``manual`` 0, ``xN`` N. Everything else in the emulator is handed a
@@ -20,15 +20,15 @@ from mocketmq.errors import ClockError
 US_PER_MS = 1_000
 US_PER_S = 1_000_000
 LATEST_US = 253_402_300_799_999_999
-"""The last instant of the year 9999; the clock can be moved so far and no further."""
+"""The last instant of the year 9999, and of the clock."""
 
 _STEADY = getattr(time, "CLOCK_BOOTTIME", None) or time.CLOCK_MONOTONIC
 _DRIFT_US = 100 * US_PER_MS
-"""The wall clock is slewed all the time; what is further off was stepped."""
+"""The wall clock is slewed all the time; a larger difference is a step."""
 
 
 def wall_us() -> int:
-    """The machine's wall clock. Only for what concerns the world outside: starts, moves, retention."""
+    """The machine's wall clock. Only for the world outside: starts, moves, retention."""
     return time.time_ns() // 1_000
 
 
@@ -41,7 +41,7 @@ _imported_us = steady_us()
 
 
 def process_age_us() -> int:
-    """How long this process has been running, to 10 ms; where the system does not say, since its imports."""
+    """How long this process has been running, to 10 ms; on systems that do not say, since its imports."""
     try:
         # Field 22, counted from 1, behind a name in parentheses that may hold spaces: ticks after boot.
         fields = Path("/proc/self/stat").read_text().rpartition(")")[2].split()
@@ -51,10 +51,9 @@ def process_age_us() -> int:
 
 
 class Clock:
-    """Emulated time, which runs ``rate`` times as fast as real time and can be moved forward.
+    """Emulated time: runs ``rate`` times as fast as real time, and can be moved forward.
 
-    It starts at ``start_us`` when the wall clock is at ``wall_start_us``, which is read from ``wall`` if it
-    is not given.
+    It starts at ``start_us`` when the wall clock is at ``wall_start_us``; without that, now.
     """
 
     def __init__(
@@ -81,7 +80,7 @@ class Clock:
         return "real" if self.rate == 1 else f"x{self.rate:.15g}"
 
     def now_us(self) -> int:
-        """The emulated instant. Never less than an earlier answer."""
+        """The emulated instant. Never decreases."""
         if self.rate == 0:
             return self._base_us
         elapsed_us = self._ticks() - self._base_ticks
@@ -97,7 +96,7 @@ class Clock:
     def reach(self, instant_us: int) -> None:
         """Set the clock forward to the instant, unless it is past it already.
 
-        What becomes due by that is not fired here, but by the timer, whose ``move`` calls this.
+        Fires nothing: the timer does, whose ``move`` calls this.
         """
         ticks = self._ticks()
         moved_us = instant_us - self._base_us - int((ticks - self._base_ticks) * self.rate)
@@ -107,12 +106,12 @@ class Clock:
             self._ahead_us += moved_us
 
     def from_wall(self, instant_us: int) -> int:
-        """The emulated instant that stands for one which somebody computed from the machine's wall clock.
+        """The emulated instant for one that a client computed from the machine's wall clock.
 
-        It is as far from now here as it is there, so with the clock moved a client's ``now + 10 s`` still
-        means ten seconds. How far a real clock is ahead of the wall clock is known exactly, from where it
-        started and its moves; without those the instant stays as it is. In the other modes, and when the
-        wall clock was stepped, it is measured, and the result is rounded up to whole milliseconds.
+        It is as far from the emulated now as the given one is from the wall clock's, so that ``now + 10 s``
+        means ten seconds after the clock was moved, too. In mode ``real`` the difference of the two clocks is
+        known exactly. In the other modes, and when the wall clock was stepped, it is measured, and the result
+        is rounded up to whole milliseconds.
         """
         measured_us = self.now_us() - self._wall()
         if self.rate == 1 and abs(measured_us - self._ahead_us) <= _DRIFT_US:
@@ -121,12 +120,12 @@ class Clock:
 
 
 def whole_ms_us(instant_us: int) -> int:
-    """The instant in whole milliseconds, rounded up so that nothing gets early by it."""
+    """The instant in whole milliseconds, rounded up so that nothing becomes early."""
     return -(-instant_us // US_PER_MS) * US_PER_MS
 
 
 def check_move(from_us: int, to_us: int) -> None:
-    """Raise ClockError unless a clock can be moved so: forward, and not beyond the year 9999."""
+    """Raise ClockError unless the move goes forward, and not beyond the year 9999."""
     if to_us < from_us:
         raise ClockError(
             f"the clock only moves forward: it is at {from_us // US_PER_MS} ms,"
@@ -149,7 +148,7 @@ class Mark(NamedTuple):
     at_us: int
 
     def now_us(self, wall_now_us: int) -> int:
-        """Where it stands if it has run on since."""
+        """Where the clock stands now if it has run on since."""
         return self.at_us + int(rate_of(self.mode) * max(wall_now_us - self.wall_us, 0))
 
 

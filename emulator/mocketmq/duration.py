@@ -1,4 +1,4 @@
-"""Durations: text such as ``200ms``, ``1.5s`` or ``1h30m`` outside, whole microseconds inside."""
+"""Read and write durations: text such as ``200ms``, ``1.5s`` or ``1h30m``, and whole microseconds."""
 
 import re
 from typing import Final
@@ -23,9 +23,10 @@ _ALLOWED: Final = "a duration such as 200ms, 1.5s, 10s, 1h30m or 2d, from 0 to 3
 
 
 def parse_duration_us(text: str, field: str = "duration") -> int:
-    """The microseconds that ``text`` stands for; ``field`` names it in an InvalidArgumentError.
+    """The microseconds that ``text`` stands for.
 
-    That is raised when the text is no duration, longer than a century, or finer than a microsecond.
+    Raises InvalidArgumentError, which names ``field``, for a text that is no duration, longer than a century,
+    or finer than a microsecond.
     """
     if text == "0":
         return 0
@@ -41,7 +42,7 @@ def parse_duration_us(text: str, field: str = "duration") -> int:
 
 
 def format_duration(us: int) -> str:
-    """``us`` microseconds with no unit left out and none lost: ``1h30m``, ``1.5s``, ``-200ms``, ``0``."""
+    """The exact text for ``us`` microseconds: ``1h30m``, ``1.5s``, ``-200ms``, ``0``."""
     if us <= 0:
         return f"-{format_duration(-us)}" if us else "0"
     text = ""

@@ -1,20 +1,20 @@
-"""Every error of the emulator, in one tree, and one table to each protocol's codes.
+"""Every error of the emulator in one tree, and one table of their codes in each protocol.
 
 ::
 
     EmulatorError
-    ├── RefusedError               the caller asked for something that cannot be; nothing was changed
+    ├── RefusedError               the request cannot be served; nothing was changed
     │   ├── InvalidArgumentError       a value is out of its range: field, value and what is allowed
     │   ├── IllegalMessageError        body or properties over their limits, malformed property
-    │   ├── UnauthorizedError          token missing or wrong
+    │   ├── UnauthorizedError          the token is missing or wrong
     │   ├── AccessError                the access key may not do this
     │   │   ├── UnknownAccessKeyError      … or is unknown
     │   │   └── SignatureError             … or the signature does not fit the request
     │   ├── NoPermissionError          the topic may not be read or written in this way
-    │   ├── TopicNotFoundError         unknown topic and automatic creation is off
+    │   ├── TopicNotFoundError         the topic does not exist, and is not created on first use
     │   ├── QueueNotFoundError         the topic has no queue with this number
     │   │   └── WrongQueueError            … and a message was sent there
-    │   ├── GroupNotFoundError         unknown group and automatic creation is off
+    │   ├── GroupNotFoundError         the group does not exist, and is not created on first use
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
     │   ├── UndecidableError           the message is no half message, or is being decided
@@ -28,7 +28,7 @@
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   ├── StoreBusyError             too many writes are waiting
     │   ├── StoreFullError             delayed messages have used up their disk quota
-    │   ├── DelayedSendError           as the patch says it that mode dongwo follows
+    │   ├── DelayedSendError           in the words of the patch that mode dongwo follows
     │   ├── StoreLockedError           another broker owns the data directory
     │   └── StoreUnreadableError       the database cannot be opened; it is left as it is
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
@@ -36,7 +36,7 @@
     ├── StoppingError              the broker is starting or stopping
     └── InternalError              a defect of the emulator itself; please report it
 
-A front door never invents a code: it looks the error's type up with :func:`wire_codes`.
+Front doors take codes from :func:`wire_codes` alone.
 """
 
 import logging
@@ -54,7 +54,7 @@ class RefusedError(EmulatorError):
 
 
 class InvalidArgumentError(RefusedError):
-    """``field`` had ``value``; ``allowed`` says what it may be; ``reason`` is upstream's sentence for it."""
+    """``field`` has ``value``; ``allowed`` says what it may be; ``reason`` is upstream's sentence, if any."""
 
     def __init__(self, field: str, value: object, allowed: str, reason: str | None = None) -> None:
         super().__init__(reason or f"{field} is {shorten(value)}; allowed: {allowed}")
@@ -63,7 +63,7 @@ class InvalidArgumentError(RefusedError):
 
 
 class IllegalMessageError(RefusedError):
-    """The message breaks a limit of the protocol; ``field`` says which part."""
+    """The message breaks a limit of the protocol in ``field``."""
 
     def __init__(self, field: str, reason: str) -> None:
         super().__init__(reason)
@@ -160,7 +160,7 @@ class StoreBusyError(StoreError):
 
 
 class StoreFullError(StoreError):
-    """Delayed messages take as much of the disk as the quota allows."""
+    """Delayed messages have used up their disk quota."""
 
 
 class DelayedSendError(StoreError):
@@ -182,11 +182,11 @@ class StoreLockedError(StoreError):
 
 
 class StoreUnreadableError(StoreError):
-    """The database cannot be read or is newer than this program; it has been left as it is."""
+    """The database cannot be read, or is newer than this program; it was left as it is."""
 
 
 class SettingError(EmulatorError):
-    """``field`` had ``value``; ``allowed`` says in words what it may be."""
+    """``field`` has ``value``; ``allowed`` says what it may be."""
 
     def __init__(self, field: str, value: object, allowed: str) -> None:
         super().__init__(f"setting {field} is {shorten(value)}; allowed: {allowed}")
@@ -252,7 +252,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
 
 
 def wire_codes(error: EmulatorError) -> WireCodes:
-    """The codes by which each protocol knows this error."""
+    """The codes of this error."""
     return _WIRE_CODES[type(error)]
 
 

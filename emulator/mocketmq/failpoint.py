@@ -1,6 +1,6 @@
-"""Named points of the write and delivery path at which a crash test can kill the process.
+"""Points of the write and delivery path at which a crash test can kill the process.
 
-``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time it gets to that point.
+``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point.
 Without the variable a point costs one comparison.
 """
 
@@ -36,7 +36,7 @@ _remaining = int(_count or 1)
 
 
 def pass_point(name: str) -> None:
-    """Die here if this is the point, and the time, that the environment names."""
+    """Kill the process if the environment names this point, and this is the time."""
     global _remaining  # noqa: PLW0603 - one countdown per process is the point
     if name != _name:
         return

@@ -1,8 +1,11 @@
-"""Every setting, declared once: its type, its default, the rule that says what it may be, and its help.
+"""Every setting, declared once: type, default, allowed values, help.
+
+To add a setting, declare it in :class:`Settings` and read it where it is used. Flag, variable, key of the
+TOML file, checks and ``mocketmq serve --help`` follow from the declaration.
 
 The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX_WAIT`` and the key
-``max_wait`` of the TOML file. The first of these that is given wins, but every one that is given must be
-right. All are read from text by the same rule; topics and groups can be declared in the file only.
+``max_wait`` of the TOML file. The first of these that is given wins, but all that are given must be valid.
+Each is read from text by the same rule. Topics and groups can be declared in the file only.
 """
 
 import re
@@ -39,7 +42,7 @@ _NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
 
 
 class Rule(NamedTuple):
-    """What a setting may be: ``allowed`` says so in words, ``parse`` reads it from text or refuses it."""
+    """What a setting may be: ``allowed`` in words, ``parse`` as a function that reads text or refuses it."""
 
     allowed: str
     parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
@@ -91,7 +94,7 @@ def _duration(longest: str, shortest: str = "0") -> Rule:
 
 
 def _address(port: str, form: str) -> Rule:
-    """``port`` is the pattern of what follows the host."""
+    """``port`` is the pattern of the part behind the host."""
     pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
 
     def parse(text: str) -> str:
@@ -146,7 +149,7 @@ _QUEUES: Final = _whole(1, 1024)
 _CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
 _TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
 _KEYS: Final = Rule(
-    "id:secret pairs of visible ASCII characters, parted by commas, every id once", _parse_keys
+    "id:secret pairs of visible ASCII characters, separated by commas, each id once", _parse_keys
 )
 _ADDRESS: Final = _address(":([0-9]+)", "host:port")
 _HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
@@ -157,7 +160,7 @@ _GROUP: Final = Rule(GROUP_NAMES, _parse_group)
 def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", secret: bool = False) -> Any:
     """A field whose default is written as a user would write it; empty stands for None.
 
-    ``name`` is what users call the field, where that is not its own name. A secret is never shown.
+    ``name`` is the name for users, if it differs from the field's. A secret is never shown.
     """
     return field(
         default=rule.parse(default) if default else None,
@@ -168,7 +171,7 @@ def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", s
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicDeclaration:
-    """A topic that exists from the start. In the file, its queue counts default to ``topic_queues``."""
+    """A topic that exists from the start. In the file, the numbers of queues default to ``topic_queues``."""
 
     name: str = field(metadata={"rule": _TOPIC})
     read_queues: int = _setting("4", _QUEUES)
@@ -189,111 +192,124 @@ class GroupDeclaration:
 class Settings:
     """What a broker is started with. Fields in ``_us`` are in microseconds, fields in ``_bytes`` in bytes."""
 
-    data: str = _setting("mocketmq-data", _TEXT, "directory of the store, or :memory:")
+    data: str = _setting("mocketmq-data", _TEXT, "data directory, or :memory: to keep nothing")
     host: str = _setting("127.0.0.1", _TEXT, "address to listen on")
     http_port: int = _setting("9877", _PORT, "port of the JSON API; 0 picks a free one")
     aliyun_port: int | None = _setting(
-        "", _PORT, "port for Aliyun's HTTP protocol alone, which http_port serves too; 0 picks a free one"
+        "", _PORT, "extra port for Aliyun's HTTP protocol, which http_port serves as well; 0 picks a free one"
     )
-    remoting: bool = _setting("true", _BOOLEAN, "be a name server and a broker to RocketMQ clients")
+    remoting: bool = _setting("true", _BOOLEAN, "serve RocketMQ clients, as name server and broker")
     namesrv_port: int = _setting("9876", _PORT, "port of the name server; 0 picks a free one")
     broker_port: int = _setting(
-        "10911", _PORT, "port of the broker, two below which is its VIP channel; 0 picks free ones"
+        "10911", _PORT, "port of the broker; its VIP channel is two below; 0 picks free ones"
     )
     advertise: str | None = _setting(
-        "", _HOST, "host or host:port at which all clients find the broker, not where each came in"
+        "", _HOST, "host or host:port of the broker to give to clients, instead of the one each used"
     )
     namesrv_address: str | None = _setting(
-        "", _ADDRESS, "host:port to give to clients that ask over HTTP for a name server, not our own"
+        "", _ADDRESS, "host:port of the name server to give to clients that ask over HTTP, instead of our own"
     )
-    port: int | None = _setting("", _ZERO, "0 picks a free port for every listener that is given none")
+    port: int | None = _setting("", _ZERO, "0 picks a free port for each listener without a port setting")
     clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
-    profile: Profile = _setting("exact", _choice(Profile), "timing of delays: exact, or that of rocketmq4")
+    profile: Profile = _setting(
+        "exact", _choice(Profile), "timing of the delay levels: exact, or as rocketmq4"
+    )
     levels: str = _setting(
-        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h", _TEXT, "delays of the levels, from 1 on"
+        "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
+        _TEXT,
+        "delays of the delay levels, from level 1 on",
     )
     start_deliver_time: StartDeliverMode = _setting(
-        "aliyun4", _choice(StartDeliverMode), "whose rules __STARTDELIVERTIME follows"
+        "aliyun4", _choice(StartDeliverMode), "rules for __STARTDELIVERTIME: aliyun4, aliyun5 or dongwo"
     )
     start_deliver_window_us: int = _setting(
         "40d",
         _duration("36500d"),
-        "how far ahead that may be; more is refused by aliyun4, at once with aliyun5, kept by dongwo",
+        "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
         name="start_deliver_window",
     )
     durability: Durability = _setting(
-        "full", _choice(Durability), "acknowledged messages survive a power cut (full) or a kill (normal)"
+        "full",
+        _choice(Durability),
+        "whether acknowledged messages survive a power cut (full), or only a kill (normal)",
     )
     delay_sync: DelaySync = _setting(
         "always",
         _choice(DelaySync),
-        "when files of delayed messages are durable: before a send is answered"
-        " (always), each second (interval), or when the system likes (never)",
+        "when files of delayed messages are synced to disk: before a send is answered"
+        " (always), every second (interval), or when the system does it (never)",
     )
     delay_quota_bytes: int = _setting(
         "0",
         _bytes("0", "1000000G"),
-        "disk that delayed messages may take; 0 sets no limit",
+        "largest disk space for files of delayed messages; 0 sets no limit",
         name="delay_quota",
     )
     token: str | None = _setting(
-        "", _TOKEN, "secret that every JSON request but health must carry", secret=True
+        "", _TOKEN, "secret that every request to the JSON API must carry, except health", secret=True
     )
     access_keys: Mapping[str, str] | None = _setting(
         "",
         _KEYS,
-        "id:secret pairs; RocketMQ clients and requests by Aliyun's protocol must sign with one",
+        "id:secret pairs; RocketMQ clients and Aliyun's HTTP clients must sign with one",
         secret=True,
     )
     acl: str | None = _setting(
-        "", _TEXT, "file of accounts for the same, with their permissions: RocketMQ's plain_acl.yml"
+        "", _TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
     )
     tls: TlsMode = _setting(
-        "permissive", _choice(TlsMode), "whether RocketMQ clients may, must or cannot use TLS"
+        "permissive", _choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"
     )
-    tls_cert: str | None = _setting("", _TEXT, "certificate as a PEM file; without one, it is self-signed")
-    tls_key: str | None = _setting("", _TEXT, "its key as a PEM file, unless it stands in the same file")
+    tls_cert: str | None = _setting(
+        "", _TEXT, "certificate, a PEM file; without one, a self-signed certificate is made"
+    )
+    tls_key: str | None = _setting(
+        "", _TEXT, "key of the certificate, a PEM file, unless the certificate's file has it"
+    )
     auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
     auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
     max_message_bytes: int = _setting(
-        "4M", _bytes("1", "15M"), "largest body of a message; a frame of RocketMQ holds 16M in all"
+        "4M", _bytes("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
     )
-    max_wait_us: int = _setting("30s", _duration("5m"), "longest wait of a receiver", name="max_wait")
+    max_wait_us: int = _setting("30s", _duration("5m"), "longest long poll of a consumer", name="max_wait")
     aliyun_invisible_us: int = _setting(
         "300s",
         _duration("12h", "1ms"),
-        "how long a message taken by Aliyun's protocol is its consumer's",
+        "invisible time of messages taken by Aliyun's HTTP protocol",
         name="aliyun_invisible",
     )
     aliyun_ordered_invisible_us: int = _setting(
         "60s",
         _duration("12h", "1ms"),
-        "the same for messages taken in order",
+        "invisible time of messages taken in order by that protocol",
         name="aliyun_ordered_invisible",
     )
     transaction_timeout_us: int = _setting(
         "6s",
         _duration("365d"),
-        "when a producer is first asked about its half message",
+        "time until a producer is first asked about its half message",
         name="transaction_timeout",
     )
     transaction_check_interval_us: int = _setting(
         "60s",
         _duration("365d", "1ms"),
-        "how long after that it is asked again, and again",
+        "time between two further questions",
         name="transaction_check_interval",
     )
     transaction_check_max: int = _setting(
-        "15", _whole(1, 1000), "how often it is asked before the message is given up"
+        "15", _whole(1, 1000), "number of questions before the half message is given up"
     )
     retain_age_us: int = _setting(
-        "72h", _duration("36500d"), "remove messages older than this; 0 keeps all", name="retain_age"
+        "72h", _duration("36500d"), "remove messages that are older than this; 0 keeps all", name="retain_age"
     )
     retain_bytes: int = _setting(
-        "0", _bytes("0", "1000000G"), "remove the oldest messages above it; 0 keeps all", name="retain_size"
+        "0",
+        _bytes("0", "1000000G"),
+        "remove the oldest messages when the store is larger than this; 0 keeps all",
+        name="retain_size",
     )
-    log_level: LogLevel = _setting("info", _choice(LogLevel), "least important log lines to show")
+    log_level: LogLevel = _setting("info", _choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
 
@@ -323,7 +339,7 @@ def options() -> tuple[Option, ...]:
 def load_settings(
     flags: Mapping[str, object], environ: Mapping[str, str], config_file: Path | None = None
 ) -> Settings:
-    """Merge all sources. A flag that is None and a variable that is empty count as not given.
+    """Merge all sources. A flag that is None, or a variable that is empty, is not given.
 
     Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Raises SettingError.
     """
@@ -352,7 +368,7 @@ def load_settings(
 
 
 class _Word(str):
-    """Shown by an error without quotes, since it stands in the place of a value and is none."""
+    """A word that an error shows without quotes, in the place of a value."""
 
     __slots__ = ()
     __repr__ = str.__str__
@@ -367,7 +383,7 @@ def _load_toml(path: Path) -> dict[str, Any]:
 
 
 def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
-    """The fields that can be read from text, by the names that users know them by."""
+    """The fields that can be read from text, by their names for users."""
     return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
 
 
@@ -388,7 +404,7 @@ def _read(kind: type[Any], raw: Mapping[str, object], source: str, place: str = 
 
 
 def _as_text(value: object) -> str:
-    """What a user would have typed for a value that its source has understood already."""
+    """The text that a user would have typed for this value of a TOML file."""
     if isinstance(value, bool):
         return str(value).lower()
     if isinstance(value, int | str):
@@ -411,7 +427,7 @@ def _declarations(
         declaration = kind(**_read(kind, {**defaults, **table}, str(path), place))
         if declaration.name in found:
             raise SettingError(
-                f"{place}name", declaration.name, f"a name that is declared once (given by {path})"
+                f"{place}name", declaration.name, f"a name that no other table has (given by {path})"
             )
         found[declaration.name] = declaration
     return tuple(found.values())

@@ -1,4 +1,11 @@
-"""The schema's history, kept by Alembic; ``upgrade`` brings a database to its newest revision."""
+"""The schema's history, kept by Alembic; ``upgrade`` brings a database to its newest revision.
+
+A migration touches three places:
+
+1. ``versions/NNNN_what_changes.py``: ``upgrade()``, with the next number as revision;
+2. ``mocketmq/store/tables.py``: the same change of the tables, and ``HEAD_REVISION``;
+3. ``tests/unit/store/revisions/NNNN.sql``: rows of a store of that revision, for the tests.
+"""
 
 from pathlib import Path
 
@@ -10,7 +17,7 @@ from sqlalchemy import Connection
 
 
 def alembic_config(connection: Connection) -> Config:
-    """Alembic set up on an open connection, which ``env.py`` finds among the attributes."""
+    """Alembic's configuration for an open connection; ``env.py`` reads it from the attributes."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
     config.attributes["connection"] = connection

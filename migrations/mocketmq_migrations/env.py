@@ -1,4 +1,4 @@
-"""Run by Alembic. Everything happens in one transaction, so a kill in the middle leaves the old schema."""
+"""Run the migrations for Alembic, in one transaction: a kill in the middle leaves the old schema."""
 
 from alembic import context
 from mocketmq.failpoint import pass_point

@@ -285,7 +285,7 @@ def test_the_file_declares_topics_and_groups(config: Path) -> None:
         ),
         (
             "[[topics]]\nname = 'a'\n[[topics]]\nname = 'a'",
-            r"setting topics\[1\]\.name is 'a'; allowed: a name that is declared once \(",
+            r"setting topics\[1\]\.name is 'a'; allowed: a name that no other table has \(",
         ),
         (
             "[[topics]]\nname = 'a'\n[[topics]]\nname = 'b'\nread_queues = 0",

@@ -1,1 +1,1 @@
-"""Who may come in, and what they may do: accounts, whichever door they come by."""
+"""Access control: accounts and their permissions, the same for every protocol."""

@@ -1,4 +1,4 @@
-"""The accounts that count now: of a file, which is read again when it changes, and of settings."""
+"""The accounts of the settings and of the ACL file, which is read again when it changes."""
 
 import logging
 from collections.abc import Iterable
@@ -15,7 +15,7 @@ _Version = tuple[int, int, int]
 
 
 class Access:
-    """``path`` may be None; ``more`` are accounts beside it. Raises SettingError for a file with mistakes."""
+    """Accounts of the file at ``path``, if any, and ``more``. Raises SettingError for a faulty file."""
 
     def __init__(self, path: Path | None, more: Iterable[Account] = ()) -> None:
         self._path = path
@@ -30,7 +30,7 @@ class Access:
 
     @property
     def accounts(self) -> Accounts:
-        """Those of now: a look at the file costs two microseconds. If it has mistakes, those from before."""
+        """The current accounts; those before if the file has mistakes now. Checking the file takes 2 µs."""
         version = self._version_now()
         if version != self._version:
             self._version = version
@@ -38,7 +38,7 @@ class Access:
                 self._accounts = self._read()
                 log.info("%s was read again: %d accounts", self._path, len(self._accounts.by_key))
             except (AccessFileError, OSError) as error:
-                log.error("%s is not followed, what was read before counts on: %s", self._path, error)
+                log.error("%s is not used, the accounts read before stay in force: %s", self._path, error)
         return self._accounts
 
     def _read(self) -> Accounts:
@@ -47,11 +47,11 @@ class Access:
         try:
             accounts = read_accounts(self._path.read_text("utf-8"))
         except UnicodeDecodeError:
-            raise AccessFileError(None, "it is no UTF-8") from None
+            raise AccessFileError(None, "it is not UTF-8") from None
         for account in self._more:
             if account.access_key in accounts.by_key:
                 raise AccessFileError(
-                    None, f"{account.access_key} is one of access_keys as well; allowed: one"
+                    None, f"{account.access_key} is in the setting access_keys as well; allowed: one of both"
                 )
         return accounts.with_more(self._more)
 
@@ -66,9 +66,9 @@ class Access:
 
 
 def access_of(settings: Settings) -> Access | None:
-    """What guards the doors, or None if everybody may come in. Raises SettingError.
+    """The accounts that the settings name, or None if everybody may do everything. Raises SettingError.
 
-    ``access_keys`` may do everything.
+    The keys of ``access_keys`` may do everything.
     """
     keys = settings.access_keys or {}
     if settings.acl is None and not keys:

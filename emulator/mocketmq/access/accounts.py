@@ -1,4 +1,7 @@
-"""Accounts: keys, and what may be done with them (PlainPermissionManager.java, 4.9.8)."""
+"""Accounts: access keys and their permissions, checked as upstream does.
+
+Source: PlainPermissionManager.java, 4.9.8.
+"""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -10,11 +13,11 @@ from mocketmq.errors import AccessError, UnknownAccessKeyError
 from mocketmq.message.names import RETRY_PREFIX, is_trace_topic
 
 _NOBODY: Final = parse_addresses("")
-_SHOWN: Final = 80  # characters of a key that nobody knows
+_SHOWN: Final = 80  # characters of an unknown key
 
 
 class Permission(Flag):
-    """What an account may do with a topic or group; nothing is called ``DENY``."""
+    """What an account may do with a topic or group; ``DENY`` is nothing."""
 
     DENY = 0
     PUB = 1
@@ -22,7 +25,7 @@ class Permission(Flag):
 
 
 class Need(NamedTuple):
-    """A permission that a request takes. A retry topic stands for its group, as upstream."""
+    """A permission that a request requires. A retry topic stands for its group, as upstream."""
 
     kind: str  # topic or group
     name: str
@@ -30,24 +33,24 @@ class Need(NamedTuple):
 
 
 def topic_need(topic: str, permission: Permission) -> Need:
-    """What it takes to use a topic; a consumer may use the retry topics of its groups."""
+    """The permission to use a topic; that of a retry topic is its group's."""
     if topic.startswith(RETRY_PREFIX):
         return group_need(topic.removeprefix(RETRY_PREFIX))
     return Need("topic", topic, permission)
 
 
 def group_need(group: str) -> Need:
-    """What it takes to consume as a member of a group."""
+    """The permission to consume in a group."""
     return Need("group", group, Permission.SUB)
 
 
 @dataclass(frozen=True, kw_only=True)
 class Account:
-    """``topics`` and ``groups`` are those that the defaults are not for."""
+    """An access key; ``topics`` and ``groups`` have the permissions that differ from the defaults."""
 
     access_key: str
     secret: str = field(repr=False)
-    trusts: Addresses = _NOBODY  # from there, neither signature nor permissions are asked for
+    trusts: Addresses = _NOBODY  # clients there need neither signature nor permissions
     is_admin: bool = False
     default_topic: Permission = Permission.DENY
     default_group: Permission = Permission.DENY
@@ -55,10 +58,10 @@ class Account:
     groups: Mapping[str, Permission] = field(default_factory=dict)
 
     def check(self, needs: Iterable[Need]) -> None:
-        """Refuse what the account may not do. Raises AccessError.
+        """Raise AccessError unless the account has all these permissions.
 
-        An administrator may do everything, as upstream unless permissions are listed beside it. Everybody may
-        report a trace.
+        An administrator without listed permissions may do everything, as upstream. Everybody may send to
+        trace topics.
         """
         if self.is_admin and not self.topics and not self.groups:
             return
@@ -72,20 +75,20 @@ class Account:
                 raise AccessError(f"No default permission for {kind}:{name}")
 
     def check_admin(self, what: str) -> None:
-        """Refuse what takes an administrator. Raises AccessError."""
+        """Raise AccessError unless the account is an administrator's."""
         if not self.is_admin:
             raise AccessError(f"Need admin permission for {what}, but accessKey={self.access_key} is not")
 
 
 class Accounts:
-    """All accounts, by their keys; ``trusted`` are addresses that need none."""
+    """All accounts by key, and the addresses of clients that need none."""
 
     def __init__(self, accounts: Iterable[Account], trusted: Sequence[Addresses] = ()) -> None:
         self.by_key: Mapping[str, Account] = {account.access_key: account for account in accounts}
         self._trusted = trusted
 
     def trusts(self, host: str) -> bool:
-        """Whether a client of this address needs no key."""
+        """Whether a client at this address needs no key."""
         return any(trusts(host) for trusts in self._trusted)
 
     def find(self, access_key: str | None) -> Account:
@@ -98,5 +101,5 @@ class Accounts:
         return account
 
     def with_more(self, accounts: Iterable[Account]) -> "Accounts":
-        """These and others, whose keys are not among them."""
+        """These accounts and others, with other keys."""
         return Accounts([*self.by_key.values(), *accounts], self._trusted)

@@ -1,4 +1,7 @@
-"""White lists: clients that are trusted without keys (RemoteAddressStrategyFactory.java, 4.9.8)."""
+"""Read white lists: addresses of clients that need no keys.
+
+Source: RemoteAddressStrategyFactory.java, 4.9.8.
+"""
 
 import re
 from collections.abc import Callable, Sequence
@@ -7,7 +10,7 @@ from ipaddress import IPv4Address, IPv6Address, ip_address
 from typing import Final, NamedTuple
 
 Addresses = Callable[[str], bool]
-"""Whether a client's address is among them."""
+"""Whether the list has a client's address."""
 
 _ALL: Final = ("*", "*.*.*.*", "*:*:*:*:*:*:*:*")
 _EXAMPLES: Final = (
@@ -16,7 +19,7 @@ _EXAMPLES: Final = (
 
 
 class _Kind(NamedTuple):
-    """Of addresses: how their parts are written."""
+    """A kind of addresses, by how its parts are written."""
 
     separator: str
     parts: int
@@ -29,7 +32,7 @@ _V6: Final = _Kind(":", 8, 16, 0xFFFF)
 
 
 def parse_addresses(text: str) -> Addresses:
-    """What a line of a white list stands for; nothing at all for an empty one.
+    """The addresses of one line of a white list; none for an empty line.
 
     Each part of an address may be a number, ``*``, a range, or a list in ``{}``. Raises ValueError.
     """
@@ -51,11 +54,11 @@ def _parse(text: str, whole: str) -> Pattern:
             raise ValueError(text)
         return kind, [_ranges(part, kind) for part in parts]
     except ValueError:
-        raise ValueError(f"{whole!r} is no list of addresses; allowed: {_EXAMPLES}") from None
+        raise ValueError(f"{whole!r} is not a list of addresses; allowed: {_EXAMPLES}") from None
 
 
 def _expanded(text: str) -> Sequence[str]:
-    """The parts of an IPv6 address, with those that ``::`` stands for."""
+    """The parts of an IPv6 address, with ``::`` written out."""
     head, gap, tail = text.partition("::")
     before, after = (side.split(":") if side else [] for side in (head, tail))
     left_out = _V6.parts - len(before) - len(after)

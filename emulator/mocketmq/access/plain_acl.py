@@ -1,8 +1,8 @@
-"""Reads accounts from RocketMQ's own file, ``plain_acl.yml`` (PlainAccessConfig.java, 4.9.8).
+"""Read accounts from RocketMQ's own file, ``plain_acl.yml`` (PlainAccessConfig.java, 4.9.8).
 
-Upstream reads over much of what is wrong there, and denies what it does not understand; here each mistake is
-named with its line, and nothing of such a file counts. A secret is never quoted. All values are taken as
-text, so that a secret ``012`` stays that.
+Upstream ignores many mistakes in it, and denies what it does not understand; here the first mistake is named
+with its line, and the file is not used. A secret is never quoted. All values are text, so a secret ``012``
+keeps its zero.
 """
 
 import re
@@ -15,7 +15,7 @@ from mocketmq.errors import shorten
 from mocketmq.message.names import RETRY_PREFIX
 
 MIN_LENGTH: Final = 7
-"""Characters of a key and of a secret, as upstream, which says six."""
+"""Characters of a key and of a secret, as upstream checks; its message says six."""
 
 _TOP: Final = ("globalWhiteRemoteAddresses", "accounts", "dataVersion")
 _FIELDS: Final = (
@@ -36,7 +36,7 @@ _BOOLEANS: Final = {"": False, "false": False, "true": True}
 _Value = TypeVar("_Value")
 
 Node = Any
-"""One of yaml's, which is imported late; None for what is not there."""
+"""A node of yaml's, which is imported late; None for a missing one."""
 
 
 class AccessFileError(ValueError):
@@ -53,14 +53,14 @@ def read_accounts(text: str) -> Accounts:
     try:
         root = yaml.compose(text, yaml.BaseLoader)
     except RecursionError:
-        raise AccessFileError(None, "it is nested too deep") from None
+        raise AccessFileError(None, "it is nested too deeply") from None
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         problem = str(getattr(error, "problem", None) or getattr(error, "reason", None))
         problem = re.sub("'.{2,}'", "…", problem)  # may quote a secret
-        raise AccessFileError(None if mark is None else mark.line + 1, f"it is no YAML: {problem}") from None
+        raise AccessFileError(None if mark is None else mark.line + 1, f"it is not YAML: {problem}") from None
     if root is None:
-        raise AccessFileError(None, f"nothing is in it; allowed: {', '.join(_TOP)}")
+        raise AccessFileError(None, f"it is empty; allowed: {', '.join(_TOP)}")
     return _accounts(root)
 
 
@@ -71,7 +71,7 @@ def _accounts(root: Node) -> Accounts:
     for node in _list(top.get("accounts")):
         account = _account(node)
         if account.access_key in accounts:
-            raise _mistake(node, f"the accessKey {account.access_key} is there twice; allowed: once")
+            raise _mistake(node, f"the accessKey {account.access_key} is repeated; allowed: once")
         accounts[account.access_key] = account
     return Accounts(accounts.values(), trusted)
 
@@ -104,16 +104,16 @@ def _key(account: Node, fields: Mapping[str, Node], name: str) -> str:
 
 
 def _permissions(node: Node) -> Iterator[tuple[str, Permission]]:
-    """The entries ``name=permission``; the last of a name counts, as upstream."""
+    """The entries ``name=permission``; of one name the last counts, as upstream."""
     for entry in _list(node):
         name, sign, text = _text(entry).partition("=")
         if not sign or not name.strip():
-            raise _mistake(entry, f"{shorten(_text(entry))} is no permission; allowed: name=permission")
+            raise _mistake(entry, f"{shorten(_text(entry))} is not a permission; allowed: name=permission")
         yield name.strip(), _read(entry, _permission, text)
 
 
 def _field(fields: Mapping[str, Node], name: str, read: Callable[[str], _Value]) -> _Value:
-    """What the text of a field stands for; one that is missing is empty."""
+    """The value of a field; a missing field counts as empty."""
     node = fields.get(name)
     return read("") if node is None else _read(node, read)
 
@@ -127,10 +127,10 @@ def _read(node: Node, read: Callable[[str], _Value], text: str | None = None) ->
 
 def _text(node: Node) -> str:
     if node.id != "scalar":
-        raise _mistake(node, f"here is a {node.id}; allowed: one value")
+        raise _mistake(node, f"this is a {node.id}; allowed: one value")
     text: str = node.value
     if any("\ud800" <= sign <= "\udfff" for sign in text):
-        raise _mistake(node, "an escape stands for half a character; allowed: whole ones")
+        raise _mistake(node, "an escape is half of a character; allowed: whole ones")
     return "" if text in ("null", "~") and node.style is None else text
 
 
@@ -138,7 +138,7 @@ def _list(node: Node) -> list[Node]:
     if node is None or (node.id == "scalar" and not _text(node)):
         return []
     if node.id != "sequence":
-        raise _mistake(node, f"here is a {node.id}; allowed: a list, whose lines begin with -")
+        raise _mistake(node, f"this is a {node.id}; allowed: a list, whose lines begin with -")
     return list(node.value)
 
 
@@ -149,10 +149,10 @@ def _mapping(node: Node, allowed: tuple[str, ...], what: str) -> dict[str, Node]
     for key, value in node.value:
         name = _text(key)
         if name not in allowed:
-            shown = shorten(name.partition(":")[0])  # behind it a secret, where a space is missing
+            shown = shorten(name.partition(":")[0])  # a secret may follow where a space is missing
             raise _mistake(key, f"{what} has no {shown}; allowed: {', '.join(allowed)}")
         if name in found:
-            raise _mistake(key, f"{name} is there twice; allowed: once")
+            raise _mistake(key, f"{name} is repeated; allowed: once")
         found[name] = value
     return found
 
@@ -164,7 +164,7 @@ def _mistake(node: Node, reason: str) -> AccessFileError:
 def _permission(text: str) -> Permission:
     found = _PERMISSIONS.get(text.strip())
     if found is None:
-        raise ValueError(f"{shorten(text)} is no permission; allowed: {_PERMISSIONS_IN_WORDS}")
+        raise ValueError(f"{shorten(text)} is not a permission; allowed: {_PERMISSIONS_IN_WORDS}")
     return found
 
 

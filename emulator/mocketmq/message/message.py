@@ -1,4 +1,4 @@
-"""Messages: as a producer sends them, as they are stored, and what lies between."""
+"""Messages: as a producer sends them, ready to be stored, and stored."""
 
 from dataclasses import dataclass, field
 from typing import NamedTuple
@@ -7,14 +7,17 @@ from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, UNIQ_KEY, encode_properties, tag_hash
 
 MULTI_TAGS_FLAG = 0x2
-"""Of sysFlag: the topic's messages may have several tags; nothing here acts on it (sheet 3.2)."""
+"""Bit of sysFlag: messages of the topic may have several tags. Nothing here acts on it."""
 TRANSACTION_FLAGS = 0x4 | 0x8
-"""Of sysFlag: prepared 4, committed 8, rolled back both (sheet 3.2)."""
+"""Bits of sysFlag (docs/protocol/remoting.md §3.2): prepared 4, committed 8, rolled back both."""
 COMMITTED_FLAG = 0x8
 
 
 class Template(NamedTuple):
-    """A topic made on first use becomes as ``topic``, with at most ``queues`` queues (sheet 7.3)."""
+    """Which topic a topic created on first use is like, and how many queues it gets at most.
+
+    Source: docs/protocol/remoting.md §7.3.
+    """
 
     topic: str
     queues: int
@@ -22,7 +25,7 @@ class Template(NamedTuple):
 
 @dataclass(slots=True)
 class Message:
-    """What a producer sends, whichever door it came in by."""
+    """A message as a producer sends it, by whichever protocol."""
 
     topic: str
     body: bytes
@@ -30,15 +33,15 @@ class Message:
     queue_id: int | None = None  # None: the broker picks one
     flag: int = 0
     sys_flag: int = 0
-    born_us: int | None = None  # None: the producer gave no time; the store time serves
+    born_us: int | None = None  # None: the store time is taken
     born_host: str = "127.0.0.1:0"
     reconsume_times: int = 0
-    max_reconsume_times: int | None = None  # of a retry that a client sends; None: its group's
-    template: Template | None = None  # None: topics made on first use are as the settings say
+    max_reconsume_times: int | None = None  # of a retry that a client sends; None: the group's
+    template: Template | None = None  # None: topics created on first use follow the settings
 
 
 class Draft(NamedTuple):
-    """A message that was judged and is ready to be appended; what it lacks, the writer gives out."""
+    """A message ready to be appended; the writer adds offsets and store time."""
 
     body: bytes
     properties: str
@@ -49,7 +52,7 @@ class Draft(NamedTuple):
     flag: int
     sys_flag: int
     reconsume_times: int
-    prepared_offset: int | None = None  # committed messages: commit offset of the half one
+    prepared_offset: int | None = None  # of a committed message: commit offset of its half message
 
 
 class StoredMessage(NamedTuple):
@@ -69,10 +72,10 @@ class StoredMessage(NamedTuple):
     tag_hash: int
     reconsume_times: int
     unique_key: str
-    due_us: int | None  # parked messages: when to deliver
-    real_queue_key: int | None  # parked and half messages: where to
-    parked_offset: int | None  # delivered messages: commit offset of the parked one
-    prepared_offset: int | None = None  # committed messages: commit offset of the half one
+    due_us: int | None  # of a parked message: when it is delivered
+    real_queue_key: int | None  # of a parked or half message: the queue it goes to
+    parked_offset: int | None  # of a delivered message: commit offset of the parked one
+    prepared_offset: int | None = None  # of a committed message: commit offset of its half message
 
 
 def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> Draft:
@@ -97,7 +100,7 @@ def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> D
 
 
 def draft_of(stored: StoredMessage) -> Draft:
-    """A stored message, ready to be stored once more."""
+    """A stored message as a draft, to be stored once more."""
     return Draft(
         stored.body,
         stored.properties,

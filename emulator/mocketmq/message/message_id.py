@@ -1,4 +1,4 @@
-"""Message ids: the unique key of a client, and the broker's own, which names a place.
+"""Message ids: a client's unique key, and the broker's offset message id.
 
 Sources: MessageClientIDSetter.java and MessageDecoder.java of 4.9.8; docs/protocol/remoting.md §3.3, §3.5.
 """
@@ -24,7 +24,7 @@ def new_unique_key(now_us: int) -> str:
 
 
 def offset_message_id(store_host: str, commit_offset: int) -> str:
-    """The broker's message id: address, port and commit offset in hex, 32 digits (sheet 3.3)."""
+    """The broker's message id: address, port and commit offset in hex, 32 digits."""
     return f"{_host_digits(store_host)}{commit_offset:016X}"
 
 
@@ -41,6 +41,6 @@ def commit_offset_of(message_id: str) -> int | None:
 
 
 def at_host(message_id: str, store_host: str) -> str:
-    """An offset message id for those who reach the broker at ``store_host``; any other id as it is."""
+    """An offset message id with this address of the broker in it; any other id unchanged."""
     commit_offset = commit_offset_of(message_id)
     return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)

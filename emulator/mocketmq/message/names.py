@@ -1,4 +1,4 @@
-"""Names of topics and groups: which are the system's, and what others may be called.
+"""Names of topics and groups: the system's own, and the rules for all others.
 
 Source: TopicValidator.java of RocketMQ 4.9.8; docs/protocol/remoting.md §7.2.
 """
@@ -9,28 +9,28 @@ from mocketmq.errors import InvalidArgumentError
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
-"""Where messages with an absolute due time are parked, to those who look (sheet 5.6)."""
+"""The topic in which messages with an absolute due time are shown while they wait."""
 TEMPLATE_TOPIC = "TBW102"
-"""Like which clients want topics to be made on first use (sheet 7.3)."""
+"""The topic that clients name as template for topics created on first use."""
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
-"""Of replies; clients make its name of the property ``CLUSTER`` of what they reply to (sheet 2.7)."""
+"""The topic of replies; clients form its name from the property ``CLUSTER`` of the request message."""
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
 HALF_PREFIX = "%HALF%"
-"""Of the topic that holds another topic's half messages, which no client sends to or consumes."""
+"""Prefix of the topic that holds another topic's half messages; no client sends to it or consumes it."""
 HALF_GROUP = "CID_RMQ_SYS_HALF"
-"""The group in whose name the broker takes half messages, and hands them to producers to decide."""
+"""The group by which producers pop half messages to decide about them."""
 CHECKED_HALF_TOPIC = "RMQ_SYS_TRANS_HALF_TOPIC"
-"""Of half messages of all topics, about which the broker asks their producers."""
+"""The topic of half messages about which the broker asks their producers."""
 CHECKED_HALF_GROUP = "CID_RMQ_SYS_TRANS"
-"""The group in whose name the broker takes those."""
+"""The group by which the broker takes these."""
 UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
-"""Where half messages end that were asked about in vain."""
+"""The topic of half messages that no producer has decided about."""
 
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
-"""Of the topics that are named after a group, for its retries and dead letters."""
+"""Of a group's retry and dead-letter topic."""
 NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
 GROUP_NAMES = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
 TOPIC_NAMES = (
@@ -74,7 +74,7 @@ def retry_topic(group: str) -> str:
 
 
 def dead_letter_topic(group: str) -> str:
-    """The topic in which a group's given-up messages end."""
+    """The topic of a group's dead letters."""
     return DLQ_PREFIX + group
 
 
@@ -84,37 +84,37 @@ def half_topic(topic: str) -> str:
 
 
 def is_hidden_topic(name: str) -> bool:
-    """Topics of what is not visible yet, which no client consumes."""
+    """Whether the topic holds messages that are not visible yet; no client consumes it."""
     return name in (SCHEDULE_TOPIC, TIMER_TOPIC, CHECKED_HALF_TOPIC) or name.startswith(HALF_PREFIX)
 
 
 def is_forbidden_topic(name: str) -> bool:
-    """Topics to which no client may send."""
+    """Whether no client may send to the topic."""
     return name in FORBIDDEN_TOPICS or name.startswith(HALF_PREFIX)
 
 
 def is_system_topic(name: str) -> bool:
-    """Topics that only the broker makes: upstream's (sheet 7.2), and those of half messages."""
+    """Whether only the broker creates the topic: upstream's system topics, and those of half messages."""
     return name in SYSTEM_TOPICS or name.startswith(("rmq_sys_", HALF_PREFIX))
 
 
 def is_trace_topic(name: str) -> bool:
-    """Topics to which clients report what they do (sheet 12.1)."""
+    """Whether clients send trace messages to the topic (docs/protocol/remoting.md §12.1)."""
     return name == TRACE_TOPIC or name.startswith("rmq_sys_TRACE_DATA_")
 
 
 def is_expected_topic(name: str) -> bool:
-    """System topics that clients expect to be there: for replies, and for what they trace."""
+    """Whether clients expect the system topic to exist: for replies and traces."""
     return name == REPLY_TOPIC or is_trace_topic(name)
 
 
 def is_system_group(name: str) -> bool:
-    """Upstream's system groups, which can always be used (MixAll.isSysConsumerGroup, sheet 7.2)."""
+    """Whether it is one of upstream's system groups, which always exist (MixAll.isSysConsumerGroup)."""
     return name in _SYSTEM_GROUPS or name.startswith("CID_RMQ_SYS_")
 
 
 def check_topic_name(topic: str) -> None:
-    """Raise InvalidArgumentError in upstream's words unless its TopicValidator takes the name (sheet 7.2)."""
+    """Raise InvalidArgumentError, in upstream's words, unless its TopicValidator accepts the name."""
     name = topic.removeprefix(HALF_PREFIX)
     limit = MAX_GROUP_TOPIC_LENGTH if name.startswith((RETRY_PREFIX, DLQ_PREFIX)) else MAX_TOPIC_LENGTH
     if not name.strip():

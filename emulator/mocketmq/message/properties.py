@@ -1,4 +1,4 @@
-"""Properties of messages: their keys, and the string in which they are stored and sent.
+"""Properties of messages: their names, and the string in which they are stored and sent.
 
 Sources: MessageConst.java and MessageDecoder.java of RocketMQ 4.9.8; docs/protocol/remoting.md §3.4, §4.
 """
@@ -35,9 +35,9 @@ WAIT = "WAIT"
 START_DELIVER_TIME = "__STARTDELIVERTIME"
 """Aliyun's absolute due time, in milliseconds of the client's wall clock."""
 TIMERS = (TIMER_DELAY_SEC, TIMER_DELAY_MS, TIMER_DELIVER_MS)
-"""Apache 5.x's due times, of which the first that is there counts (sheet 5.6)."""
+"""Due times of Apache RocketMQ 5.x; the first that a message has counts (docs/protocol/remoting.md §5.6)."""
 MAX_TIMER_DELAY_MS = 259_200_000
-"""The longest delay by one of those, three days (timerMaxDelaySec of Apache 5.x)."""
+"""The longest delay by one of these, three days (timerMaxDelaySec of RocketMQ 5.x)."""
 MAX_PROPERTIES_BYTES = 32_767
 _KEY_VALUE, _NEXT = "\x01", "\x02"
 
@@ -61,8 +61,8 @@ def tag_hash(properties: dict[str, str]) -> int:
 def encode_properties(properties: dict[str, str], limit: int = MAX_PROPERTIES_BYTES) -> str:
     """The property string ``key 01 value 02 …``.
 
-    Raises IllegalMessageError for what RocketMQ's decoder would drop without a word (empty keys and
-    values, separators inside them) and for more than 32,767 bytes.
+    Raises IllegalMessageError for properties that RocketMQ's decoder would drop silently, with empty names or
+    values or separators in them, and for more than ``limit`` bytes.
     """
     text = "".join([f"{key}{_KEY_VALUE}{value}{_NEXT}" for key, value in properties.items()])
     count = len(properties)
@@ -89,6 +89,6 @@ def decode_properties(text: str) -> dict[str, str]:
 
 
 def mark_parked(properties: dict[str, str], topic: str, queue_id: int) -> None:
-    """Note in a message's properties where it goes when it is due."""
+    """Add to a message's properties the topic and queue that it goes to when it is due."""
     properties[REAL_TOPIC] = topic
     properties[REAL_QID] = str(queue_id)

@@ -1,11 +1,11 @@
-"""Copies SQLite's write-ahead log back into the database, beside the writer.
+"""Copy SQLite's write-ahead log back into the database while the writer goes on.
 
-SQLite by itself does this inside a commit, which then takes a tenth of a second. Here another connection
-copies most of it while the writer goes on; what is left for a commit to copy is little. It has to be left
-something: only the writer can begin the log anew, when all of it has been copied.
+SQLite itself does this inside a commit, which then takes a tenth of a second. Here another connection copies
+most of it, and little is left for a commit. Something must be left: only the writer can restart the log, once
+all of it is copied.
 
-A copy that fails is tried again when there is enough for the next one; until then commits copy by
-themselves, as far as that works, and nothing is lost.
+A copy that fails is tried again with the next one. Until then commits copy by themselves as far as they can,
+and nothing is lost.
 """
 
 import asyncio
@@ -33,7 +33,7 @@ class Checkpoints:
         self._task: asyncio.Task[None] | None = None
 
     def wrote(self, rows: int) -> None:
-        """So many rows were committed."""
+        """Count rows that were committed."""
         self._rows += rows
         if self._rows >= ROWS:
             self._rows = 0
@@ -65,5 +65,5 @@ class Checkpoints:
 def _failures_logged(what: str) -> Iterator[None]:
     try:
         yield
-    except Exception as error:  # noqa: BLE001 - nothing that fails here may end the task or stop a stop
+    except Exception as error:  # noqa: BLE001 - no failure here may end the task, or keep the broker from stopping
         log.warning("%s: %s", what, error.orig if isinstance(error, DBAPIError) else error)

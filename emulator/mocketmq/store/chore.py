@@ -1,4 +1,4 @@
-"""Something done again and again in the background, which nobody waits for."""
+"""Work that is repeated in the background."""
 
 import asyncio
 import logging
@@ -10,7 +10,7 @@ log = logging.getLogger(__name__)
 
 
 class Chore(ABC):
-    """Owns the task that takes a turn every ``interval_s`` real seconds."""
+    """Owns the task that calls ``turn`` every ``interval_s`` real seconds."""
 
     name: str
     interval_s: float
@@ -21,7 +21,7 @@ class Chore(ABC):
 
     @abstractmethod
     async def turn(self) -> object:
-        """Do what there is to do; look at ``is_closing`` between steps."""
+        """Do what there is to do; check ``is_closing`` between steps."""
 
     @property
     def is_closing(self) -> bool:
@@ -44,7 +44,7 @@ class Chore(ABC):
             try:
                 await self.turn()
             except EmulatorError as error:
-                log.warning("%s had to stop, and will be tried again: %s", self.name, error)
+                log.warning("%s failed and will be tried again: %s", self.name, error)
             try:
                 async with asyncio.timeout(self.interval_s):
                     await self._closing.wait()

@@ -1,4 +1,4 @@
-"""Numbers that must survive the removal of what they were counted from, and what past runs left behind."""
+"""Counters that outlive the rows they were counted from, and the record of past runs."""
 
 from collections.abc import Callable
 from functools import partial
@@ -31,7 +31,7 @@ class Past(NamedTuple):
 
 
 async def read_past(database: Database) -> Past:
-    """Read it. Cheap: the newest rows only."""
+    """Read what the store remembers. Cheap: only the newest rows."""
     counters = dict(await database.rows("SELECT name, value FROM counters"))
     newest = await database.rows(
         "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset DESC LIMIT 1"
@@ -53,7 +53,7 @@ async def read_past(database: Database) -> Past:
 
 
 class Run(NamedTuple):
-    """The header of one run, as the ledger's rows refer to it."""
+    """One run of the broker, to which rows of the ledger refer."""
 
     run: int
     started_wall_us: int

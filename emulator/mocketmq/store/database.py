@@ -1,8 +1,8 @@
-"""The SQLite file: opening it, bringing its schema up to date, reading, and writing one transaction.
+"""Open the SQLite file, upgrade its schema, read from it, and write a transaction.
 
-Through SQLAlchemy's asyncio engine over aiosqlite. One connection writes; a few others read what is
-committed. A transaction or a query is one visit to its connection's thread, so an in-memory database, which
-has one connection for both, shows nobody what is not committed yet.
+By SQLAlchemy's asyncio engine over aiosqlite. One connection writes; a few others read what is committed. A
+transaction or a query is one call in its connection's thread. So an in-memory database, with one connection
+for both, never shows what is not committed yet.
 """
 
 import asyncio
@@ -39,13 +39,13 @@ Rows = Sequence[Sequence[Any]]
 
 
 class _Connection(sqlite3.Connection):
-    """A connection that runs a whole transaction in one call, so in one visit to aiosqlite's thread.
+    """A connection that runs a whole transaction in one call, so in one switch to aiosqlite's thread.
 
-    Each visit costs about as much as writing 20 rows.
+    Each switch costs about as much as writing 20 rows.
     """
 
     def executemany(self, sql: str, parameters: Any, /) -> sqlite3.Cursor:
-        """As sqlite3's; for ``TRANSACTION``, ``parameters`` are pairs of a statement and its rows."""
+        """As sqlite3's. For ``TRANSACTION``, ``parameters`` are pairs of a statement and its rows."""
         if sql != TRANSACTION:
             return super().executemany(sql, parameters)
         try:
@@ -60,7 +60,7 @@ class _Connection(sqlite3.Connection):
         return self.cursor()
 
     def _run(self, statement: str, rows: Rows) -> None:
-        """Insert several rows at once: each call into SQLite gives the interpreter away, and waits for it."""
+        """Insert several rows at once: each call into SQLite releases the GIL, and waits for it again."""
         done = 0
         for count in _AT_ONCE:
             together = _insert_of(statement, count)
@@ -72,7 +72,7 @@ class _Connection(sqlite3.Connection):
 
 @cache
 def _insert_of(statement: str, count: int) -> str | None:
-    """The same insert for so many rows; None for what is more than an insert."""
+    """The same insert for so many rows; None for any other statement."""
     head, _, values = statement.partition(" VALUES ")
     if not values or set(values) - set("(?, )"):
         return None
@@ -131,9 +131,9 @@ class Database:
         return cls(engine, connections, drivers)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
-        """What ``sql`` selects from the last committed state, as tuples.
+        """The rows that ``sql`` selects from the last committed state, as tuples.
 
-        Raises StoreUnavailableError. A read whose caller is cancelled goes on in its thread, for nobody.
+        Raises StoreUnavailableError. A read whose caller is cancelled goes on in its thread.
         """
         reader = await self._idle.get()
         try:
@@ -144,9 +144,9 @@ class Database:
             self._idle.put_nowait(reader)
 
     async def transact(self, statements: Mapping[str, Rows]) -> None:
-        """Run each statement once for each of its rows, as one transaction. All or nothing.
+        """Run each statement once for each of its rows, as one transaction.
 
-        Raises StoreUnavailableError when the disk or SQLite refuses; nothing is kept then.
+        Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept.
         """
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:

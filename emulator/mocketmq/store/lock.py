@@ -1,4 +1,4 @@
-"""One broker per data directory: an advisory lock on a file that holds the owner's pid."""
+"""Lock a data directory for one broker: an advisory lock on a file with the owner's pid."""
 
 import fcntl
 import os
@@ -12,14 +12,14 @@ from mocketmq.errors import StoreLockedError, StoreUnavailableError
 LOCK_FILE = "mocketmq.pid"
 
 _FLOCK: Final = struct.Struct("hhqqi0q")
-"""Linux's ``struct flock``: kind of lock, from where it counts, start, length, pid."""
+"""Linux's ``struct flock``: kind, whence, start, length, pid."""
 _WHOLE_FILE: Final = _FLOCK.pack(fcntl.F_WRLCK, os.SEEK_SET, 0, 0, 0)
 
 
 class DirectoryLock:
-    """Holds ``directory`` for this process until closed. The kernel lets go of it when the process dies.
+    """Holds ``directory`` for this process until closed. The kernel releases it when the process dies.
 
-    Where there are locks that can be asked for, the file has one beside, for :func:`is_held`.
+    Where the system has locks that can be queried, the file has a second one, for :func:`is_held`.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -39,7 +39,7 @@ class DirectoryLock:
             os.close(self._fd)
             raise StoreLockedError(str(directory), int(owner) if owner.isdigit() else None) from None
         if hasattr(fcntl, "F_OFD_SETLK"):
-            with suppress(OSError):  # a file system may know only the other kind
+            with suppress(OSError):  # some file systems know only the other kind
                 fcntl.fcntl(self._fd, fcntl.F_OFD_SETLK, _WHOLE_FILE)
         try:
             os.ftruncate(self._fd, 0)
@@ -51,16 +51,16 @@ class DirectoryLock:
             ) from error
 
     def close(self) -> None:
-        """Let go. The file stays: removing it would let two later owners lock two different files."""
+        """Release the lock. The file stays: otherwise two later owners could lock two different files."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
 
 
 def is_held(directory: Path) -> bool:
-    """Whether a process holds ``directory``, in whichever container; True where the system does not tell.
+    """Whether a process holds ``directory``, in any container; True where the system does not say.
 
-    Takes no lock, as an owner might be starting just now. /proc/locks leaves out those of other containers.
+    Takes no lock, since an owner might be starting now. /proc/locks does not show those of other containers.
     """
     if not hasattr(fcntl, "F_OFD_GETLK"):
         return True

@@ -1,7 +1,7 @@
-"""Looks at SQLite's write-ahead log before SQLite does.
+"""Check SQLite's write-ahead log before SQLite opens it.
 
-SQLite takes a log whose header it cannot read for an empty one, silently, and writes over it. All that
-was acknowledged since the last checkpoint may be in there, so that the broker rather does not start.
+SQLite takes a log with a broken header for an empty one, silently, and overwrites it. All that was
+acknowledged since the last checkpoint may be in it, so the broker does not start then.
 """
 
 import struct
@@ -16,7 +16,7 @@ _MAGIC = 0x377F0682  # one more when checksums are over big-endian words
 def check_log(database: str) -> None:
     """Raise StoreUnreadableError when the log of this database has a broken header.
 
-    A log without a whole header, or one that a power cut left full of zeros, never held anything.
+    A log shorter than its header, or one that a power cut left full of zeros, holds nothing.
     """
     log = Path(f"{database}-wal")
     try:

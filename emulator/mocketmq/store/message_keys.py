@@ -1,8 +1,8 @@
-"""The index by key: messages by their unique key and by their ``KEYS``.
+"""Index messages by their unique key and by their ``KEYS``.
 
-Keys are random, and keeping a random index up with every send would cost most of the writer's speed. As
-upstream's index service does, this one follows behind: in the background while the writer is idle, and
-on demand before each look-up, so that a look-up always sees everything that was stored before it.
+Keys are random, and updating a random index with every send would cost most of the writer's speed. As
+upstream's index service, this one follows later: in the background while the writer is idle, and before
+each look-up, which therefore finds all that was stored before it.
 """
 
 import hashlib
@@ -16,7 +16,7 @@ from mocketmq.store.messages import messages_at
 from mocketmq.store.writer import Batch
 
 BUSY = 20
-"""Commits of others since the last look from which on the writer is left alone."""
+"""Commits of others since the last turn that count as a busy writer."""
 STEP = 1_000
 """Messages indexed per transaction."""
 MAX_FOUND = 1_000
@@ -42,7 +42,7 @@ _FOLLOW = (
 
 
 class MessageKeys(Chore):
-    """The index and how far it has followed (``indexed_to``, a commit offset)."""
+    """The index; messages below the commit offset ``indexed_to`` are in it."""
 
     name = "the index by key"
     interval_s = 1.0
@@ -55,7 +55,7 @@ class MessageKeys(Chore):
         self._commits = 0
 
     async def turn(self) -> None:
-        """Follow to the end, unless others are busy writing."""
+        """Index the rest, unless the writer is busy."""
         while self._writer.commits - self._commits < BUSY and self.is_behind and not self.is_closing:
             await self.follow()
             self._commits += 1
@@ -92,7 +92,7 @@ class MessageKeys(Chore):
     async def with_key(
         self, key: str, limit: int, queue_keys: Collection[int] | None = None
     ) -> list[StoredMessage]:
-        """Messages that bear the key among their ``KEYS``, oldest first, of all queues or of some."""
+        """Messages with the key among their ``KEYS``, oldest first, of all queues or of some."""
 
         def bears(record: StoredMessage) -> bool:
             is_here = queue_keys is None or record.queue_key in queue_keys
@@ -113,7 +113,7 @@ class MessageKeys(Chore):
         found: list[StoredMessage] = []
         before = self.indexed_to
         while len(found) < limit:
-            rows = await self._database.rows(_LOOK_UP_NEWEST, (key_hash(key), before, STEP))
+            rows = await self._database.rows(_LOOK_UP_NEWEST, (index_hash(key), before, STEP))
             some = await messages_at(self._database, [row[0] for row in rows])
             found += [record for _, record in sorted(some.items(), reverse=True) if bears(record)]
             if len(rows) < STEP:
@@ -133,7 +133,7 @@ class MessageKeys(Chore):
         found: list[StoredMessage] = []
         after = -1
         while len(found) < limit:
-            rows = await self._database.rows(_LOOK_UP, (key_hash(key), after, STEP))
+            rows = await self._database.rows(_LOOK_UP, (index_hash(key), after, STEP))
             some = await messages_at(self._database, [row[0] for row in rows])
             found += [record for _, record in sorted(some.items()) if bears(record)]
             if len(rows) < STEP:
@@ -144,13 +144,13 @@ class MessageKeys(Chore):
 
 def keys_of(unique_key: str, properties: str) -> set[int]:
     """The hashes under which a message is indexed."""
-    return {key_hash(key) for key in (unique_key, *_keys_in(properties))}
+    return {index_hash(key) for key in (unique_key, *_keys_in(properties))}
 
 
 def _keys_in(properties: str) -> list[str]:
     return decode_properties(properties).get(KEYS, "").split()
 
 
-def key_hash(key: str) -> int:
+def index_hash(key: str) -> int:
     """64 bits of the key, signed as SQLite's integers are."""
     return int.from_bytes(hashlib.blake2b(key.encode(errors="replace"), digest_size=8).digest(), signed=True)

@@ -1,4 +1,4 @@
-"""Reading stored messages."""
+"""Read stored messages."""
 
 from collections.abc import Callable, Collection, Sequence
 from typing import NamedTuple
@@ -10,13 +10,13 @@ from mocketmq.store.queues import Queue
 MAX_AT_ONCE = 500
 """Parameters in one IN list."""
 MAX_SPANS = 200
-"""Spans in one query: SQLite takes 500 selects, and 32,766 parameters, of which each tag is one."""
+"""Spans in one query: SQLite takes 500 selects and 32,766 parameters; each tag is one."""
 NO_LIMIT = (1 << 63) - 1
 """For ``max_bytes``."""
 SCAN = 10_000
-"""Offsets of one queue looked through at once for messages that pass a filter."""
+"""Offsets of one queue that are searched at once for messages that pass a filter."""
 _LOOK = 200
-"""Messages whose properties are looked at before others have their turn."""
+"""Messages whose properties are read before other tasks have their turn."""
 
 _SLICE = "SELECT * FROM messages WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?"
 
@@ -53,7 +53,7 @@ class Span(NamedTuple):
 
 
 async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict[int, StoredMessage]:
-    """The messages with these commit offsets, by commit offset; those that are gone are missing."""
+    """The messages with these commit offsets, by commit offset, without those that are gone."""
     found: dict[int, StoredMessage] = {}
     for first in range(0, len(commit_offsets), MAX_AT_ONCE):
         some = commit_offsets[first : first + MAX_AT_ONCE]
@@ -64,7 +64,7 @@ async def messages_at(database: Database, commit_offsets: Sequence[int]) -> dict
 
 
 async def messages_in(database: Database, spans: Collection[Span], limit: int) -> list[StoredMessage]:
-    """Up to ``limit`` messages of each span, all in the order in which they were stored."""
+    """Up to ``limit`` messages of each span, all in order of commit offset."""
     found: list[StoredMessage] = []
     waiting = list(spans)
     for first in range(0, len(waiting), MAX_SPANS):
@@ -79,7 +79,7 @@ async def messages_in(database: Database, spans: Collection[Span], limit: int) -
 
 
 async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> dict[tuple[int, int], int]:
-    """When the messages at these queue keys and offsets were stored; those that are gone are missing."""
+    """The store times of the messages at these queue keys and offsets, without those that are gone."""
     found: dict[tuple[int, int], int] = {}
     for first in range(0, len(places), MAX_AT_ONCE // 2):
         some = places[first : first + MAX_AT_ONCE // 2]
@@ -92,9 +92,9 @@ async def store_times(database: Database, places: Sequence[tuple[int, int]]) -> 
 async def run_of_messages(
     database: Database, span: Span, limit: int, max_bytes: int
 ) -> tuple[list[StoredMessage], int]:
-    """Up to ``limit`` messages of the span, and the offset that follows what was looked through.
+    """Up to ``limit`` messages of the span, and the offset up to which the span was searched.
 
-    Their bodies have no more than ``max_bytes``, unless the first alone has.
+    Their bodies have at most ``max_bytes`` together, unless the first alone has more.
     """
     queue, start, end, hashes = span
     marks = f" AND tag_hash IN ({','.join(f'?{6 + n}' for n in range(len(hashes)))})" if hashes else ""
@@ -109,7 +109,7 @@ async def run_of_messages(
 
 
 async def from_first(database: Database, span: Span, accepts: Callable[[str], bool]) -> Span:
-    """The span from its first message on whose properties are accepted; empty if there is none."""
+    """The rest of the span from the first message with accepted properties on; empty without one."""
     start = span.start
     while start < span.end:
         rows = await database.rows(_PROPERTIES, (span.queue.key, start, span.end, _LOOK))

@@ -6,7 +6,7 @@ from mocketmq.store.database import Database
 class Queue:
     """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
 
-    ``first_offset`` is where it began, or was emptied by a reset.
+    ``first_offset`` is where it began, or where a reset emptied it.
     """
 
     __slots__ = ("first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
@@ -29,7 +29,7 @@ class Queue:
 
     @property
     def is_young(self) -> bool:
-        """Whether everything is there yet that it has got."""
+        """Whether no message has been removed from the queue since it began."""
         return self.min_offset <= self.first_offset
 
     def __repr__(self) -> str:
@@ -39,7 +39,7 @@ class Queue:
 async def load_queues(database: Database) -> list[Queue]:
     """Every queue, its next offset taken from its newest message.
 
-    The stored floor of the next offset is left behind by what empties a queue: a reset, at the very offset.
+    The stored lower bound of the next offset comes from what empties a queue: retention, or a reset.
     """
     rows = await database.rows(
         "SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce("

@@ -1,7 +1,9 @@
-"""The schema, in SQLAlchemy Core. Alembic's newest revision makes exactly these tables (tested).
+"""The schema, in SQLAlchemy Core; Alembic's newest revision makes exactly these tables.
+
+A change of the schema is a migration: see ``mocketmq_migrations``.
 
 Instants are integer microseconds since the epoch (``_us``) of the emulator's clock, unless the name
-says ``wall``. What stands on the hot path is indexed only in the order in which it arrives.
+says ``wall``. Tables of the hot path are indexed only in order of arrival.
 """
 
 from typing import Final
@@ -22,7 +24,7 @@ from sqlalchemy import (
 from mocketmq.failpoint import pass_point
 
 HEAD_REVISION = "0005"
-"""The Alembic revision that these tables are; asked by plain SQL at start, before Alembic is imported."""
+"""The Alembic revision of these tables. Compared at start by plain SQL: Alembic takes long to import."""
 _VERSION: Final = "CREATE TABLE alembic_version (version_num VARCHAR(32) NOT NULL PRIMARY KEY)"
 
 metadata = MetaData()
@@ -41,13 +43,13 @@ topics = Table(
 queues = Table(
     "queues",
     metadata,
-    # Those of a deleted topic stay: pending and stored messages may name them, and a topic made again with
-    # the same name goes on with their offsets.
+    # Those of a deleted topic stay: messages may refer to them, and a new topic of the same name goes on with
+    # their offsets.
     Column("key", Integer, primary_key=True),
     Column("topic", Text, nullable=False),
     Column("queue_id", Integer, nullable=False),
-    # Offsets below min_offset have been removed. next_offset is only a floor, for a queue whose newest
-    # messages were removed; otherwise the next offset follows from the messages.
+    # Offsets below min_offset were removed. next_offset is a lower bound, for a queue whose newest messages
+    # were removed; otherwise the next offset follows from the messages.
     Column("min_offset", BigInteger, nullable=False),
     Column("next_offset", BigInteger, nullable=False),
     Index("queues_by_topic", "topic", "queue_id", unique=True),
@@ -95,13 +97,13 @@ interventions = Table(
 timed_messages = Table(
     "timed_messages",
     metadata,
-    # Messages of the timed scheme that are done with, by identity. Kept for good: a file that is copied back
-    # from a backup years later is known by it.
+    # Messages of timed schemes that are done with, by identity. Never removed: it tells a file that is copied
+    # back from a backup years later.
     Column("number", Integer, primary_key=True, autoincrement=False),
     Column("key_hash", Integer, primary_key=True, autoincrement=False),
     Column("due_ms", BigInteger, nullable=False),
     Column("outcome", Text, nullable=False),  # delivered, forced, cancelled, cleared
-    Column("commit_offset", BigInteger, nullable=False),  # of the record that it became, -1 for none
+    Column("commit_offset", BigInteger, nullable=False),  # of the record that it became; -1: none
     Index("timed_messages_early", "due_ms", sqlite_where=text("outcome <> 'delivered'")),
     sqlite_with_rowid=False,
 )
@@ -146,7 +148,7 @@ progress = Table(
     metadata,
     Column("group_name", Text, primary_key=True),
     Column("queue_key", Integer, primary_key=True, autoincrement=False),
-    Column("next_offset", BigInteger, nullable=False),  # everything below was taken or passed over
+    Column("next_offset", BigInteger, nullable=False),  # all below were taken or skipped
     sqlite_with_rowid=False,
 )
 
@@ -230,7 +232,7 @@ counters = Table(
 
 
 def make_schema(connection: Connection) -> None:
-    """Make all of it in an empty database, in one transaction: as Alembic, but a third of a start sooner."""
+    """Create all tables in an empty database, in one transaction; Alembic would lengthen a start by half."""
     connection.rollback()
     connection.exec_driver_sql("BEGIN IMMEDIATE")  # Python's sqlite3 opens none for DDL by itself
     metadata.create_all(connection, checkfirst=False)

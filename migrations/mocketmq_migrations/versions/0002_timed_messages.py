@@ -1,4 +1,4 @@
-"""The messages of second directories that are done with.
+"""Record the messages of second directories that are done with.
 
 Revision 0002.
 """

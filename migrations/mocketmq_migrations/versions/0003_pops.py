@@ -1,4 +1,4 @@
-"""What a popped message is named by, and which groups pop.
+"""Record the pop time of messages, and which groups pop.
 
 Revision 0003.
 """

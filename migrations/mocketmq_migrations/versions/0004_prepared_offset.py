@@ -1,4 +1,4 @@
-"""Committed messages know their half ones.
+"""Record the half message of each committed message.
 
 Revision 0004.
 """

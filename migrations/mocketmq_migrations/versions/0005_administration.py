@@ -1,4 +1,4 @@
-"""What administrators note: of topics, of groups, and in the name server.
+"""Store the configuration of topics and groups, and the name server's KV configuration.
 
 Revision 0005.
 """

@@ -350,7 +350,7 @@ async def test_a_changed_file_is_followed_at_once(
 @pytest.mark.parametrize(
     ("broken", "why"),
     [
-        ("", "nothing is in it"),
+        ("", "it is empty"),
         (ACCOUNTS + "    admin: maybe\n", "line 14: admin is 'maybe'; allowed: true or false"),
         (None, "No such file"),
     ],
@@ -363,7 +363,7 @@ async def test_a_broken_file_is_told_of_once_and_not_followed(
         assert await asked(guarded.client, CLERK, V2, header(topic="sold"), b"x") is None
         assert await asked(guarded.client, CLERK, V2, header(topic="new"), b"x") is not None
     [record] = caplog.records
-    assert re.search(f"is not followed, what was read before counts on: .*{why}", record.getMessage())
+    assert re.search(f"is not used, the accounts read before stay in force: .*{why}", record.getMessage())
     write(file, ACCOUNTS.replace("sold=PUB", "new=PUB"))
     assert await asked(guarded.client, CLERK, V2, header(topic="new"), b"x") is None
 
@@ -372,11 +372,11 @@ async def test_a_broken_file_is_told_of_once_and_not_followed(
     ("text", "why"),
     [
         ("accounts:\n  - accessKey: short\n", "(line 2: accessKey has 5 characters; allowed: 7 or more)"),
-        (b"\xff", "(it is no UTF-8)"),
+        (b"\xff", "(it is not UTF-8)"),
         (None, "No such file or directory"),
         (
             f"accounts: [{{accessKey: double.key, secretKey: {SECRET}}}]",
-            "double.key is one of access_keys as well",
+            "double.key is in the setting access_keys as well",
         ),
     ],
 )

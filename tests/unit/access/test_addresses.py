@@ -61,6 +61,6 @@ def test_what_a_line_stands_for(text: str, inside: str, outside: str) -> None:
     ],
 )
 def test_what_is_no_line_of_a_white_list(text: str) -> None:
-    with pytest.raises(ValueError, match="is no list of addresses; allowed: such as") as refused:
+    with pytest.raises(ValueError, match="is not a list of addresses; allowed: such as") as refused:
         parse_addresses(text)
     assert repr(text) in str(refused.value)

@@ -7,7 +7,7 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.message.message import Message
 from mocketmq.store import message_keys
-from mocketmq.store.message_keys import MessageKeys, key_hash, keys_of
+from mocketmq.store.message_keys import MessageKeys, index_hash, keys_of
 
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send
 
@@ -46,7 +46,7 @@ async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
 
 
 async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(message_keys, "key_hash", lambda _key: 7)
+    monkeypatch.setattr(message_keys, "index_hash", lambda _key: 7)
     async with running_broker() as broker:
         sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
         for n in range(5):
@@ -92,9 +92,9 @@ async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: 
 
 def test_a_message_is_indexed_by_its_unique_key_and_each_of_its_keys_once() -> None:
     properties = "KEYS\x01a  b a\x02TAGS\x01c\x02"
-    assert keys_of("u", properties) == {key_hash(key) for key in "uab"}
-    assert keys_of("u", "") == {key_hash("u")}
+    assert keys_of("u", properties) == {index_hash(key) for key in "uab"}
+    assert keys_of("u", "") == {index_hash("u")}
 
 
 def test_hashes_fit_sqlites_integers() -> None:
-    assert all(-(2**63) <= key_hash(key) < 2**63 for key in ("", "k", "订单", "\ud83d"))
+    assert all(-(2**63) <= index_hash(key) < 2**63 for key in ("", "k", "订单", "\ud83d"))
