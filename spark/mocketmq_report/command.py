@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from mocketmq_report.job import Job, Progress
 
 
-class Exit(IntEnum):
+class ReportExit(IntEnum):
     """The exit codes of ``mocketmq report``."""
 
     PASSED = 0
@@ -52,7 +52,7 @@ Exit codes:
 class NoReport(click.ClickException):
     """Ends the command: there is no report, and this is why."""
 
-    exit_code = Exit.NO_REPORT
+    exit_code = ReportExit.NO_REPORT
 
 
 class _Parsed(click.ParamType[Any]):
@@ -180,12 +180,12 @@ def report(
         if follow:
             _follow(data, window, master, chatter)
             return
-        made = make(_job(data, judged_by, **options), master=master, chatter=chatter)
+        made = make_report(_job(data, judged_by, **options), master=master, chatter=chatter)
     made.show(as_json)
     if is_opened:
         webbrowser.open(made.page if "://" in made.page else Path(made.page).resolve().as_uri())
     if not made.report.passed:
-        raise click.exceptions.Exit(Exit.FAILED)
+        raise click.exceptions.Exit(ReportExit.FAILED)
 
 
 def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options: Any) -> "Job":
@@ -202,7 +202,7 @@ def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options
     )
 
 
-class Made(NamedTuple):
+class WrittenReport(NamedTuple):
     """A report, and where its page was written."""
 
     report: "Report"
@@ -222,9 +222,10 @@ class Made(NamedTuple):
         console.print(f"written: {self.page}", soft_wrap=True)
 
 
-def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Made:
+def make_report(job: "Job", *, master: str | None = None, chatter: bool = False) -> WrittenReport:
     """Run the job, with a progress bar, and write the report."""
     from mocketmq_report.job import run  # noqa: PLC0415
+    from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
     from mocketmq_report.session import session  # noqa: PLC0415
 
@@ -234,7 +235,9 @@ def make(job: "Job", *, master: str | None = None, chatter: bool = False) -> Mad
         with session(master=master, chatter=chatter) as spark:
             report = run(spark, job, tell)
             tell("writing", 0, None)
-            return Made(report, write(spark, report, job.out))
+            return WrittenReport(
+                report, write(spark, report, job.out, list(drawn_limits(job.thresholds, report)))
+            )
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
@@ -264,7 +267,7 @@ def failing() -> Iterator[None]:
     except (click.ClickException, click.exceptions.Exit):
         raise
     except KeyboardInterrupt:
-        raise click.exceptions.Exit(Exit.INTERRUPTED) from None
+        raise click.exceptions.Exit(ReportExit.INTERRUPTED) from None
     except Exception as error:
         traceback.print_exc()
         raise NoReport(

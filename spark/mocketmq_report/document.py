@@ -5,7 +5,7 @@ and instants are microseconds (``_us``); instants are epoch time of the broker's
 ``wall``. A percentile is nearest-rank: the least value that so many per cent of all do not exceed.
 """
 
-from typing import Final, Literal
+from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
@@ -14,6 +14,13 @@ SCHEMA_VERSION: Final = "1.0"
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
 """By what deliveries are grouped. The name of the group is a level's number, a scheme's name and so on."""
+
+StageName = Literal["born-stored", "due-picked", "picked-delivered", "delivered-pulled", "pulled-acked"]
+"""The stages that a message goes through, in order, each named by its begin and its end."""
+STAGES: Final[dict[StageName, tuple[str, str]]] = {
+    stage: (f"{begin}_us", f"{end}_us") for stage in get_args(StageName) for begin, end in [stage.split("-")]
+}
+"""The columns of the ledger that hold the begin and the end of each stage."""
 
 
 class Run(Struct, kw_only=True):
@@ -49,6 +56,12 @@ class Header(Struct, kw_only=True):
     cutoffs_us: list[int]  # of ``Lateness.within``
     runs: list[Run]
     warnings: list[str]  # sentences
+
+    @property
+    def load(self) -> float | None:
+        """Deliveries per second while runs went on; None if no run says."""
+        runs = [(run.deliveries, run.per_second) for run in self.runs if run.per_second]
+        return sum(count for count, _ in runs) / sum(count / rate for count, rate in runs) if runs else None
 
 
 class Drop(Struct, kw_only=True):
@@ -124,9 +137,7 @@ class Stage(Struct, kw_only=True):
 
     dimension: Dimension  # total, level or scheme
     name: str
-    stage: Literal[
-        "born-stored", "due-picked", "picked-delivered", "delivered-pulled", "pulled-acked", "total"
-    ]
+    stage: Literal[StageName, "total"]
     count: int
     mean_us: float | None
     p50_us: int | None  # of coarse bins: up to 1.6 % above the value

@@ -110,6 +110,11 @@ def group(dimension: str, name: str, delay: str | None = None) -> str:
     return harmless(f"{dimension} {name}" + (f" ({delay})" if delay else ""))
 
 
+def stage(name: str) -> str:
+    """A stage by its begin and its end: ``due → picked``, ``pulled → acknowledged``."""
+    return name.replace("-", " → ").replace("acked", "acknowledged")
+
+
 def harmless(text: str) -> str:
     """What a client sent, with control characters spelled out, which a terminal or a page would obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)

@@ -10,11 +10,11 @@ from mocketmq.clock import US_PER_MS, wall_us
 from pyspark.sql import SparkSession
 
 from mocketmq_report.compute import rollup
-from mocketmq_report.compute.survey import kept
-from mocketmq_report.compute.tables import Plan, Tables, tables
+from mocketmq_report.compute.summarize import persisted
+from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
 from mocketmq_report.document import Header, Quality, Report
-from mocketmq_report.judge.compare import Rule, compare, load_report
-from mocketmq_report.judge.thresholds import Threshold, judge, wanted
+from mocketmq_report.judge.compare import FailRule, compare, load_report
+from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger import sources as ledger
 from mocketmq_report.session import hurried
@@ -34,7 +34,7 @@ class Job(NamedTuple):
     title: str | None = None
     thresholds: Sequence[Threshold] = ()
     baselines: Sequence[str] = ()  # data as well, or the report.json of an earlier report
-    rules: Sequence[Rule] = ()
+    rules: Sequence[FailRule] = ()
     on_time_us: int = 100 * US_PER_MS
     exact: bool | None = None  # percentiles; None: as long as there is not too much
     as_of_us: int | None = None
@@ -43,7 +43,7 @@ class Job(NamedTuple):
 
 
 class _Measured(NamedTuple):
-    tables: Tables
+    tables: ReportTables
     quality: Quality
     warnings: list[str]
 
@@ -103,8 +103,8 @@ def _report(spark: SparkSession, job: Job, progress: Progress) -> Report:
 
 
 def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
-    asked = wanted([*job.thresholds, *job.rules])
-    plan = Plan(job.on_time_us, exact=job.exact)
+    asked = required_figures([*job.thresholds, *job.rules])
+    plan = TablePlan(job.on_time_us, exact=job.exact)
     plan = plan._replace(
         cutoffs_us=(*plan.cutoffs_us, *asked.cutoffs_us),
         percentiles=(*plan.percentiles, *asked.percentiles),
@@ -117,7 +117,7 @@ def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
         return _Measured(made, odd, [_ROLLED_UP])
     reading = ledger.read(spark, job.data, as_of_us=job.as_of_us)
     deliveries = reading.ledger.deliveries
-    with nullcontext() if reading.is_cheap else kept(deliveries):
+    with nullcontext() if reading.is_cheap else persisted(deliveries):
         odd = quality.assess(deliveries, reading.broken)
         quality.check(odd, job.max_dropped)
         good = reading.ledger._replace(deliveries=quality.kept(deliveries, odd))

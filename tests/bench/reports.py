@@ -18,7 +18,7 @@ import duckdb
 import psutil
 from mocketmq_report.compute import bins, lateness, summary
 from mocketmq_report.compute.rollup import CUTOFFS_US
-from mocketmq_report.compute.tables import Plan
+from mocketmq_report.compute.tables import TablePlan
 from mocketmq_report.ledger import sources as ledger
 from mocketmq_report.session import session
 from pyspark.sql import SparkSession
@@ -31,7 +31,7 @@ from tests.support.process import clean_environment
 
 MILLION = 1_000_000
 SAMPLE_S = 0.1
-PERCENTILES = Plan().percentiles
+PERCENTILES = TablePlan().percentiles
 _NOTHING = "from mocketmq_report.session import session\nwith session() as spark: spark.range(1).count()"
 _DUCKDB = """
 SELECT level, scheme, topic, run, count(*), min(late), max(late), avg(late), quantile_disc(late, [{shares}])
@@ -147,7 +147,7 @@ def _percentile_tables(spark: SparkSession, data: Path) -> None:
     read = ledger.read(spark, [str(data)]).ledger
     counts = summary.lateness(read, bins.key(F.col("lateness_us"), CUTOFFS_US))
     distributions = lateness.distributions(counts, read.runs, Shape(0).topics)
-    lateness.lateness(distributions, Plan().on_time_us, CUTOFFS_US, PERCENTILES).collect()
+    lateness.lateness(distributions, TablePlan().on_time_us, CUTOFFS_US, PERCENTILES).collect()
 
 
 def _duckdb(data: Path) -> None:

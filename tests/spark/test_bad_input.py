@@ -13,7 +13,7 @@ from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger import sources as ledger
-from mocketmq_report.ledger.columns import BrokenLedgerError
+from mocketmq_report.ledger.frames import BrokenLedgerError
 from pyspark.sql import SparkSession
 
 from tests.support.ledgers import DAY_US, START_US, write_parquet, write_store
@@ -152,8 +152,8 @@ def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_pat
 
 
 def test_the_docs_name_every_column() -> None:
-    from mocketmq_report.ledger.columns import DELIVERIES
-    from mocketmq_report.ledger.files import ABOUT
+    from mocketmq_report.ledger.external_files import ABOUT_RUN
+    from mocketmq_report.ledger.frames import DELIVERIES
 
     named = set(re.findall(r"`(\w+)`", DOC.read_text()))
-    assert named.issuperset([*DELIVERIES.names, *ABOUT])
+    assert named.issuperset([*DELIVERIES.names, *ABOUT_RUN])

@@ -69,7 +69,7 @@ def test_a_module_of_ours_that_is_missing_is_a_defect(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_report.ledger.export", raising=False)
-    monkeypatch.setitem(sys.modules, "mocketmq_report.ledger.store", None)
+    monkeypatch.setitem(sys.modules, "mocketmq_report.ledger.store_snapshot", None)
     result = CliRunner().invoke(commands, ["export", str(tmp_path), str(tmp_path / "out")])
     assert isinstance(result.exception, ModuleNotFoundError)
 

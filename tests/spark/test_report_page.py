@@ -13,7 +13,7 @@ from mocketmq_report.report.html import html
 from msgspec.structs import replace
 
 from tests.support.chromium import NAMES, Page, find_chromium, open_page
-from tests.support.reports import sample_comparison, sample_report
+from tests.support.reports import sample_comparison, sample_limits, sample_report
 
 pytestmark = [
     pytest.mark.skipif(
@@ -34,7 +34,7 @@ async def page() -> AsyncIterator[Page]:
 @pytest.fixture(scope="module")
 def report(tmp_path_factory: pytest.TempPathFactory) -> Path:
     path = tmp_path_factory.mktemp("report") / "report.html"
-    path.write_text(html(sample_report(comparison=sample_comparison())))
+    path.write_text(html(sample_report(comparison=sample_comparison()), sample_limits()))
     return path
 
 

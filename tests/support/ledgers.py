@@ -22,6 +22,7 @@ from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import deliveries, make_schema
+from mocketmq_report.ledger.columns import MOVES
 from sqlalchemy import create_engine
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
@@ -204,8 +205,7 @@ def _runs(shape: Shape) -> pa.Table:
 
 
 def _moves(_shape: Shape) -> pa.Table:
-    fields = [("run", pa.string()), ("wall_us", pa.int64()), ("from_us", pa.int64()), ("to_us", pa.int64())]
-    return pa.schema(fields).empty_table()
+    return MOVES.empty_table()
 
 
 def _write_part(out: Path, shape: Shape, parts: list[_Part]) -> None:

@@ -7,6 +7,7 @@ from itertools import groupby
 from typing import Any
 
 from mocketmq_report.document import (
+    STAGES,
     Cell,
     Dimension,
     Disorder,
@@ -19,19 +20,11 @@ from mocketmq_report.document import (
     Stage,
     Worst,
 )
+from mocketmq_report.ledger.columns import STATES
 
 Rows = list[dict[str, Any]]
 Key = Callable[[int], int]
-Group = tuple[Dimension, str]
-
-STAGES = {
-    "born-stored": ("born_us", "stored_us"),
-    "due-picked": ("due_us", "picked_us"),
-    "picked-delivered": ("picked_us", "delivered_us"),
-    "delivered-pulled": ("delivered_us", "pulled_us"),
-    "pulled-acked": ("pulled_us", "acked_us"),
-}
-STATES = ("delivered", "pending", "cancelled", "expired", "lost")
+GroupKey = tuple[Dimension, str]
 
 
 def bin_of(value: int, sub_buckets: int = 1024) -> range:
@@ -98,7 +91,7 @@ class Oracle:
             if row["state"] in ("pending", "lost") and self._is_overdue(row)
         ]
 
-    def _groups(self, rows: Rows, dimensions: Iterable[Dimension]) -> Iterator[tuple[Group, Rows]]:
+    def _groups(self, rows: Rows, dimensions: Iterable[Dimension]) -> Iterator[tuple[GroupKey, Rows]]:
         """Rows by group, in order: the total and all levels, be they empty, and what else there is."""
         for dimension in dimensions:
             found: dict[str, Rows] = defaultdict(list)
@@ -114,7 +107,7 @@ class Oracle:
                 names = sorted(found, key=int if dimension == "level" else str)
                 yield from (((dimension, name), found[name]) for name in names)
 
-    def _delay(self, group: Group) -> str | None:
+    def _delay(self, group: GroupKey) -> str | None:
         return self._delays.get(group[1]) if group[0] == "level" else None
 
     def lateness(
@@ -303,7 +296,7 @@ class Oracle:
         return found
 
 
-def _stage(group: Group, stage: Any, values: list[int], complete: list[int]) -> Stage:
+def _stage(group: GroupKey, stage: Any, values: list[int], complete: list[int]) -> Stage:
     return Stage(
         dimension=group[0],
         name=group[1],

@@ -17,6 +17,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq_report import document as d
 from mocketmq_report.judge.compare import compare, parse_rule
+from mocketmq_report.judge.limits import DrawnLimit, drawn_limits
 from mocketmq_report.judge.thresholds import judge, parse
 from msgspec.structs import replace
 
@@ -471,6 +472,11 @@ def sample_report(**changes: Any) -> d.Report:
     report = simulated("nightly", "exact", True, 4)
     judgements = [judge(parse(text), report) for text in THRESHOLDS]
     return replace(report, **{"judgements": judgements, "passed": False} | changes)
+
+
+def sample_limits() -> list[DrawnLimit]:
+    """The limits that the charts of ``sample_report`` show."""
+    return list(drawn_limits(map(parse, THRESHOLDS), sample_report()))
 
 
 def sample_comparison() -> d.Comparison:

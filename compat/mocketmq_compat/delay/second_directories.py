@@ -30,7 +30,7 @@ from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
-from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.delay_directory import SCHEME, DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, Identity, decode, key_hash
 from mocketmq_compat.delay.file_saves import Sync
@@ -73,7 +73,7 @@ class SecondDirectories:
     ``fires_at`` says when a due time is acted upon; ``parked_queue`` is where those who look see what waits.
     """
 
-    name = "second-directories"
+    name = SCHEME
 
     def __init__(
         self,

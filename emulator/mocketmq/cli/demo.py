@@ -74,13 +74,15 @@ def _day(data: Path, messages: int) -> bool:
 
 def _report(data: Path, out: str) -> bool:
     """The day as the broker's ledger has it; whether it passes."""
-    from mocketmq_report.command import failing, make  # noqa: PLC0415 - only who wants a report has Spark
+    from mocketmq_report.command import failing, make_report  # noqa: PLC0415 - only who wants a report has Spark
 
     with failing():
         from mocketmq_report.job import Job  # noqa: PLC0415
         from mocketmq_report.judge.thresholds import parse  # noqa: PLC0415
 
-        made = make(Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)]))
+        made = make_report(
+            Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)])
+        )
     made.show()
     return made.report.passed
 

@@ -18,10 +18,10 @@ from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
-from mocketmq_report.compute import bins, summary, survey
+from mocketmq_report.compute import bins, summarize, summary
 from mocketmq_report.compute.summary import Summary
-from mocketmq_report.ledger.columns import BrokenLedgerError, Ledger
-from mocketmq_report.ledger.places import Place, Places
+from mocketmq_report.ledger.frames import BrokenLedgerError, LedgerFrames
+from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath
 
 CUTOFFS_US: Final = (
     10 * US_PER_MS,
@@ -55,7 +55,7 @@ def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
 
     Raises BrokenRollupError when there are rollups and other things.
     """
-    places = Places(spark)
+    places = HadoopFiles(spark)
     found: list[str] = []
     others: list[str] = []
     for each in data:
@@ -72,7 +72,7 @@ def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
     return found
 
 
-def _rollups(places: Places, place: Place) -> list[str]:
+def _rollups(places: HadoopFiles, place: HadoopPath) -> list[str]:
     """The place itself, or the folders in it, if all of them are rollups."""
     if _is_one(places, place):
         return [place.url]
@@ -80,17 +80,17 @@ def _rollups(places: Places, place: Place) -> list[str]:
     return [each.url for each in folders] if all(_is_one(places, each) for each in folders) else []
 
 
-def _is_one(places: Places, place: Place) -> bool:
+def _is_one(places: HadoopFiles, place: HadoopPath) -> bool:
     return place.is_folder and any(each.name == _ABOUT for each in places.inside(place))
 
 
-def save(ledger: Ledger, path: str, progress: Callable[[str, int, int], None]) -> None:
+def save(ledger: LedgerFrames, path: str, progress: Callable[[str, int, int], None]) -> None:
     """Write the rollup of a ledger, in place of one that is there."""
     key = bins.key(F.col("lateness_us"), CUTOFFS_US)
-    with survey.kept(summary.outcomes(ledger)) as outcomes:
+    with summarize.persisted(summary.outcomes(ledger)) as outcomes:
         progress("counting", 0, len(_TABLES) + 1)
-        extent = survey.extent(outcomes.collect())
-        with survey.summarized(ledger, outcomes, extent, key, 60 * US_PER_S) as made:
+        extent = summarize.measure_extent(outcomes.collect())
+        with summarize.summarized(ledger, outcomes, extent, key, 60 * US_PER_S) as made:
             frames = {**made._asdict(), "runs": ledger.runs, "moves": ledger.moves}
             frames["lateness"] = summary.minutes(ledger, key)
             _mark(ledger, path, is_whole=False)
@@ -126,7 +126,7 @@ def load(spark: SparkSession, paths: Sequence[str]) -> Rollup:
     return Rollup(Summary(lateness=minutes, timeline=steps, **frames), runs, moves)
 
 
-def _mark(ledger: Ledger, path: str, *, is_whole: bool) -> None:
+def _mark(ledger: LedgerFrames, path: str, *, is_whole: bool) -> None:
     about = ledger.runs.sparkSession.range(1).select(
         F.lit(path).alias("path"), F.lit(is_whole).alias("is_whole")
     )

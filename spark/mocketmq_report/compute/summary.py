@@ -14,21 +14,14 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
 from mocketmq_report.compute import bins
-from mocketmq_report.ledger.columns import DELIVERIES, Ledger
+from mocketmq_report.document import STAGES, Worst
+from mocketmq_report.ledger.frames import DELIVERIES, LedgerFrames
 
-STAGES: Final = {
-    "born-stored": ("born_us", "stored_us"),
-    "due-picked": ("due_us", "picked_us"),
-    "picked-delivered": ("picked_us", "delivered_us"),
-    "delivered-pulled": ("delivered_us", "pulled_us"),
-    "pulled-acked": ("pulled_us", "acked_us"),
-}
 STAGE_BITS: Final = 6
 """Bits of a bin of a stage: 64 a power of two, so that a percentile is at most 1.6 % too high."""
 WORST: Final = 20
 _GROUP: Final = ("run", "scheme", "level")
 _MESSAGE: Final = ("store", "parked_offset", "message_id", "attempt")
-_NOT_SHOWN: Final = ("size", "forced", "parked_offset", "delivered_offset", "pulled_by")
 _BLOCK_BITS: Final = 20
 """A million offsets, or a second, whose deliveries are put in order at once."""
 
@@ -46,7 +39,7 @@ class Summary(NamedTuple):
     worst: DataFrame
 
 
-def outcomes(ledger: Ledger) -> DataFrame:
+def outcomes(ledger: LedgerFrames) -> DataFrame:
     """Rows by run, scheme, level and ``state``: how many, from when to when, and what is overdue."""
     delivered = ledger.deliveries.where(F.col("state") == "delivered")
     others = _with_runs(ledger.deliveries.where(F.col("state") != "delivered"), ledger)
@@ -68,7 +61,7 @@ def outcomes(ledger: Ledger) -> DataFrame:
     )
 
 
-def suspects(ledger: Ledger) -> DataFrame:
+def suspects(ledger: LedgerFrames) -> DataFrame:
     """Where there are more rows than messages: a ``bucket`` of a ``store`` is 64 neighbouring numbers.
 
     To group all rows by message would move all of them. Here one mask stands for 64 messages, and only the
@@ -91,7 +84,7 @@ def suspects(ledger: Ledger) -> DataFrame:
     )
 
 
-def again(ledger: Ledger, suspects: DataFrame) -> DataFrame:
+def again(ledger: LedgerFrames, suspects: DataFrame) -> DataFrame:
     """The rows of messages of which there are several: the same offset of a store, else id and attempt."""
     found = _union(
         _with_runs(rows, ledger)
@@ -104,18 +97,18 @@ def again(ledger: Ledger, suspects: DataFrame) -> DataFrame:
     return found.withColumn("rows", rows).where(F.col("rows") > 1).drop("rows")
 
 
-def lateness(ledger: Ledger, key: Column) -> DataFrame:
+def lateness(ledger: LedgerFrames, key: Column) -> DataFrame:
     """Counts of what was measured, by run, scheme, level, topic and ``value``, the key of a lateness."""
     return _union(_counts(rows, ("topic",), key) for rows in (_measured(ledger), _overdue(ledger)))
 
 
-def minutes(ledger: Ledger, key: Column) -> DataFrame:
+def minutes(ledger: LedgerFrames, key: Column) -> DataFrame:
     """As ``lateness``, and by ``minute_us``, where the minute of the delivery begins; null: overdue."""
     minute = begin("delivered_us", 60 * US_PER_S).alias("minute_us")
     return _union(_counts(rows, ("topic", minute), key) for rows in (_measured(ledger), _overdue(ledger)))
 
 
-def timeline(ledger: Ledger, key: Column, step_us: int) -> DataFrame:
+def timeline(ledger: LedgerFrames, key: Column, step_us: int) -> DataFrame:
     """Counts of deliveries by ``at_us``, where their step begins, and ``value``."""
     return (
         _measured(ledger)
@@ -124,7 +117,7 @@ def timeline(ledger: Ledger, key: Column, step_us: int) -> DataFrame:
     )
 
 
-def stages(ledger: Ledger) -> DataFrame:
+def stages(ledger: LedgerFrames) -> DataFrame:
     """Counts by scheme, level, ``stage`` and ``value``; apart those of messages that have all stages.
 
     Six values of a row in fine bins would be more groups than rows: these bins are coarse, always.
@@ -147,7 +140,7 @@ def stages(ledger: Ledger) -> DataFrame:
     )
 
 
-def herds(ledger: Ledger) -> DataFrame:
+def herds(ledger: LedgerFrames) -> DataFrame:
     """Deliveries of each run by ``second``, in which they were due."""
     return (
         _measured(ledger)
@@ -160,7 +153,7 @@ def herds(ledger: Ledger) -> DataFrame:
     )
 
 
-def disorder(ledger: Ledger, due_from_us: int, due_to_us: int) -> DataFrame:
+def disorder(ledger: LedgerFrames, due_from_us: int, due_to_us: int) -> DataFrame:
     """By run and level: ``deliveries``, and ``violations``, which came after one that was due later.
 
     Without offsets the order is that of the times of delivery, and those at the same time are in order. All
@@ -195,16 +188,16 @@ def disorder(ledger: Ledger, due_from_us: int, due_to_us: int) -> DataFrame:
     )
 
 
-def worst_times(ledger: Ledger) -> DataFrame:
+def worst_times(ledger: LedgerFrames) -> DataFrame:
     """The ``due_us`` and ``lateness_us`` of the worst, found without reading anything else."""
     pairs = [rows.select("due_us", "lateness_us") for rows in (_measured(ledger), _overdue(ledger))]
     return _union(pairs).orderBy(F.desc("lateness_us"), "due_us").limit(WORST)
 
 
-def worst(ledger: Ledger, dues_us: list[int]) -> DataFrame:
+def worst(ledger: LedgerFrames, dues_us: list[int]) -> DataFrame:
     """The rows that are the worst, given when they were due: a file is skipped where nothing is due then."""
     rows = ledger._replace(deliveries=ledger.deliveries.where(F.col("due_us").isin(dues_us)))
-    columns = [name for name in DELIVERIES.names if name not in _NOT_SHOWN]
+    columns = [name for name in DELIVERIES.names if name in Worst.__struct_fields__]
     return worst_of(
         _union(each.select(*columns, "lateness_us") for each in (_measured(rows), _overdue(rows)))
     )
@@ -215,7 +208,7 @@ def worst_of(rows: DataFrame) -> DataFrame:
     return rows.orderBy(F.desc("lateness_us"), "due_us", "run", "message_id", "attempt").limit(WORST)
 
 
-def _measured(ledger: Ledger) -> DataFrame:
+def _measured(ledger: LedgerFrames) -> DataFrame:
     """Deliveries with ``lateness_us``."""
     is_measured = (F.col("state") == "delivered") & ~F.col("forced")
     return ledger.deliveries.where(is_measured).withColumn(
@@ -223,7 +216,7 @@ def _measured(ledger: Ledger) -> DataFrame:
     )
 
 
-def _overdue(ledger: Ledger) -> DataFrame:
+def _overdue(ledger: LedgerFrames) -> DataFrame:
     """What should have been delivered, with ``lateness_us`` so far."""
     waiting = ledger.deliveries.where(F.col("state").isin("pending", "lost"))
     return (
@@ -243,7 +236,7 @@ def _counts(rows: DataFrame, by: Iterable[str | Column], key: Column) -> DataFra
     )
 
 
-def _numbered(ledger: Ledger) -> tuple[DataFrame, DataFrame]:
+def _numbered(ledger: LedgerFrames) -> tuple[DataFrame, DataFrame]:
     """Rows with the ``number`` of their message; of those with an offset the id is null, and is not read."""
     rows, offset = ledger.deliveries, F.col("parked_offset")
     ids = {"message_id": F.lit(None).cast("string"), "attempt": F.lit(None).cast("int")}
@@ -257,7 +250,7 @@ def _bucket() -> Column:
     return F.shiftright("number", 6)
 
 
-def _with_runs(rows: DataFrame, ledger: Ledger) -> DataFrame:
+def _with_runs(rows: DataFrame, ledger: LedgerFrames) -> DataFrame:
     """With the ``store`` of the row's run, and its ``as_of_us``."""
     return rows.join(F.broadcast(ledger.runs.select("run", "store", "as_of_us")), "run", "left")
 

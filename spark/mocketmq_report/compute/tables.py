@@ -10,9 +10,10 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
-from mocketmq_report.compute import bins, lateness, summary, survey
+from mocketmq_report.compute import bins, lateness, summarize, summary
 from mocketmq_report.compute.rollup import CUTOFFS_US, Rollup
 from mocketmq_report.document import (
+    STAGES,
     Cell,
     Disorder,
     Herd,
@@ -27,7 +28,8 @@ from mocketmq_report.document import (
     Timeline,
     Worst,
 )
-from mocketmq_report.ledger.columns import STATES, Ledger
+from mocketmq_report.ledger.columns import STATES
+from mocketmq_report.ledger.frames import LedgerFrames
 from mocketmq_report.ledger.sources import UNKNOWN
 
 EXACT_ROWS: Final = 1_000_000
@@ -45,7 +47,7 @@ _STEPS_US: Final = [
 ]
 _DAY_US: Final = 24 * 60 * _MINUTE_US
 _DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run")
-_STAGES: Final = (*summary.STAGES, "total")
+_STAGES: Final = (*STAGES, "total")
 _ACTIONS: Final = 9
 _NOT_MEASURED: Final[dict[str, Any]] = {
     **dict.fromkeys(("measured", "overdue", "early", "on_time"), 0),
@@ -66,7 +68,7 @@ Progress = Callable[[str, int, int], None]
 Grouped = TypeVar("Grouped", Lateness, Reconciliation)
 
 
-class Plan(NamedTuple):
+class TablePlan(NamedTuple):
     """What is asked for."""
 
     on_time_us: int = 100 * US_PER_MS
@@ -75,7 +77,7 @@ class Plan(NamedTuple):
     exact: bool | None = None  # None: up to EXACT_ROWS
 
 
-class Tables(NamedTuple):
+class ReportTables(NamedTuple):
     """The tables as a ``document.Report`` has them, and what its header says about them."""
 
     method: Literal["exact", "bins"]
@@ -93,7 +95,7 @@ class Tables(NamedTuple):
     warnings: list[str]
 
 
-def tables(source: Ledger | Rollup, plan: Plan, progress: Progress) -> Tables:
+def tables(source: LedgerFrames | Rollup, plan: TablePlan, progress: Progress) -> ReportTables:
     """Compute the tables of a ledger that ``quality`` has cleaned, or of rollups, which are never exact."""
     cutoffs_us = sorted({*plan.cutoffs_us})
     percentiles = sorted({*plan.percentiles})
@@ -106,7 +108,7 @@ def tables(source: Ledger | Rollup, plan: Plan, progress: Progress) -> Tables:
     with ExitStack() as stack:
 
         def keep(frame: DataFrame) -> DataFrame:
-            return stack.enter_context(survey.kept(frame))
+            return stack.enter_context(summarize.persisted(frame))
 
         tell("counting")
         runs = source.runs.orderBy("started_wall_us", "run").collect()
@@ -116,7 +118,7 @@ def tables(source: Ledger | Rollup, plan: Plan, progress: Progress) -> Tables:
         else:
             outcomes = keep(summary.outcomes(source))
         counted = outcomes.collect()
-        extent = survey.extent(counted)
+        extent = summarize.measure_extent(counted)
         step_us = _step_us(extent.delivered_to_us - extent.delivered_from_us)
 
         tell("looking for repeats and for the worst")
@@ -127,7 +129,7 @@ def tables(source: Ledger | Rollup, plan: Plan, progress: Progress) -> Tables:
             is_exact = extent.rows <= EXACT_ROWS if plan.exact is None else plan.exact
             value = F.col("lateness_us")
             key = value if is_exact else bins.key(value, split_us)
-            made = stack.enter_context(survey.summarized(source, outcomes, extent, key, step_us))
+            made = stack.enter_context(summarize.summarized(source, outcomes, extent, key, step_us))
 
         tell("lateness")
         counts = keep(made.lateness)
@@ -161,7 +163,7 @@ def tables(source: Ledger | Rollup, plan: Plan, progress: Progress) -> Tables:
         warnings.append(f"only the {TOPICS} topics with the most deliveries are shown, there are more")
     if isinstance(source, Rollup) and not {*split_us} <= {*CUTOFFS_US}:
         warnings.append(_CUTOFFS)
-    return Tables(
+    return ReportTables(
         method="exact" if is_exact else "bins",
         error=0 if is_exact else bins.ERROR,
         cutoffs_us=cutoffs_us,

@@ -33,10 +33,9 @@ from mocketmq_report.document import (
     Report,
     Side,
 )
-from mocketmq_report.judge.condition import OPERATORS, Asked, ask
-from mocketmq_report.judge.metric import Group, Kind, Metric, Scope, busy_levels, readings, written
+from mocketmq_report.judge.condition import OPERATORS, Condition, parse_condition
+from mocketmq_report.judge.metric import DeliveryGroup, Kind, Metric, Scope, busy_levels, readings, written
 from mocketmq_report.judge.thresholds import NO_SPEED
-from mocketmq_report.report import headline as heading
 
 _ALLOWED: Final[dict[Kind, str]] = {
     "duration": "1.5x, +10ms, -10ms or +10%",
@@ -55,7 +54,7 @@ class ReportUnreadableError(EmulatorError):
     """A file is no report, or of another version; the sentence says which is read."""
 
 
-class Rule(NamedTuple):
+class FailRule(NamedTuple):
     """The report fails if the metric is ``operator`` than ``times`` the baseline's and ``more``."""
 
     text: str
@@ -70,16 +69,23 @@ class Rule(NamedTuple):
         return baseline * self.times + self.more
 
 
-def parse_rule(text: str) -> Rule:
+def parse_rule(text: str) -> FailRule:
     """Read a fail-if rule. Raises InvalidThresholdError."""
-    asked = ask(text)
-    times, more = _relative(asked)
-    return Rule(f"{asked.left} {asked.limit}", asked.scope, asked.metric, asked.operator, times, more)
+    condition = parse_condition(text)
+    times, more = _relative(condition)
+    return FailRule(
+        f"{condition.left} {condition.limit}",
+        condition.scope,
+        condition.metric,
+        condition.operator,
+        times,
+        more,
+    )
 
 
-def _relative(asked: Asked) -> tuple[Fraction, Fraction]:
-    kind = asked.metric.kind
-    found = _LIMIT.fullmatch(asked.limit)
+def _relative(condition: Condition) -> tuple[Fraction, Fraction]:
+    kind = condition.metric.kind
+    found = _LIMIT.fullmatch(condition.limit)
     if found and found["times"]:
         return Fraction(found["times"]), Fraction(0)
     if found:
@@ -88,9 +94,9 @@ def _relative(asked: Asked) -> tuple[Fraction, Fraction]:
             sign = -1 if found["sign"] == "-" else 1
             percent = found["size"].endswith("%") and kind != "share"
             return (1 + sign * size, Fraction(0)) if percent else (Fraction(1), sign * size)
-    raise asked.wrong(
-        f"{shorten(asked.limit)} is no limit relative to the baseline; {asked.metric} takes {_ALLOWED[kind]};"
-        " an absolute limit is a threshold, not a rule"
+    raise condition.wrong(
+        f"{shorten(condition.limit)} is no limit relative to the baseline; {condition.metric} takes"
+        f" {_ALLOWED[kind]}; an absolute limit is a threshold, not a rule"
     )
 
 
@@ -128,7 +134,7 @@ class _Versioned(msgspec.Struct):
     schema_version: str
 
 
-def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[Rule] = ()) -> Comparison:
+def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[FailRule] = ()) -> Comparison:
     """Lay the candidate beside the baselines, the first of which is what it is compared with.
 
     It is the last side. What does not exist in a side, or is not comparable, is null.
@@ -190,7 +196,7 @@ def _differences(headers: Sequence[Header], names: Sequence[str]) -> Iterator[st
         said = [described(header) or "unknown" for header in headers]
         if len(set(said)) > 1:
             yield _differs(what, said, names)
-    loads = [heading.load(header) for header in headers]
+    loads = [header.load for header in headers]
     base = loads[0]
     if base and any(load is not None and abs(load - base) > _LOAD * base for load in loads):
         yield _differs("load", [figures.rate(load) for load in loads], names)
@@ -234,7 +240,7 @@ def _changes(reports: Sequence[Report], is_performance: bool) -> Iterator[Change
             )
 
 
-class _Rows(NamedTuple):
+class _GroupRows(NamedTuple):
     """What a report says about one group."""
 
     lateness: Lateness
@@ -252,26 +258,26 @@ class _Rows(NamedTuple):
         return getattr(self.lateness, f"{metric}_us" if figures.is_time(metric) else metric, None)
 
 
-def _rows(report: Report) -> dict[tuple[Dimension, str], _Rows]:
+def _rows(report: Report) -> dict[tuple[Dimension, str], _GroupRows]:
     reconciled = {(row.dimension, row.name): row for row in report.reconciliation}
     return {
-        (row.dimension, row.name): _Rows(row, reconciled.get((row.dimension, row.name)))
+        (row.dimension, row.name): _GroupRows(row, reconciled.get((row.dimension, row.name)))
         for row in report.lateness
         if row.dimension in ("total", "level", "scheme", "topic")
     }
 
 
-class _Compared(NamedTuple):
-    group: Group
+class _ComparedGroup(NamedTuple):
+    group: DeliveryGroup
     value: Fraction
     baseline: Fraction
 
-    def said(self, rule: Rule) -> str:
+    def said(self, rule: FailRule) -> str:
         kind, limit = rule.metric.kind, rule.limit(self.baseline)
         value, baseline = written(self.value, kind, limit), written(self.baseline, kind, limit)
         return f"{self.group}: {rule.metric} is {value} (baseline {baseline})"
 
-    def change(self, rule: Rule) -> str:
+    def change(self, rule: FailRule) -> str:
         """As the rule writes it."""
         delta = self.value - self.baseline
         sign = "-" if delta < 0 else "+"
@@ -281,13 +287,13 @@ class _Compared(NamedTuple):
             return f"{sign}{figures.share(float(abs(delta / self.baseline)))}"
         return f"{sign}{written(abs(delta), rule.metric.kind, abs(rule.more))}"
 
-    def excess(self, rule: Rule) -> Fraction:
+    def excess(self, rule: FailRule) -> Fraction:
         """By how much the rule's condition is exceeded."""
         over = self.value - rule.limit(self.baseline)
         return -over if rule.operator in ("<", "<=") else over
 
 
-def _judge(rule: Rule, candidate: Report, baseline: Report) -> Judgement:
+def _judge(rule: FailRule, candidate: Report, baseline: Report) -> Judgement:
     """Passed unless the rule's condition holds for a group; what cannot be judged does not pass."""
     compared, failures, remarks = _compared(rule, candidate, baseline)
     holding = [one for one in compared if OPERATORS[rule.operator](one.value, rule.limit(one.baseline))]
@@ -302,8 +308,8 @@ def _judge(rule: Rule, candidate: Report, baseline: Report) -> Judgement:
 
 
 def _compared(
-    rule: Rule, candidate: Report, baseline: Report
-) -> tuple[list[_Compared], list[str], list[str]]:
+    rule: FailRule, candidate: Report, baseline: Report
+) -> tuple[list[_ComparedGroup], list[str], list[str]]:
     """What can be compared, why the rest cannot be and fails, and what is only worth a remark."""
     metric = rule.metric
     if metric.kind != "count" and not (candidate.header.is_performance and baseline.header.is_performance):
@@ -326,7 +332,7 @@ def _compared(
             if before < 0 and rule.times != 1:
                 failures.append(f"{group}: the baseline's {metric} is below 0, and has no multiple")
             else:
-                compared.append(_Compared(group, value, before))
+                compared.append(_ComparedGroup(group, value, before))
     if not compared and not failures:
         failures.append("no level has deliveries in both reports")
     return compared, failures, remarks

@@ -53,7 +53,7 @@ class InvalidThresholdError(EmulatorError):
     """A threshold or rule is not understood. The sentence names the place, and says what is allowed."""
 
 
-class Asked(NamedTuple):
+class Condition(NamedTuple):
     """What was asked; the caller reads the limit, which begins at ``column``, from 1."""
 
     text: str
@@ -73,17 +73,17 @@ class Asked(NamedTuple):
         return _invalid(self.text, self.column, problem)
 
 
-def ask(text: str) -> Asked:
+def parse_condition(text: str) -> Condition:
     """Read a threshold or rule up to its limit. Raises InvalidThresholdError."""
-    return _Reader(text).asked()
+    return _ConditionParser(text).asked()
 
 
-class _Reader:
+class _ConditionParser:
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
-    def asked(self) -> Asked:
+    def asked(self) -> Condition:
         self._skip()
         scope = self._scope()
         self._skip()
@@ -94,7 +94,7 @@ class _Reader:
         limit = self._text[self._at :].rstrip()
         if not limit:
             raise self._wrong(f"the limit is missing behind {operator}")
-        return Asked(self._text, scope, metric, operator, limit, self._at + 1)
+        return Condition(self._text, scope, metric, operator, limit, self._at + 1)
 
     def _skip(self) -> None:
         self._at = len(self._text) - len(self._text[self._at :].lstrip())

@@ -85,7 +85,7 @@ class Metric(NamedTuple):
         return self.name if self.cutoff_us is None else f"{self.name}({format_duration(self.cutoff_us)})"
 
 
-class Group(NamedTuple):
+class DeliveryGroup(NamedTuple):
     """One group that a report has."""
 
     dimension: Dimension
@@ -99,7 +99,7 @@ class Group(NamedTuple):
 class Readings(NamedTuple):
     """The metric of each group, and a sentence for each that the report does not say."""
 
-    values: dict[Group, Fraction]
+    values: dict[DeliveryGroup, Fraction]
     unknown: list[str]
 
 
@@ -117,13 +117,13 @@ def readings(report: Report, scope: Scope, metric: Metric) -> Readings:
     return found
 
 
-def busy_levels(report: Report, metric: Metric) -> list[Group]:
+def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
     """The levels that have deliveries; for what is known without them, those to which something was sent."""
     busy = {row.name for row in report.lateness if row.dimension == "level" and row.measured}
     if metric.dimensions == _RECONCILED:
         busy |= {row.name for row in report.reconciliation if row.dimension == "level" and row.sent}
     levels = (row for row in report.lateness if row.dimension == "level")
-    return [Group("level", row.name, row.delay) for row in levels if row.name in busy]
+    return [DeliveryGroup("level", row.name, row.delay) for row in levels if row.name in busy]
 
 
 def written(value: Fraction, kind: Kind, limit: Fraction | None = None) -> str:
@@ -149,7 +149,7 @@ def quoted(name: str) -> str:
     return f'"{_ESCAPED.sub(lambda found: chr(92) + found[0], name)}"'
 
 
-def _row(rows: list[_Row], group: Group) -> _Row:
+def _row(rows: list[_Row], group: DeliveryGroup) -> _Row:
     for row in rows:
         if row.dimension == group.dimension and (group.dimension == "total" or row.name == group.name):
             return row
@@ -160,7 +160,7 @@ def _of_lateness(report: Report, row: Lateness, metric: Metric) -> int | Fractio
     if metric.kind == "count":
         return int(getattr(row, metric.name))
     if not row.measured:
-        raise _UnknownError(f"nothing was measured of {Group(row.dimension, row.name, row.delay)}")
+        raise _UnknownError(f"nothing was measured of {DeliveryGroup(row.dimension, row.name, row.delay)}")
     if metric.name == "on_time":
         return Fraction(_on_time(report, row, metric.cutoff_us), row.measured)
     if metric.is_percentile:
@@ -171,7 +171,7 @@ def _of_lateness(report: Report, row: Lateness, metric: Metric) -> int | Fractio
         value = getattr(row, f"{metric.name}_us")
     if value is None:
         raise _UnknownError(
-            f"{metric} of {Group(row.dimension, row.name, row.delay)} needs more than the"
+            f"{metric} of {DeliveryGroup(row.dimension, row.name, row.delay)} needs more than the"
             f" {figures.count(row.measured)} that were measured"
         )
     return round(value)
@@ -186,16 +186,16 @@ def _on_time(report: Report, row: Lateness, cutoff_us: int | None) -> int:
     return row.within[header.cutoffs_us.index(cutoff_us)]
 
 
-def _groups(report: Report, scope: Scope, metric: Metric) -> list[Group]:
+def _groups(report: Report, scope: Scope, metric: Metric) -> list[DeliveryGroup]:
     if scope.dimension == "total":
-        return [Group("total", "total")]
+        return [DeliveryGroup("total", "total")]
     if scope.name == "*":
         found = busy_levels(report, metric)
         if not found:
             raise _UnknownError("no level has deliveries")
         return found
     rows = [row for row in report.lateness if row.dimension == scope.dimension]
-    found = [Group(scope.dimension, row.name, row.delay) for row in rows if row.name == scope.name]
+    found = [DeliveryGroup(scope.dimension, row.name, row.delay) for row in rows if row.name == scope.name]
     if not found:
         names = figures.listed(shorten(row.name, 40) for row in rows) or "none"
         raise _UnknownError(
@@ -204,7 +204,7 @@ def _groups(report: Report, scope: Scope, metric: Metric) -> list[Group]:
     return found
 
 
-def _read(report: Report, group: Group, metric: Metric) -> int | Fraction:
+def _read(report: Report, group: DeliveryGroup, metric: Metric) -> int | Fraction:
     """The metric of the group. Raises _UnknownError."""
     quality = report.quality
     match metric.name:

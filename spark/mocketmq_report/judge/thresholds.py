@@ -17,7 +17,7 @@ from mocketmq.errors import InvalidArgumentError, shorten
 
 from mocketmq_report import figures
 from mocketmq_report.document import Judgement, Report
-from mocketmq_report.judge.condition import OPERATORS, Asked, InvalidThresholdError, ask
+from mocketmq_report.judge.condition import OPERATORS, Condition, InvalidThresholdError, parse_condition
 from mocketmq_report.judge.metric import Kind, Metric, Scope, readings, written
 
 _ALLOWED: Final[dict[Kind, str]] = {
@@ -61,7 +61,7 @@ class HasMetric(Protocol):
         """What it asks for."""
 
 
-class Wanted(NamedTuple):
+class RequiredFigures(NamedTuple):
     """What has to be computed so that it can be judged."""
 
     percentiles: tuple[float, ...]  # such as 99.95, in order
@@ -70,8 +70,8 @@ class Wanted(NamedTuple):
 
 def parse(text: str) -> Threshold:
     """Read one threshold. Raises InvalidThresholdError."""
-    asked = ask(text)
-    return Threshold(asked.scope, asked.metric, asked.operator, _limit(asked))
+    condition = parse_condition(text)
+    return Threshold(condition.scope, condition.metric, condition.operator, _limit(condition))
 
 
 def parse_file(path: Path) -> list[Threshold]:
@@ -93,10 +93,10 @@ def parse_file(path: Path) -> list[Threshold]:
     return found
 
 
-def wanted(asked: Iterable[HasMetric]) -> Wanted:
+def required_figures(conditions: Iterable[HasMetric]) -> RequiredFigures:
     """What the thresholds and rules need to have computed."""
-    metrics = {one.metric for one in asked}
-    return Wanted(
+    metrics = {one.metric for one in conditions}
+    return RequiredFigures(
         tuple(sorted({float(one.name[1:]) for one in metrics if one.is_percentile})),
         tuple(sorted({one.cutoff_us for one in metrics if one.cutoff_us is not None})),
     )
@@ -147,8 +147,8 @@ def _how_bad(threshold: Threshold, value: Fraction) -> Fraction:
     return abs(value - threshold.limit) * (1 if threshold.operator == "==" else -1)
 
 
-def _limit(asked: Asked) -> Fraction:
-    text, kind = asked.limit, asked.metric.kind
+def _limit(condition: Condition) -> Fraction:
+    text, kind = condition.limit, condition.metric.kind
     if kind == "duration":
         try:
             return Fraction(parse_duration_us(text.removeprefix("-")) * (-1 if text[0] == "-" else 1))
@@ -160,4 +160,6 @@ def _limit(asked: Asked) -> Fraction:
     elif (found := _SHARE.fullmatch(text)) and (share := Fraction(found[1]) / 100) <= 1:
         return share
     meant = f" (did you mean {text}{_UNITS[kind]}?)" if _NUMBER.fullmatch(text) and kind in _UNITS else ""
-    raise asked.wrong(f"{shorten(text)} is no limit of {asked.metric}, which takes {_ALLOWED[kind]}{meant}")
+    raise condition.wrong(
+        f"{shorten(text)} is no limit of {condition.metric}, which takes {_ALLOWED[kind]}{meant}"
+    )

@@ -1,106 +1,137 @@
-"""The columns of a ledger as the report reads it, whatever file it comes from.
+"""The columns of a ledger, described once: Spark's schemas, exports and ``docs/ledger-format.md`` follow.
 
-One row of ``DELIVERIES`` is one delivery of a delayed message, or one delayed message that was not delivered.
-All instants are epoch microseconds of the broker's clock.
-
-================  ========================================================================================
-run               the start of a broker that it belongs to, a row of ``RUNS``
-state             ``delivered``; ``pending``: waits, or is overdue; ``cancelled``; ``expired``: removed
-                  undelivered, by a reset or by retention; ``lost``: none of these, a defect
-message_id        the message's UNIQ_KEY
-parked_offset     number of the parked message in its store: a repeated delivery has the same one
-delivered_offset  number of the delivery in its store, rising in order of delivery
-topic, queue_id   where it was, or will be, delivered; ``%RETRY%group`` for a retry
-queue_offset      its offset there
-scheme, level     ``levels`` and the level's number; other schemes have no level
-attempt           1, and one more for each time that a consumer gave it back
-size              bytes of the body
-forced            delivered by hand before it was due; its lateness means nothing
-born_us           the producer's time stamp
-stored_us         parked
-due_us            when it should become visible
-picked_us         when the timer had chosen it
-delivered_us      when it became visible; null unless ``state`` is ``delivered``
-pulled_us         first given to a consumer
-pulled_by         the group of that consumer
-acked_us          first acknowledged
-================  ========================================================================================
-
-Of a file from elsewhere ``due_us`` and ``message_id`` are needed, and ``delivered_us`` of what was delivered;
-what else is not there is null, or what ``DEFAULTS`` says. ``due_ms`` stands for ``due_us`` and so on.
+A row of ``DELIVERIES`` is one delivery of a delayed message, or one delayed message that was not delivered;
+a row of ``RUNS`` is one start of a broker, and a row of ``MOVES`` one move of its clock. Columns whose names
+end in ``_us`` are epoch microseconds by the broker's clock, or by the wall clock if the name says ``wall``.
 """
 
+from collections.abc import Mapping, Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.errors import EmulatorError
-from pyspark.sql import DataFrame
-from pyspark.sql.types import BooleanType, IntegerType, LongType, StringType, StructField, StructType
+import pyarrow as pa
+
+_TEXT: Final = pa.string()
+_LONG: Final = pa.int64()
+_INTEGER: Final = pa.int32()
+_BOOLEAN: Final = pa.bool_()
+
+_DROPPED: Final = "the row is dropped"
+
+
+class LedgerColumn(NamedTuple):
+    """A column. The last two fields are for files from elsewhere, which may lack columns and values."""
+
+    name: str
+    type: pa.DataType
+    meaning: str
+    without: str = "unknown"  # what it means, in words, that there is no value
+    default: str | int | bool | None = None  # the value to take then
+
 
 STATES: Final = ("delivered", "pending", "cancelled", "expired", "lost")
 
-DELIVERIES: Final = StructType(
-    [
-        StructField("run", StringType()),
-        StructField("state", StringType()),
-        StructField("message_id", StringType()),
-        StructField("parked_offset", LongType()),
-        StructField("delivered_offset", LongType()),
-        StructField("topic", StringType()),
-        StructField("queue_id", IntegerType()),
-        StructField("queue_offset", LongType()),
-        StructField("scheme", StringType()),
-        StructField("level", IntegerType()),
-        StructField("attempt", IntegerType()),
-        StructField("size", IntegerType()),
-        StructField("forced", BooleanType()),
-        StructField("born_us", LongType()),
-        StructField("stored_us", LongType()),
-        StructField("due_us", LongType()),
-        StructField("picked_us", LongType()),
-        StructField("delivered_us", LongType()),
-        StructField("pulled_us", LongType()),
-        StructField("pulled_by", StringType()),
-        StructField("acked_us", LongType()),
-    ]
+DELIVERY_COLUMNS: Final = (
+    LedgerColumn(
+        "run",
+        _TEXT,
+        "the start of a broker, or the measurement, to which the row belongs",
+        "the name of the file, without its ending",
+    ),
+    LedgerColumn(
+        "state",
+        _TEXT,
+        "`delivered`; `pending`: waits, or is overdue; `cancelled`; `expired`: removed undelivered, by a"
+        " reset or by retention; `lost`: none of these, a defect",
+        "`delivered` if there is a `delivered_us`, else `pending`",
+    ),
+    LedgerColumn("message_id", _TEXT, "the UNIQ_KEY, the same in each delivery of a message", _DROPPED),
+    LedgerColumn(
+        "parked_offset",
+        _LONG,
+        "number of the delayed message in its store, the same in each of its deliveries",
+        "messages are told apart by `message_id` and `attempt`",
+    ),
+    LedgerColumn("delivered_offset", _LONG, "number of the delivery in its store, in order of delivery"),
+    LedgerColumn(
+        "topic", _TEXT, "where it was, or will be, delivered; `%RETRY%group` for a retry", "no name", ""
+    ),
+    LedgerColumn("queue_id", _INTEGER, "the queue of the topic"),
+    LedgerColumn("queue_offset", _LONG, "the offset in that queue"),
+    LedgerColumn(
+        "scheme",
+        _TEXT,
+        "`levels`, or the name of another delay scheme",
+        "`levels` with a level, else `absolute`",
+    ),
+    LedgerColumn("level", _INTEGER, "number of the delay level; only the scheme `levels` has one", "none"),
+    LedgerColumn("attempt", _INTEGER, "1, and one more for each time that a consumer gave it back", "`1`", 1),
+    LedgerColumn("size", _INTEGER, "bytes of the body"),
+    LedgerColumn(
+        "forced",
+        _BOOLEAN,
+        "delivered by hand before it was due; its lateness means nothing",
+        "`false`",
+        False,
+    ),
+    LedgerColumn("born_us", _LONG, "the producer's time stamp"),
+    LedgerColumn("stored_us", _LONG, "when the broker had stored it"),
+    LedgerColumn("due_us", _LONG, "when it should become visible", _DROPPED),
+    LedgerColumn("picked_us", _LONG, "when the broker's timer had chosen it"),
+    LedgerColumn("delivered_us", _LONG, "when it became visible", "it was not delivered"),
+    LedgerColumn("pulled_us", _LONG, "when it was first given to a consumer"),
+    LedgerColumn("pulled_by", _TEXT, "the group of that consumer"),
+    LedgerColumn("acked_us", _LONG, "when it was first acknowledged"),
 )
 
-DEFAULTS: Final = {"topic": "", "scheme": "levels", "attempt": 1, "forced": False}
-"""Of files from elsewhere. Without a ``level`` the scheme is ``absolute``; times tell the state."""
-
-RUNS: Final = StructType(
-    [
-        StructField("run", StringType()),  # UTC of its start, such as 20261121T003136.123456Z
-        StructField("store", StringType()),  # the first run of the same store: offsets are its own
-        StructField("source", StringType()),  # the file or directory it was read from
-        StructField("version", StringType()),
-        StructField("host", StringType()),
-        StructField("profile", StringType()),
-        StructField("clock", StringType()),  # real, manual, xN; unknown for files from elsewhere
-        StructField("levels", StringType()),  # 1s 5s 10s …
-        StructField("durability", StringType()),
-        StructField("started_wall_us", LongType()),
-        StructField("started_us", LongType()),
-        StructField("as_of_us", LongType()),  # what is not delivered by then, and due, is overdue
-    ]
+RUN_COLUMNS: Final = (
+    LedgerColumn("run", _TEXT, "UTC of its start, such as `20261121T003136.123456Z`"),
+    LedgerColumn("store", _TEXT, "the first run of the same store: offsets count within a store"),
+    LedgerColumn("source", _TEXT, "the file or directory from which it was read"),
+    LedgerColumn("version", _TEXT, "the version of the broker"),
+    LedgerColumn("host", _TEXT, "where it ran"),
+    LedgerColumn("profile", _TEXT, "how delays were timed, such as `exact` or `rocketmq4`"),
+    LedgerColumn("clock", _TEXT, "`real`, `manual`, or a pace such as `x10`"),
+    LedgerColumn("levels", _TEXT, "the table of levels: `1s 5s 10s …`"),
+    LedgerColumn("durability", _TEXT, "what acknowledged messages survive: `full` or `normal`"),
+    LedgerColumn("started_wall_us", _LONG, "when it started, by the wall clock"),
+    LedgerColumn("started_us", _LONG, "when it started, by its own clock"),
+    LedgerColumn("as_of_us", _LONG, "what is due by then and not delivered is overdue"),
 )
 
-MOVES: Final = StructType(
-    [
-        StructField("run", StringType()),
-        StructField("wall_us", LongType()),
-        StructField("from_us", LongType()),
-        StructField("to_us", LongType()),
-    ]
+MOVE_COLUMNS: Final = (
+    LedgerColumn("run", _TEXT, "the run whose clock was moved"),
+    LedgerColumn("wall_us", _LONG, "when, by the wall clock"),
+    LedgerColumn("from_us", _LONG, "from this instant"),
+    LedgerColumn("to_us", _LONG, "to this one"),
 )
 
 
-class Ledger(NamedTuple):
-    """What was read, from one place or many: frames of ``DELIVERIES``, ``RUNS`` and ``MOVES``."""
-
-    deliveries: DataFrame
-    runs: DataFrame
-    moves: DataFrame
+def _schema(columns: Sequence[LedgerColumn]) -> pa.Schema:
+    return pa.schema([(column.name, column.type) for column in columns])
 
 
-class BrokenLedgerError(EmulatorError):
-    """A file or directory cannot be read as a ledger; the sentence says why, and what can be."""
+DELIVERIES: Final = _schema(DELIVERY_COLUMNS)
+RUNS: Final = _schema(RUN_COLUMNS)
+MOVES: Final = _schema(MOVE_COLUMNS)
+
+
+def as_rows(
+    schema: pa.Schema, columns: Mapping[str, pa.Array | pa.ChunkedArray | pa.Scalar], rows: int
+) -> pa.Table:
+    """Make a table of ``rows`` rows. A scalar is repeated in each row; a column that is not given is null.
+
+    Raises pyarrow.ArrowInvalid for a number that its column cannot hold.
+    """
+    return pa.Table.from_arrays(
+        [_array(columns.get(field.name), field.type, rows) for field in schema], schema=schema
+    )
+
+
+def _array(
+    given: pa.Array | pa.ChunkedArray | pa.Scalar | None, kind: pa.DataType, rows: int
+) -> pa.ChunkedArray:
+    if given is None:
+        return pa.chunked_array([pa.nulls(rows, kind)])
+    if isinstance(given, pa.Scalar):
+        return pa.chunked_array([pa.repeat(given.cast(kind), rows)])
+    return given.cast(kind)

@@ -29,8 +29,8 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_inspection import Progress
 
-from mocketmq_report.ledger import arrow_columns
-from mocketmq_report.ledger.store import Store, look_at, read
+from mocketmq_report.ledger import columns
+from mocketmq_report.ledger.store_snapshot import StoreSnapshot, read, take_snapshot
 
 DELIVERIES: Final = "deliveries"
 RUNS: Final = "runs"
@@ -38,7 +38,7 @@ MOVES: Final = "moves"
 GROUP_ROWS: Final = 1_000_000
 """Rows of a row group, and of all that waits in memory."""
 OPEN_FILES: Final = 64
-_COLUMNS: Final = [name for name in arrow_columns.DELIVERIES.names if name != "run"]
+_COLUMNS: Final = [name for name in columns.DELIVERIES.names if name != "run"]
 _DAY_US: Final = 86_400 * US_PER_S
 _EPOCH: Final = date(1970, 1, 1)
 _LAST_DAY: Final = (date.max - _EPOCH).days
@@ -59,7 +59,7 @@ def export(source: Path, out: Path, progress: Progress) -> Exported:
 
     Raises a StoreError when the store cannot be read or the folder not be written.
     """
-    store = look_at(source, progress)
+    store = take_snapshot(source, progress)
     staging = out / f".{store.name}.part"
     try:
         shutil.rmtree(staging, ignore_errors=True)
@@ -75,11 +75,11 @@ def export(source: Path, out: Path, progress: Progress) -> Exported:
     return Exported(rows, store.runs.num_rows, sum(sizes), len(sizes))
 
 
-def _write(store: Store, staging: Path, progress: Progress) -> int:
+def _write(store: StoreSnapshot, staging: Path, progress: Progress) -> int:
     """Write all files; how many deliveries are in them."""
     total = store.deliveries + store.undelivered.num_rows
     rows = 0
-    with _Parts(staging / DELIVERIES) as parts:
+    with _DeliveryFiles(staging / DELIVERIES) as parts:
         for batch in _batches(store):
             progress("exporting deliveries", rows, total)
             parts.add(batch)
@@ -90,13 +90,13 @@ def _write(store: Store, staging: Path, progress: Progress) -> int:
     return rows
 
 
-def _batches(store: Store) -> Iterator[pa.RecordBatch]:
+def _batches(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
     for span in store.ranges:
         yield from read(store.database, store.names, span)
     yield from store.undelivered.to_batches()
 
 
-def _move(store: Store, staging: Path, out: Path) -> None:
+def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
     """Put the files into their places, instead of those that are there."""
     file = f"{store.name}.parquet"
     for name in (DELIVERIES, RUNS, MOVES):
@@ -115,7 +115,7 @@ def _move(store: Store, staging: Path, out: Path) -> None:
         (staging / name / file).replace(out / name / file)
 
 
-class _Parts:
+class _DeliveryFiles:
     """The files of the deliveries. Rows wait in memory until there are enough for a row group."""
 
     def __init__(self, root: Path) -> None:

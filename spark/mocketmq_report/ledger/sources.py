@@ -20,56 +20,56 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
 from mocketmq_report.document import BrokenSource
-from mocketmq_report.ledger import arrow_columns, files
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError, Ledger
-from mocketmq_report.ledger.files import File
-from mocketmq_report.ledger.places import FAILURES, Place, Places, file_of_row, reason_of
+from mocketmq_report.ledger import columns, external_files
+from mocketmq_report.ledger.external_files import ExternalFile
+from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError, LedgerFrames
+from mocketmq_report.ledger.hadoop_files import FAILURES, HadoopFiles, HadoopPath, file_of_row, reason_of
 from mocketmq_report.ledger.quality import UNREADABLE, kept
-from mocketmq_report.ledger.store import Store, look_at
 from mocketmq_report.ledger.store_ledger import open_stores
+from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
 
 UNKNOWN: Final = "unknown"
 """What is not said of a run from elsewhere."""
 
 _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
-    f" docs/ledger-format.md ({files.FORMATS}), and a folder of these"
+    f" docs/ledger-format.md ({external_files.FORMATS}), and a folder of these"
 )
 _DEPTH: Final = 5  # of folders in folders
 
 
-class Reading(NamedTuple):
+class LedgerReading(NamedTuple):
     """What was read. Rows of ``ledger.deliveries`` are not judged yet: see ``quality``."""
 
-    ledger: Ledger
+    ledger: LedgerFrames
     broken: list[BrokenSource]
     warnings: list[str]  # sentences
     is_cheap: bool  # to read again and again: only exports are, whose columns are read one by one
 
 
-class _Export(NamedTuple):
-    place: Place
-    deliveries: Place
-    runs: list[Place]
-    moves: list[Place]
+class _ExportFolder(NamedTuple):
+    place: HadoopPath
+    deliveries: HadoopPath
+    runs: list[HadoopPath]
+    moves: list[HadoopPath]
 
 
-class _Source(NamedTuple):
+class _SourceOfRuns(NamedTuple):
     """A store or an export, whose runs may be in another one as well."""
 
     name: str
     runs: list[dict[str, Any]]
     moves: list[dict[str, Any]]
-    deliveries: Place | Store
+    deliveries: HadoopPath | StoreSnapshot
 
 
-def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = None) -> Reading:
+def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = None) -> LedgerReading:
     """Read paths and URLs as one ledger. Raises BrokenLedgerError when nothing of it can be read.
 
     Runs, clock moves, what waits in stores and all of what is from elsewhere are looked at before this
     returns. At ``as_of_us`` what is due and not delivered is overdue, instead of the latest instant of each.
     """
-    finder = _Finder(spark)
+    finder = _SourceFinder(spark)
     for each in data:
         finder.look(each)
     sources = [*_exports(spark, finder.exports), *_stores(finder, as_of_us)]
@@ -92,24 +92,24 @@ def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = Non
     if as_of_us is not None:
         runs = [run | {"as_of_us": as_of_us} for run in runs]
     warnings += _versions(runs)
-    ledger = Ledger(
+    ledger = LedgerFrames(
         reduce(DataFrame.unionAll, frames),
-        spark.createDataFrame(pa.Table.from_pylist(runs, arrow_columns.RUNS), RUNS),
-        spark.createDataFrame(pa.Table.from_pylist(moves, arrow_columns.MOVES), MOVES),
+        spark.createDataFrame(pa.Table.from_pylist(runs, columns.RUNS), RUNS),
+        spark.createDataFrame(pa.Table.from_pylist(moves, columns.MOVES), MOVES),
     )
-    is_cheap = foreign is None and all(isinstance(each.deliveries, Place) for each in sources)
-    return Reading(ledger, finder.broken, warnings, is_cheap)
+    is_cheap = foreign is None and all(isinstance(each.deliveries, HadoopPath) for each in sources)
+    return LedgerReading(ledger, finder.broken, warnings, is_cheap)
 
 
-class _Finder:
+class _SourceFinder:
     """Finds out what is there, each once, and keeps what is broken."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.broken: list[BrokenSource] = []
-        self.stores: list[Place] = []
-        self.exports: list[_Export] = []
-        self.files: list[File] = []
-        self._places = Places(spark)
+        self.stores: list[HadoopPath] = []
+        self.exports: list[_ExportFolder] = []
+        self.files: list[ExternalFile] = []
+        self._places = HadoopFiles(spark)
         self._seen: set[str] = set()
 
     def look(self, data: str) -> None:
@@ -126,12 +126,12 @@ class _Finder:
         """Name what cannot be read."""
         self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
 
-    def _look(self, place: Place, depth: int) -> bool:
+    def _look(self, place: HadoopPath, depth: int) -> bool:
         """Whether it is, or holds, something that looks like a ledger, be it broken."""
         try:
-            if files.is_file(place):
+            if external_files.is_file(place):
                 if self._is_new(place):
-                    self.files.append(files.inspect(self._places, place))
+                    self.files.append(external_files.inspect(self._places, place))
                 return True
             if not place.is_folder:
                 if is_store := place.name.endswith(".db"):
@@ -151,12 +151,12 @@ class _Finder:
         found = [self._look(each, depth - 1) for each in inside.values()] if depth else []
         return any(found)
 
-    def _is_new(self, place: Place) -> bool:
+    def _is_new(self, place: HadoopPath) -> bool:
         is_new = place.url not in self._seen
         self._seen.add(place.url)
         return is_new
 
-    def _add_store(self, database: Place) -> None:
+    def _add_store(self, database: HadoopPath) -> None:
         if database.local is None:
             raise BrokenLedgerError(
                 "a store is read on the machine where it is: write it with mocketmq export, and read that"
@@ -164,7 +164,7 @@ class _Finder:
         if self._is_new(database):
             self.stores.append(database)
 
-    def _export(self, place: Place, inside: dict[str, Place]) -> _Export:
+    def _export(self, place: HadoopPath, inside: dict[str, HadoopPath]) -> _ExportFolder:
         """Look at the columns of all its files."""
         found = {}
         for name, schema in (("deliveries", DELIVERIES), ("runs", RUNS), ("moves", MOVES)):
@@ -176,9 +176,9 @@ class _Finder:
                 self._check(file, set(schema.names) - ({"run"} if name == "deliveries" else set()))
         if found["deliveries"] and not found["runs"]:
             raise BrokenLedgerError("the folder runs of an export is empty")
-        return _Export(place, inside["deliveries"], found["runs"], found["moves"])
+        return _ExportFolder(place, inside["deliveries"], found["runs"], found["moves"])
 
-    def _check(self, file: Place, needed: set[str]) -> None:
+    def _check(self, file: HadoopPath, needed: set[str]) -> None:
         try:
             missing = sorted(needed.difference(self._places.parquet_columns(file)))
         except BrokenLedgerError as error:
@@ -187,25 +187,25 @@ class _Finder:
             raise BrokenLedgerError(f"{file.name} has no column {', '.join(missing)}")
 
 
-def _stores(finder: _Finder, as_of_us: int | None) -> list[_Source]:
+def _stores(finder: _SourceFinder, as_of_us: int | None) -> list[_SourceOfRuns]:
     opened = []
     for place in finder.stores:
         path = Path(str(place))
         path = path.parent if path.name == FILE_NAME else path
         try:
-            store = look_at(path, lambda *_: None, as_of_us)
+            store = take_snapshot(path, lambda *_: None, as_of_us)
         except StoreError as error:
             finder.leave_out(path, error)
             continue
-        opened.append(_Source(str(path), store.runs.to_pylist(), store.moves.to_pylist(), store))
+        opened.append(_SourceOfRuns(str(path), store.runs.to_pylist(), store.moves.to_pylist(), store))
     return opened
 
 
-def _exports(spark: SparkSession, exports: Sequence[_Export]) -> list[_Source]:
+def _exports(spark: SparkSession, exports: Sequence[_ExportFolder]) -> list[_SourceOfRuns]:
     runs = _by_file(spark, [file for export in exports for file in export.runs], RUNS)
     moves = _by_file(spark, [file for export in exports for file in export.moves], MOVES)
     return [
-        _Source(
+        _SourceOfRuns(
             str(export.place),
             [row | {"source": str(export.place)} for file in export.runs for row in runs.get(file.uri, [])],
             [row for file in export.moves for row in moves.get(file.uri, [])],
@@ -216,7 +216,7 @@ def _exports(spark: SparkSession, exports: Sequence[_Export]) -> list[_Source]:
 
 
 def _by_file(
-    spark: SparkSession, parts: Sequence[Place], schema: StructType
+    spark: SparkSession, parts: Sequence[HadoopPath], schema: StructType
 ) -> dict[str, list[dict[str, Any]]]:
     """The rows of small files, which are read at once."""
     found: dict[str, list[dict[str, Any]]] = {}
@@ -227,7 +227,7 @@ def _by_file(
     return found
 
 
-def _repeated(sources: Sequence[_Source], warnings: list[str]) -> dict[str, set[str]]:
+def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str, set[str]]:
     """Runs of each source that are left to another, which knows them until later."""
     repeated: dict[str, set[str]] = {}
     owners: dict[str, str] = {}
@@ -245,7 +245,7 @@ def _repeated(sources: Sequence[_Source], warnings: list[str]) -> dict[str, set[
 
 
 def _frames(
-    spark: SparkSession, sources: Sequence[_Source], repeated: dict[str, set[str]]
+    spark: SparkSession, sources: Sequence[_SourceOfRuns], repeated: dict[str, set[str]]
 ) -> list[DataFrame]:
     """The deliveries of stores and exports, without the repeated runs."""
     frames = _deliveries(spark, [each for each in sources if not repeated[each.name]])
@@ -256,15 +256,15 @@ def _frames(
     return frames
 
 
-def _deliveries(spark: SparkSession, sources: Sequence[_Source]) -> list[DataFrame]:
+def _deliveries(spark: SparkSession, sources: Sequence[_SourceOfRuns]) -> list[DataFrame]:
     """Those of all stores, and those of all exports."""
-    stores = [each.deliveries for each in sources if isinstance(each.deliveries, Store)]
-    folders = [each.deliveries for each in sources if isinstance(each.deliveries, Place)]
+    stores = [each.deliveries for each in sources if isinstance(each.deliveries, StoreSnapshot)]
+    folders = [each.deliveries for each in sources if isinstance(each.deliveries, HadoopPath)]
     frames = [open_stores(spark, stores).deliveries] if stores else []
     return [*frames, _exported(spark, folders)] if folders else frames
 
 
-def _exported(spark: SparkSession, folders: Sequence[Place]) -> DataFrame:
+def _exported(spark: SparkSession, folders: Sequence[HadoopPath]) -> DataFrame:
     """What is in ``day=…/run=…`` below each folder."""
     paths = [folder.pattern for folder in folders]
     reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
@@ -277,8 +277,8 @@ def _exported(spark: SparkSession, folders: Sequence[Place]) -> DataFrame:
 
 
 def _foreign(
-    spark: SparkSession, finder: _Finder
-) -> tuple[list[File], DataFrame | None, list[dict[str, Any]]]:
+    spark: SparkSession, finder: _SourceFinder
+) -> tuple[list[ExternalFile], DataFrame | None, list[dict[str, Any]]]:
     """The files from elsewhere that can be read to their ends, their rows and their runs."""
     good = _named_apart(finder.files)
     if not good:
@@ -295,10 +295,10 @@ def _foreign(
                 good.remove(file)
     if not good:
         return [], None, []
-    return good, files.rows(spark, good).select(*DELIVERIES.names, UNREADABLE), runs
+    return good, external_files.rows(spark, good).select(*DELIVERIES.names, UNREADABLE), runs
 
 
-def _named_apart(found: Sequence[File]) -> list[File]:
+def _named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
     """The same, with the folder in the run's name where two files have the same name, or all of the path."""
     named = list(found)
     for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
@@ -307,13 +307,13 @@ def _named_apart(found: Sequence[File]) -> list[File]:
     return named
 
 
-def _runs_of(spark: SparkSession, good: Sequence[File]) -> list[dict[str, Any]]:
+def _runs_of(spark: SparkSession, good: Sequence[ExternalFile]) -> list[dict[str, Any]]:
     """A row of RUNS for each run that the files name, or for a file without rows."""
     happened = [name for name in DELIVERIES.names if name.endswith("_us") and name != "due_us"]
-    rows = kept(files.rows(spark, good))
+    rows = kept(external_files.rows(spark, good))
     found = rows.groupBy("run").agg(
         F.min("source").alias("source"),
-        *(F.max(name).alias(name) for name in files.ABOUT),
+        *(F.max(name).alias(name) for name in external_files.ABOUT_RUN),
         F.max(F.greatest(*happened)).alias("as_of_us"),
     )
     runs = _dicts(found)
@@ -321,14 +321,14 @@ def _runs_of(spark: SparkSession, good: Sequence[File]) -> list[dict[str, Any]]:
     for run in runs:
         empty.pop(run["source"], None)
     runs += [{"run": run, "source": source, "as_of_us": None} for source, run in empty.items()]
-    said = dict.fromkeys((*files.ABOUT, "levels", "durability"), UNKNOWN)
+    said = dict.fromkeys((*external_files.ABOUT_RUN, "levels", "durability"), UNKNOWN)
     return [
         said | {name: what for name, what in run.items() if what is not None} | {"store": run["run"]}
         for run in runs
     ]
 
 
-def _ignored(good: Iterable[File]) -> list[str]:
+def _ignored(good: Iterable[ExternalFile]) -> list[str]:
     """A warning for each set of columns that mean nothing."""
     sources: dict[tuple[str, ...], list[str]] = {}
     for file in good:

@@ -15,16 +15,16 @@ from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
-from mocketmq_report.ledger.arrow_columns import DELIVERIES as DELIVERED
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError, Ledger
-from mocketmq_report.ledger.store import RANGE_ROWS, Range, Store, look_at, read
+from mocketmq_report.ledger import columns
+from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError, LedgerFrames
+from mocketmq_report.ledger.store_snapshot import RANGE_ROWS, OffsetRange, StoreSnapshot, read, take_snapshot
 
 SMALL_ROWS: Final = 200_000
 """Deliveries that are read sooner than a worker for Python is started."""
 
 _FORMAT: Final = "mocketmq-store"
 
-_Part = tuple[str, list[tuple[int, str]], Range]
+_Part = tuple[str, list[tuple[int, str]], OffsetRange]
 """A database, the names of its runs by number, and which rows of it."""
 
 
@@ -42,10 +42,10 @@ class StoreDeliveries(DataSource):
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - as Spark asks
         """What reads them."""
-        return _Reader(json.loads(self.options["tasks"]))
+        return _RangeReader(json.loads(self.options["tasks"]))
 
 
-class _Reader(DataSourceReader):
+class _RangeReader(DataSourceReader):
     """Reads some ranges of rows in each task; Spark 4.3 has no way to tell which columns it needs."""
 
     def __init__(self, tasks: list[list[_Part]]) -> None:
@@ -56,34 +56,34 @@ class _Reader(DataSourceReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         for database, runs, span in partition.value:
-            yield from read(Path(database), dict(runs), Range(*span))
+            yield from read(Path(database), dict(runs), OffsetRange(*span))
 
 
-def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) -> Ledger:
+def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) -> LedgerFrames:
     """The ledger of a data directory, or of a database file, as it is now; later rows are not in it.
 
-    Everything is looked at before this returns, as :func:`.store.look_at` says; ``as_of_us`` is its.
+    Everything is looked at before this returns, as :func:`.store.take_snapshot` says; ``as_of_us`` is its.
     Raises BrokenLedgerError.
     """
     try:
-        store = look_at(path, lambda *_: None, as_of_us)
+        store = take_snapshot(path, lambda *_: None, as_of_us)
     except StoreError as error:
         raise BrokenLedgerError(str(error)) from error
     return open_stores(spark, [store])
 
 
-def open_stores(spark: SparkSession, stores: Sequence[Store]) -> Ledger:
+def open_stores(spark: SparkSession, stores: Sequence[StoreSnapshot]) -> LedgerFrames:
     """One or more stores, as they were when they were looked at, as one ledger."""
     is_small = sum(store.deliveries for store in stores) <= SMALL_ROWS
     rows = [store.undelivered for store in stores]
     if is_small:
-        rows += [pa.Table.from_batches(_read(store), DELIVERED) for store in stores]
+        rows += [pa.Table.from_batches(_read(store), columns.DELIVERIES) for store in stores]
     # Combined, since createDataFrame of PySpark 4.3 may lose all chunks of a table but the first.
     here, runs, moves = (
         pa.concat_tables(tables).combine_chunks()
         for tables in (rows, [store.runs for store in stores], [store.moves for store in stores])
     )
-    ledger = Ledger(
+    ledger = LedgerFrames(
         spark.createDataFrame(here, DELIVERIES),
         spark.createDataFrame(runs, RUNS),
         spark.createDataFrame(moves, MOVES),
@@ -95,12 +95,12 @@ def open_stores(spark: SparkSession, stores: Sequence[Store]) -> Ledger:
     return ledger._replace(deliveries=delivered.union(ledger.deliveries) if here.num_rows else delivered)
 
 
-def _read(store: Store) -> Iterator[pa.RecordBatch]:
+def _read(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
     for span in store.ranges:
         yield from read(store.database, store.names, span)
 
 
-def _tasks(stores: Sequence[Store]) -> list[list[_Part]]:
+def _tasks(stores: Sequence[StoreSnapshot]) -> list[list[_Part]]:
     """A range in each task; of small stores, which are one range, as many as make up a range."""
     tasks: list[list[_Part]] = []
     room = 0

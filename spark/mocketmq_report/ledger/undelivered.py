@@ -33,14 +33,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from mocketmq.message.names import SCHEDULE_TOPIC
+from mocketmq_compat.delay.delay_directory import SCHEME as TIMED_SCHEME
 from mocketmq_compat.delay.delayed_file import Identity
-from mocketmq_compat.delay.second_directories import SecondDirectories
 
-from mocketmq_report.ledger.arrow_columns import DELIVERIES, as_rows
+from mocketmq_report.ledger.columns import DELIVERIES, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.ledger.waiting_files import WaitingFile
 
-Offsets = np.ndarray[Any, np.dtype[np.int64]]
+OffsetArray = np.ndarray[Any, np.dtype[np.int64]]
 
 _AT_ONCE: Final = 1_000
 """Messages that one statement asks for."""
@@ -80,7 +80,7 @@ SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT commit_offset FRO
  WHERE outcome IN ('delivered', 'forced') ORDER BY number DESC LIMIT 1)"""
 
 
-class Parked:
+class UndeliveredOffsets:
     """Which messages of the levels have no delivery: one byte for each message from the first to the last."""
 
     def __init__(self, reader: StoreReader) -> None:
@@ -90,26 +90,26 @@ class Parked:
         for batch in reader.batches(_PARKED):
             self._is_left[batch["commit_offset"].to_numpy() - self._first] = True
         for batch in reader.batches("SELECT parked_offset FROM interventions"):
-            self.delivered(batch["parked_offset"].to_numpy())
+            self.mark_delivered(batch["parked_offset"].to_numpy())
 
-    def delivered(self, parked_offsets: Offsets) -> None:
+    def mark_delivered(self, parked_offsets: OffsetArray) -> None:
         """These were delivered, or are of no concern."""
         places = parked_offsets - self._first
         self._is_left[places[(places >= 0) & (places < len(self._is_left))]] = False
 
-    def left(self) -> Offsets:
+    def remaining(self) -> OffsetArray:
         """The commit offsets of the others, in order."""
         return np.flatnonzero(self._is_left) + self._first
 
 
 def undelivered(
-    reader: StoreReader, parked: Parked, files: Sequence[WaitingFile], runs: pa.Table
+    reader: StoreReader, parked: UndeliveredOffsets, files: Sequence[WaitingFile], runs: pa.Table
 ) -> pa.Table:
     """The rows. ``parked`` was told of all deliveries; ``files`` were read before the database was."""
-    timed = pa.scalar((reader.table(_TIMED_SCHEME)["scheme"].to_pylist() or [SecondDirectories.name])[0])
+    timed = pa.scalar((reader.table(_TIMED_SCHEME)["scheme"].to_pylist() or [TIMED_SCHEME])[0])
     levels = pa.scalar("levels")
     last_run = runs["run"][-1]
-    parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.left())]
+    parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.remaining())]
     cancelled = reader.table(_CANCELLED)
     last = np.searchsorted(runs["started_us"].to_numpy(), cancelled["at_us"].to_numpy(), "right") - 1
     parts.append(
@@ -131,7 +131,7 @@ def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:
     return as_rows(DELIVERIES, {**columns, **more, "forced": pa.scalar(False)}, table.num_rows)
 
 
-def _left(reader: StoreReader, offsets: Offsets) -> Iterator[pa.Table]:
+def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
     """Pending and lost messages of the levels, by their commit offsets."""
     oldest_us = (reader.table(_OLDEST_US)["us"].to_pylist() or [_FOREVER_US])[0]
     for start in range(0, len(offsets), _AT_ONCE):

@@ -53,7 +53,7 @@ class DeliveryStream(DataSource):
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - as Spark asks
         """Read it."""
-        return _Reader(Path(self.options["path"]) / FILE_NAME, int(self.options["since_us"]))
+        return _StreamReader(Path(self.options["path"]) / FILE_NAME, int(self.options["since_us"]))
 
 
 class _Span(InputPartition):
@@ -63,7 +63,7 @@ class _Span(InputPartition):
         super().__init__((after, last))
 
 
-class _Reader(DataSourceStreamReader):
+class _StreamReader(DataSourceStreamReader):
     """Of a store that cannot be read at the moment nothing is new."""
 
     def __init__(self, database: Path, since_us: int) -> None:

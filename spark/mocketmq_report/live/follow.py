@@ -22,7 +22,7 @@ from rich.text import Text
 from mocketmq_report.figures import instant
 from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, windows
 from mocketmq_report.live.rolling_table import RollingTable
-from mocketmq_report.live.status import Standing, standing
+from mocketmq_report.live.status import BrokerStatus, broker_status
 
 TICK_S: Final = 1.0
 """The table is brought up to date about so often."""
@@ -44,12 +44,12 @@ def follow(
     whether to end. Raises StoreError when there is nothing to begin with, KeyboardInterrupt.
     """
     window_us = max(round(window_s * US_PER_S / STEPS), 1) * STEPS
-    now = standing(path)
+    now = broker_status(path)
     event: str | None = None
     trouble: str | None = None
     with _screen(console) as show:
         while True:
-            with _Counting(spark, path, now.now_us - window_us, window_us) as counting:
+            with _DeliveryCount(spark, path, now.now_us - window_us, window_us) as counting:
                 anew = None
                 while anew is None:
                     notes = (Text(each) for each in (event, trouble) if each)
@@ -58,7 +58,7 @@ def follow(
                         return
                     counting.wait()
                     try:
-                        before, now = now, standing(path)
+                        before, now = now, broker_status(path)
                     except StoreError as error:
                         trouble = str(error)
                         continue
@@ -68,7 +68,7 @@ def follow(
                 event = f"{instant(now.now_us)}: {anew}, so it is counted anew"
 
 
-def news(before: Standing, now: Standing) -> str | None:
+def news(before: BrokerStatus, now: BrokerStatus) -> str | None:
     """What has happened between two looks at a store."""
     if now.run != before.run:
         what = "the broker was started again"
@@ -81,7 +81,7 @@ def news(before: Standing, now: Standing) -> str | None:
     return f"{instant(now.now_us)}: {what}"
 
 
-class _Counting:
+class _DeliveryCount:
     """A streaming query over a store, from an instant on, and the table that it fills."""
 
     def __init__(self, spark: SparkSession, path: Path, since_us: int, window_us: int) -> None:

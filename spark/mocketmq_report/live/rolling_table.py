@@ -12,16 +12,16 @@ from rich.text import Text
 
 from mocketmq_report.figures import NONE, count, duration, instant, rate
 from mocketmq_report.live.delivery_stream import STEPS
-from mocketmq_report.live.status import NO_LEVEL, Standing, Waiting
+from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
 
 _COLUMNS: Final = (
     *("level", "delay", "delivered", "rate", "p50", "p99", "max", "early", "pending", "overdue"),
     *("total", "max", "early"),
 )
-_NOTHING: Final = Waiting(0, 0)
+_NOTHING: Final = Backlog(0, 0)
 
 
-class Sum(NamedTuple):
+class LevelTotal(NamedTuple):
     """All deliveries of a level that were counted."""
 
     deliveries: int = 0
@@ -36,7 +36,7 @@ class RollingTable:
         self.window_us = window_us
         self.since_us = since_us
         self._windows: dict[tuple[int, int], Row] = {}
-        self._sums: dict[int, Sum] = {}
+        self._sums: dict[int, LevelTotal] = {}
 
     def update(self, rows: Sequence[Row]) -> None:
         """Take in rows of ``delivery_stream.windows`` that are new or have changed."""
@@ -44,8 +44,8 @@ class RollingTable:
             before = self._windows.get((row.level, row.from_us))
             self._windows[row.level, row.from_us] = row
             if row.from_us % self.window_us == 0:  # such windows lie side by side
-                total = self._sums.get(row.level, Sum())
-                self._sums[row.level] = Sum(
+                total = self._sums.get(row.level, LevelTotal())
+                self._sums[row.level] = LevelTotal(
                     total.deliveries + row.deliveries - (before.deliveries if before else 0),
                     total.early + row.early - (before.early if before else 0),
                     row.max_us if total.max_us is None else max(row.max_us, total.max_us),
@@ -54,7 +54,7 @@ class RollingTable:
         over_us = max((from_us for _, from_us in self._windows), default=0) - self.window_us
         self._windows = {key: row for key, row in self._windows.items() if key[1] >= over_us}
 
-    def render(self, now: Standing) -> Table:
+    def render(self, now: BrokerStatus) -> Table:
         """As it is at an instant of the broker's clock."""
         step_us = self.window_us // STEPS
         from_us = (now.now_us // step_us + 1) * step_us - self.window_us
@@ -70,7 +70,7 @@ class RollingTable:
             column.justify = "right"
         nothing = 0 if self._sums else None  # not counted yet
         for level in self._levels(now):
-            row, total = self._windows.get((level, from_us)), self._sums.get(level, Sum())
+            row, total = self._windows.get((level, from_us)), self._sums.get(level, LevelTotal())
             waiting = now.waiting.get(level, _NOTHING)
             table.add_row(
                 "other" if level == NO_LEVEL else str(level),
@@ -87,7 +87,7 @@ class RollingTable:
             )
         return table
 
-    def _levels(self, now: Standing) -> list[int]:
+    def _levels(self, now: BrokerStatus) -> list[int]:
         """Those of the table, and what else anything is known of, without a level last."""
         known = {*range(1, now.levels.highest + 1), *now.waiting, *self._sums}
         return sorted(known, key=lambda level: (level == NO_LEVEL, level))

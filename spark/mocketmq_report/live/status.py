@@ -50,14 +50,14 @@ SELECT level,
 FROM line WHERE high > low"""
 
 
-class Waiting(NamedTuple):
+class Backlog(NamedTuple):
     """Messages that are not delivered: how many, and how many of them should have been."""
 
     pending: int
     overdue: int
 
 
-class Standing(NamedTuple):
+class BrokerStatus(NamedTuple):
     """What a store says of itself. Instants in microseconds of the broker's clock."""
 
     store: int  # when its first run started, by the wall clock: another one is another store
@@ -71,10 +71,10 @@ class Standing(NamedTuple):
     now_us: int
     newest: int  # number of the latest delivery, -1 if there is none
     is_running: bool
-    waiting: dict[int, Waiting]
+    waiting: dict[int, Backlog]
 
 
-def standing(data: Path) -> Standing:
+def broker_status(data: Path) -> BrokerStatus:
     """Of the store in a data directory. Raises StoreError, also before its first run."""
     database = data / FILE_NAME
     with StoreReader(database) as reader:
@@ -94,10 +94,10 @@ def standing(data: Path) -> Standing:
         if newest:  # a move is recorded at its end
             now_us = max(now_us, newest[0]["delivered_us"])
         rows = reader.table(_WAITING.format(run=run["run"], due_us=now_us - GRACE_US)).to_pylist()
-    waiting = {row["level"]: Waiting(row["pending"], row["overdue"]) for row in rows}
+    waiting = {row["level"]: Backlog(row["pending"], row["overdue"]) for row in rows}
     if (data / FOLDER).is_dir():
         waiting[NO_LEVEL] = _files(data / FOLDER, now_us - GRACE_US)
-    return Standing(
+    return BrokerStatus(
         store=run["store"],
         first_us=run["first_us"],
         run=run["run"],
@@ -113,11 +113,11 @@ def standing(data: Path) -> Standing:
     )
 
 
-def _files(root: Path, due_us: int) -> Waiting:
+def _files(root: Path, due_us: int) -> Backlog:
     """By names alone. A file that is gone again was delivered."""
     try:
         entries = [place.entry for place in list_files(root, lambda *_: None).places]
     except OSError as error:
         raise StoreUnavailableError(f"{root} cannot be read: {error.strerror}") from error
     due = [entry.due_us for entry in entries if entry is not None]
-    return Waiting(len(due), sum(us <= due_us for us in due))
+    return Backlog(len(due), sum(us <= due_us for us in due))

@@ -49,7 +49,7 @@ Shape = Literal["line", "dash", "dot", "circle", "up", "diamond", "box"]
 DASHES: Final[dict[str, list[int]]] = {"line": [1, 0], "dash": [7, 3], "dot": [2, 2]}
 
 
-class Key(NamedTuple):
+class LegendEntry(NamedTuple):
     """A line of a legend."""
 
     label: str
@@ -63,11 +63,11 @@ class Chart(NamedTuple):
     name: str
     title: str
     note: str  # how to read it
-    keys: list[Key]
+    keys: list[LegendEntry]
     spec: dict[str, Any]
 
 
-class Late:
+class LatenessAxis:
     """A logarithmic axis of lateness that has room for all of ``values``, in microseconds.
 
     What is early, or 0, stands on its lowest tick.
@@ -103,13 +103,13 @@ def rows(values: Iterable[dict[str, Any]]) -> alt.Chart:
     return alt.Chart(alt.InlineData(values=list(values)))
 
 
-def color(field: str, keys: Sequence[Key]) -> alt.Color:
+def color(field: str, keys: Sequence[LegendEntry]) -> alt.Color:
     """The colours of a legend that stands on the page."""
     scale = alt.Scale(domain=[key.label for key in keys], range=[key.color for key in keys])
     return alt.Color(f"{field}:N", scale=scale, legend=None)
 
 
-def dash(field: str, keys: Sequence[Key]) -> alt.StrokeDash:
+def dash(field: str, keys: Sequence[LegendEntry]) -> alt.StrokeDash:
     """The same of its dashes, by which lines are told apart without colours."""
     scale = alt.Scale(domain=[key.label for key in keys], range=[DASHES[key.shape] for key in keys])
     return alt.StrokeDash(f"{field}:N", scale=scale, legend=None)

@@ -7,26 +7,31 @@ from typing import Final
 import altair as alt
 
 from mocketmq_report import figures
-from mocketmq_report.document import Dimension, Header, Herd, Lateness, Report, Stage
-from mocketmq_report.report.chart import LEFT, Chart, Key, Late, color, count, duration, rows, spec, text
+from mocketmq_report.document import STAGES, Dimension, Header, Herd, Lateness, Report, Stage
+from mocketmq_report.judge.limits import DrawnLimit
+from mocketmq_report.report.chart import (
+    LEFT,
+    Chart,
+    LatenessAxis,
+    LegendEntry,
+    color,
+    count,
+    duration,
+    rows,
+    spec,
+    text,
+)
 from mocketmq_report.report.spectrum_charts import spectrum_chart
 from mocketmq_report.report.time_charts import time_charts
 
-STAGES: Final = {
-    "born-stored": "born → stored",
-    "due-picked": "due → picked",
-    "picked-delivered": "picked → delivered",
-    "delivered-pulled": "delivered → pulled",
-    "pulled-acked": "pulled → acknowledged",
-}
-"""In the order in which a message goes through them."""
-
-_STAGE_KEYS: Final = [Key(title, f"var(--c{number})", "box") for number, title in enumerate(STAGES.values())]
+_STAGE_KEYS: Final = [
+    LegendEntry(figures.stage(stage), f"var(--c{number})", "box") for number, stage in enumerate(STAGES)
+]
 _STAGE_FIGURES: Final = ["mean", "p50", "p99"]
 _HERD_KEYS: Final = [
-    Key("mean", "var(--c0)", "circle"),
-    Key("median of the latest of each second", "var(--c2)", "diamond"),
-    Key("max", "var(--c1)", "up"),
+    LegendEntry("mean", "var(--c0)", "circle"),
+    LegendEntry("median of the latest of each second", "var(--c2)", "diamond"),
+    LegendEntry("max", "var(--c1)", "up"),
 ]
 _BAR: Final = 20
 """Pixels from one bar to the next."""
@@ -34,9 +39,9 @@ _LATES: Final = 7
 """Colours from on time to very late."""
 
 
-def charts(report: Report) -> Iterator[Chart]:
-    """All charts of this report; its comparison's is ``spectrum_charts.comparison_chart``."""
-    spectrum = spectrum_chart(report)
+def charts(report: Report, limits: Sequence[DrawnLimit] = ()) -> Iterator[Chart]:
+    """All charts of this report but that of its comparison; ``limits`` are lines in the spectrum."""
+    spectrum = spectrum_chart(report, limits)
     if spectrum:
         yield spectrum
     yield from time_charts(report.timeline)
@@ -67,7 +72,7 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
     names = bucket_names(header)
     steps = [round(step * (_LATES - 1) / max(len(names) - 2, 1)) for step in range(len(names) - 1)]
     keys = [
-        Key(name, hue, "box")
+        LegendEntry(name, hue, "box")
         for name, hue in zip(names, ["var(--early)", *(f"var(--late-{step})" for step in steps)], strict=True)
     ]
     parts = (
@@ -121,7 +126,7 @@ def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str 
     parts = (
         {
             "group": _short(each.dimension, each.name, delays.get((each.dimension, each.name))),
-            "stage": STAGES[each.stage],
+            "stage": figures.stage(stage),
             "order": order,
             "mean": each.complete_sum_us / each.complete,
             "p50": each.p50_us,
@@ -162,7 +167,7 @@ def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str 
 
 
 def _herds(herds: Sequence[Herd]) -> Chart:
-    late = Late(value for herd in herds for value in (herd.mean_us, herd.p50_max_us, herd.max_us))
+    late = LatenessAxis(value for herd in herds for value in (herd.mean_us, herd.p50_max_us, herd.max_us))
     bands = [
         {
             "due": herd_name(herd),

@@ -33,8 +33,8 @@ def measured(header: Header) -> str:
         f"{_number(sum(run.deliveries for run in runs), 'delivery', 'deliveries')}"
         f" in {_number(len(runs), 'run', 'runs')}",
     ]
-    if rate := load(header):
-        said[-1] += f" at {figures.rate(rate)}"
+    if header.load:
+        said[-1] += f" at {figures.rate(header.load)}"
     return ", ".join(said)
 
 
@@ -45,12 +45,6 @@ def computed(header: Header) -> str:
         f"on time is up to {figures.duration(header.on_time_us)}; percentiles are {how};"
         f" made {figures.instant(header.created_wall_us)} by mocketmq {header.version}, Spark {header.spark}"
     )
-
-
-def load(header: Header) -> float | None:
-    """Deliveries a second while runs went on."""
-    runs = [(run.deliveries, run.per_second) for run in header.runs if run.per_second]
-    return sum(count for count, _ in runs) / sum(count / rate for count, rate in runs) if runs else None
 
 
 def _moved(times: int) -> str:

@@ -5,7 +5,7 @@ its control characters are spelled out, and a Content-Security-Policy forbids th
 """
 
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from importlib import resources
 from itertools import groupby
@@ -17,6 +17,7 @@ from markupsafe import Markup
 
 from mocketmq_report import figures
 from mocketmq_report.document import (
+    STAGES,
     Change,
     Comparison,
     Dimension,
@@ -26,9 +27,10 @@ from mocketmq_report.document import (
     Report,
     Worst,
 )
-from mocketmq_report.report import headline as heading
+from mocketmq_report.judge.limits import DrawnLimit
+from mocketmq_report.report import headline
 from mocketmq_report.report.chart import DASHES
-from mocketmq_report.report.charts import STAGES, bucket_names, buckets, charts, herd_name
+from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.spectrum_charts import comparison_chart
 
 MOST_ROWS: Final = 30
@@ -59,32 +61,32 @@ class _Tile(NamedTuple):
     is_bad: bool = False
 
 
-class _Cell(NamedTuple):
+class _ComparedCell(NamedTuple):
     """A figure of one side, beside the baseline's."""
 
     value: str
     beside: list[str]
 
 
-class _Compared(NamedTuple):
+class _SideTable(NamedTuple):
     """The table of one side."""
 
     name: str
     metrics: list[str]
-    levels: list[tuple[str, list[_Cell | None]]]  # and the total
-    others: list[tuple[str, list[_Cell | None]]]
+    levels: list[tuple[str, list[_ComparedCell | None]]]  # and the total
+    others: list[tuple[str, list[_ComparedCell | None]]]
 
 
-def html(report: Report) -> str:
-    """The page of a report."""
+def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
+    """Make the page of a report; its charts show the limits."""
     header, comparison = report.header, report.comparison
-    drawn = list(charts(report))
+    drawn = list(charts(report, limits))
     compared = comparison_chart(comparison) if comparison else None
     page: str = _page().render(
         report=report,
         header=header,
         comparison=comparison,
-        verdict=heading.verdict(report),
+        verdict=headline.verdict(report),
         facts=list(_facts(report)),
         sections=list(_sections(report)),
         tiles=list(_tiles(report)),
@@ -132,7 +134,12 @@ def _page() -> Template:
         "share": figures.share,
         "stages": _stages,
     }
-    page.globals |= {"dashes": DASHES, "most_rows": MOST_ROWS, "shapes": _SHAPES, "stage_names": STAGES}
+    page.globals |= {
+        "dashes": DASHES,
+        "most_rows": MOST_ROWS,
+        "shapes": _SHAPES,
+        "stage_names": {stage: figures.stage(stage) for stage in STAGES},
+    }
     return page.from_string(_file("report.html.jinja"))
 
 
@@ -159,14 +166,8 @@ def _harmless(value: Any) -> Any:
 
 
 def _stages(row: Worst) -> list[int | None]:
-    """How long each of ``STAGES`` took."""
-    ends = (
-        (row.born_us, row.stored_us),
-        (row.due_us, row.picked_us),
-        (row.picked_us, row.delivered_us),
-        (row.delivered_us, row.pulled_us),
-        (row.pulled_us, row.acked_us),
-    )
+    """How long each of ``STAGES`` took, in microseconds."""
+    ends = ((getattr(row, begin), getattr(row, end)) for begin, end in STAGES.values())
     return [None if begin is None or end is None else end - begin for begin, end in ends]
 
 
@@ -189,8 +190,8 @@ def _facts(report: Report) -> Iterator[tuple[str, str]]:
     header, runs = report.header, report.header.runs
     total = report.lateness[0]
     yield "measured", f"{figures.count(total.measured)} delayed deliveries in {_many(len(runs), 'run')}"
-    if rate := heading.load(header):
-        yield "load", figures.rate(rate)
+    if header.load:
+        yield "load", figures.rate(header.load)
     if report.timeline.instants:
         first, last = report.timeline.instants[0].at_us, report.timeline.instants[-1].at_us
         yield "time", f"{figures.instant(first)} to {figures.instant(last + report.timeline.step_us)}"
@@ -236,12 +237,12 @@ def _tiles(report: Report) -> Iterator[_Tile]:
     yield _Tile("overdue", figures.count(total.overdue), is_bad=total.overdue > 0)
 
 
-def _compared(comparison: Comparison) -> Iterator[_Compared]:
+def _compared(comparison: Comparison) -> Iterator[_SideTable]:
     """A table for each side but the baseline; groups of which no side has anything are left out."""
     metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
     names = [metric.removesuffix("_share").replace("_", " ") for metric in metrics]
     for number, side in enumerate(comparison.sides[1:], start=1):
-        made = _Compared(side.name, names, [], [])
+        made = _SideTable(side.name, names, [], [])
         for (dimension, name, delay), changes in groupby(
             comparison.changes, key=lambda change: (change.dimension, change.name, change.delay)
         ):
@@ -253,7 +254,7 @@ def _compared(comparison: Comparison) -> Iterator[_Compared]:
         yield made
 
 
-def _cell(change: Change, number: int) -> _Cell | None:
+def _cell(change: Change, number: int) -> _ComparedCell | None:
     value, base = change.values[number], change.values[0]
     if value is None and base is None:
         return None
@@ -262,4 +263,4 @@ def _cell(change: Change, number: int) -> _Cell | None:
         words = [figures.change(change.metric, change.deltas[number]), figures.ratio(change.ratios[number])]
         changed = " · ".join(word for word in words if word != figures.NONE)
         beside = [f"was {figures.figure(change.metric, base)}", *filter(None, [changed])]
-    return _Cell(figures.figure(change.metric, value), beside)
+    return _ComparedCell(figures.figure(change.metric, value), beside)

@@ -6,7 +6,7 @@ from typing import Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report
-from mocketmq_report.report import headline as heading
+from mocketmq_report.report import headline
 
 LONGEST: Final = 65_536
 """Characters that GitHub takes in a comment."""
@@ -32,8 +32,8 @@ def markdown(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     header = report.header
-    yield f"## Lateness of {_plain(header.title)}: {heading.verdict(report)}"
-    yield f"{_plain(heading.measured(header))}<br>\n{_plain(heading.computed(header))}"
+    yield f"## Lateness of {_plain(header.title)}: {headline.verdict(report)}"
+    yield f"{_plain(headline.measured(header))}<br>\n{_plain(headline.computed(header))}"
     if header.warnings:
         yield _bullets(header.warnings)
     if not header.is_performance:

@@ -1,5 +1,6 @@
 """The report written down: a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
@@ -9,6 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from mocketmq_report.document import Report
+from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report.html import html
 from mocketmq_report.report.junit import junit
 from mocketmq_report.report.markdown import markdown
@@ -31,10 +33,13 @@ def check_out(out: str) -> None:
         raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
 
 
-def write(spark: SparkSession, report: Report, out: str) -> str:
-    """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError."""
+def write(spark: SparkSession, report: Report, out: str, limits: Sequence[DrawnLimit] = ()) -> str:
+    """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError.
+
+    ``limits`` are drawn on the page.
+    """
     forms = {
-        PAGE: html(report).encode(),
+        PAGE: html(report, limits).encode(),
         "report.json": json(report),
         "report.md": markdown(report).encode(),
         "junit.xml": junit(report).encode(),

@@ -2,20 +2,18 @@
 
 import math
 from collections.abc import Iterator, Sequence
-from fractions import Fraction
 from typing import Any, Final
 
 import altair as alt
 
 from mocketmq_report import figures
-from mocketmq_report.document import Comparison, Lateness, Report, Spectrum
-from mocketmq_report.judge import thresholds
-from mocketmq_report.judge.condition import InvalidThresholdError
+from mocketmq_report.document import Comparison, Report, Spectrum
+from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report.chart import (
     DASHES,
     Chart,
-    Key,
-    Late,
+    LatenessAxis,
+    LegendEntry,
     Shape,
     color,
     count,
@@ -30,12 +28,12 @@ _HEIGHT: Final = 320
 _SHAPES: Final[tuple[Shape, ...]] = ("line", "dash", "dot")
 _COLORS: Final = 6
 _VERDICTS: Final = [
-    Key("threshold, passed", "var(--good)", "dash"),
-    Key("threshold, failed", "var(--bad)", "dash"),
+    LegendEntry("threshold, passed", "var(--good)", "dash"),
+    LegendEntry("threshold, failed", "var(--bad)", "dash"),
 ]
 
 
-def spectrum_chart(report: Report) -> Chart | None:
+def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart | None:
     """The total, and each level, of which one can be chosen: at first one that failed, else the worst p99."""
     measured = {(row.dimension, row.name): row for row in report.lateness}
     spectra = {(each.dimension, each.name): each for each in report.spectra if each.points}
@@ -43,8 +41,13 @@ def spectrum_chart(report: Report) -> Chart | None:
         return None
     most = max(_odds(each)[-1] for each in spectra.values())
     names = {key: figures.group(*key, measured[key].delay) for key in spectra}
-    limits = [limit for key in spectra for limit in _limits(report, measured[key], most)]
-    late = Late(
+    limits = [
+        _line(limit, names[key], most)
+        for key in spectra
+        for limit in drawn_limits
+        if (limit.dimension, limit.name) == key
+    ]
+    late = LatenessAxis(
         [
             *(point.value_us for each in spectra.values() for point in each.points),
             *(limit["late"] for limit in limits),
@@ -54,13 +57,13 @@ def spectrum_chart(report: Report) -> Chart | None:
     x = _x(most)
     levels = [key for key in spectra if key[0] != "total"]
     base = rows(points).encode(x=x, y=late.y("y"), detail=alt.Detail("group:N"))
-    keys = [Key("total", "var(--ink)", "line")]
+    keys = [LegendEntry("total", "var(--ink)", "line")]
     layers = []
     shown = "datum.group == 'total'"
     if levels:
         keys += [
-            Key("the chosen level", "var(--accent)", "line"),
-            Key("the other levels", "var(--faint)", "line"),
+            LegendEntry("the chosen level", "var(--accent)", "line"),
+            LegendEntry("the other levels", "var(--faint)", "line"),
         ]
         shown += " || datum.group == chosen"
         failed = {limit["group"] for limit in limits if limit["verdict"] == _VERDICTS[1].label}
@@ -99,7 +102,7 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     ]
     if not spectra:
         return None
-    late = Late(point.value_us for _, each in spectra for point in each.points)
+    late = LatenessAxis(point.value_us for _, each in spectra for point in each.points)
     points = [
         point
         for side, each in spectra
@@ -107,7 +110,9 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     ]
     groups = list(dict.fromkeys(point["group"] for point in points))
     keys = [
-        Key(figures.harmless(side.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)])
+        LegendEntry(
+            figures.harmless(side.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)]
+        )
         for number, side in enumerate(comparison.sides)
     ]
     base = rows(points).transform_filter("datum.group == chosen")
@@ -138,7 +143,7 @@ def _chosen(groups: Sequence[str], value: str) -> alt.Parameter:
     return alt.param(name="chosen", value=value, bind=alt.binding_select(options=list(groups), name="show "))
 
 
-def _points(spectrum: Spectrum, late: Late, **labels: str) -> Iterator[dict[str, Any]]:
+def _points(spectrum: Spectrum, late: LatenessAxis, **labels: str) -> Iterator[dict[str, Any]]:
     for x, point in zip(_odds(spectrum), spectrum.points, strict=True):
         yield labels | {
             "x": round(x, 4),
@@ -177,30 +182,20 @@ def _tooltip(of: str) -> list[alt.Tooltip]:
     ]
 
 
-def _limits(report: Report, row: Lateness, most: float) -> Iterator[dict[str, Any]]:
-    """The thresholds of a group that are lines here, those of percentiles and max, and whether they hold."""
-    for judgement in report.judgements:
-        try:
-            asked = thresholds.parse(judgement.text)
-        except InvalidThresholdError:
-            continue  # a report of a later version
-        scope, metric = asked.scope, asked.metric
-        is_meant = scope.dimension == row.dimension and (
-            row.dimension == "total" or scope.name in (row.name, "*")
-        )
-        value = row.max_us if metric.name == "max" else row.percentiles.get(metric.name)
-        if is_meant and value is not None:
-            yield {
-                "group": figures.group(row.dimension, row.name, row.delay),
-                "x": most if metric.name == "max" else min(100 / (100 - float(metric.name[1:])), most),
-                "late": float(asked.limit),
-                "threshold": judgement.text,
-                "actual": value,
-                "verdict": _VERDICTS[0 if asked.holds(Fraction(value)) else 1].label,
-            }
+def _line(limit: DrawnLimit, group: str, most: float) -> dict[str, Any]:
+    """A limit as a row of the chart, with the x at which its percentile stands."""
+    odds = 100 / (100 - limit.percentile) if limit.percentile < 100 else most
+    return {
+        "group": group,
+        "x": min(odds, most),
+        "late": limit.limit_us,
+        "threshold": limit.text,
+        "actual": limit.actual_us,
+        "verdict": _VERDICTS[0 if limit.holds else 1].label,
+    }
 
 
-def _limit_layers(limits: list[dict[str, Any]], shown: str, x: alt.X, late: Late) -> list[alt.Chart]:
+def _limit_layers(limits: list[dict[str, Any]], shown: str, x: alt.X, late: LatenessAxis) -> list[alt.Chart]:
     """A line over the whole width, and a mark where on it the threshold looks; of the most, at the end."""
     verdict = color("verdict", _VERDICTS)
     base = rows(limit | {"y": late.at(limit["late"])} for limit in limits).transform_filter(shown)

@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Report
-from mocketmq_report.report import headline as heading
+from mocketmq_report.report import headline
 
 _WIDE: Final = 100
 """Columns from which on every percentile is shown."""
@@ -22,8 +22,8 @@ _DANGER: Final = "bold red"
 def summary(report: Report) -> Iterator[RenderableType]:
     """What can be printed on a console of 80 columns or more."""
     yield Text(figures.harmless(report.header.title), style="bold")
-    yield Text(heading.measured(report.header))
-    yield Text(heading.computed(report.header))
+    yield Text(headline.measured(report.header))
+    yield Text(headline.computed(report.header))
     for line in _cut(_remarks(report)):
         yield Text(figures.harmless(line), style="yellow")
     yield ""
@@ -37,7 +37,7 @@ def summary(report: Report) -> Iterator[RenderableType]:
         yield ""
         yield _judgements(judgements)
     yield ""
-    yield Text(heading.verdict(report), style="bold green" if report.passed else _DANGER)
+    yield Text(headline.verdict(report), style="bold green" if report.passed else _DANGER)
 
 
 def _remarks(report: Report) -> list[str]:

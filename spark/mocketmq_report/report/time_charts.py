@@ -15,8 +15,8 @@ from mocketmq_report.document import Cell, Instant, Timeline
 from mocketmq_report.report.chart import (
     LEFT,
     Chart,
-    Key,
-    Late,
+    LatenessAxis,
+    LegendEntry,
     color,
     count,
     dash,
@@ -31,16 +31,16 @@ HEATS: Final = 6
 """Colours of the heat map."""
 
 _FIGURES: Final = [
-    Key("p50", "var(--c0)", "line"),
-    Key("p99", "var(--c1)", "dash"),
-    Key("max", "var(--ink)", "dot"),
+    LegendEntry("p50", "var(--c0)", "line"),
+    LegendEntry("p99", "var(--c1)", "dash"),
+    LegendEntry("max", "var(--ink)", "dot"),
 ]
 _MARKERS: Final = {
-    "start": Key("a broker started", "var(--ink)", "up"),
-    "move": Key("its clock was moved", "var(--c3)", "diamond"),
+    "start": LegendEntry("a broker started", "var(--ink)", "up"),
+    "move": LegendEntry("its clock was moved", "var(--c3)", "diamond"),
 }
 _SHAPES: Final = {"up": "triangle-up", "diamond": "diamond"}
-_EARLY: Final = Key("early", "var(--early)", "box")
+_EARLY: Final = LegendEntry("early", "var(--early)", "box")
 _LABEL: Final = (
     "utcFormat(datum.value, datum.value % 60000 ? '%H:%M:%S' : datum.value % 86400000 ? '%H:%M' : '%e %b')"
 )
@@ -53,7 +53,7 @@ class _Time(NamedTuple):
     x: alt.X
     step: float
     markers: list[alt.Chart]
-    keys: list[Key]  # of the markers
+    keys: list[LegendEntry]  # of the markers
 
 
 def time_charts(timeline: Timeline) -> Iterator[Chart]:
@@ -106,7 +106,7 @@ def _layered(time: _Time, *layers: alt.Chart) -> alt.LayerChart:
 
 
 def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
-    late = Late(value for each in instants for value in _of(each).values())
+    late = LatenessAxis(value for each in instants for value in _of(each).values())
     return Chart(
         "time",
         "Lateness over time",
@@ -162,7 +162,9 @@ def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
 
 
 def _heat_map(cells: list[Cell], time: _Time) -> Chart:
-    late = Late(edge for cell in cells for edge in (max(cell.low_us, cell.high_us / 10), cell.high_us))
+    late = LatenessAxis(
+        edge for cell in cells for edge in (max(cell.low_us, cell.high_us / 10), cell.high_us)
+    )
     keys, limits = _heats(max(cell.count for cell in cells))
     is_early = any(cell.high_us <= 0 for cell in cells)
     first = min(cell.at_us for cell in cells)
@@ -207,12 +209,12 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
     )
 
 
-def _heats(most: int) -> tuple[list[Key], list[int]]:
+def _heats(most: int) -> tuple[list[LegendEntry], list[int]]:
     """The keys of up to HEATS colours, for numbers up to ``most``, and the limits between them."""
     limits = sorted({max(2, round(most ** (step / HEATS))) for step in range(1, HEATS)} - {most + 1})
     steps = list(zip([1, *limits], [*limits, most + 1], strict=True))
     return [
-        Key(f"{low}" if low == high - 1 else f"{low}–{high - 1}", f"var(--heat-{number})", "box")
+        LegendEntry(f"{low}" if low == high - 1 else f"{low}–{high - 1}", f"var(--heat-{number})", "box")
         for number, (low, high) in enumerate(steps, start=HEATS - len(steps))
     ], limits
 
@@ -232,7 +234,7 @@ def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]
         }
 
 
-def _lines(instants: list[Instant], step_us: int, late: Late) -> Iterator[dict[str, Any]]:
+def _lines(instants: list[Instant], step_us: int, late: LatenessAxis) -> Iterator[dict[str, Any]]:
     """Each step is a line from its begin to its end, and a null where none follows, which breaks the line."""
     for each, after in zip(instants, [*instants[1:], None], strict=True):
         end_us = each.at_us + step_us

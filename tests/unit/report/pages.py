@@ -9,7 +9,7 @@ from mocketmq_report import document as d
 from mocketmq_report.report.html import html
 from msgspec.structs import replace
 
-from tests.support.reports import sample_comparison, sample_report
+from tests.support.reports import sample_comparison, sample_limits, sample_report
 
 VOID = {"meta", "link", "br", "img", "input"}
 
@@ -71,7 +71,7 @@ class Page(HTMLParser):
 
 @cache
 def full() -> str:
-    return html(sample_report(comparison=sample_comparison()))
+    return html(sample_report(comparison=sample_comparison()), sample_limits())
 
 
 @cache

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_report.ledger import arrow_columns, export, store
+from mocketmq_report.ledger import columns, export, store_snapshot
 from mocketmq_report.ledger.export import Exported
 
 from tests.support.brokers import S
@@ -83,21 +83,21 @@ async def test_what_is_read_back_is_what_was_in_the_store(tmp_path: Path) -> Non
     data.mkdir()
     await leave_store(data)
     done = write(data, out)
-    found = store.look_at(data, quiet)
+    found = store_snapshot.take_snapshot(data, quiet)
     expected = [
         row
         for span in found.ranges
-        for batch in store.read(found.database, found.names, span)
+        for batch in store_snapshot.read(found.database, found.names, span)
         for row in batch.to_pylist()
     ] + found.undelivered.to_pylist()
-    read = [{name: row[name] for name in arrow_columns.DELIVERIES.names} for row in table(out, "deliveries")]
+    read = [{name: row[name] for name in columns.DELIVERIES.names} for row in table(out, "deliveries")]
     assert sorted(read, key=str) == sorted(expected, key=str)
     assert done.rows == len(expected) == 10
     assert pq.read_table(out / "runs").equals(found.runs)
     assert pq.read_table(out / "moves").equals(found.moves)
     [first, *_] = (out / "deliveries").rglob("*.parquet")
     file = pq.ParquetFile(first)
-    assert file.schema_arrow.names == [name for name in arrow_columns.DELIVERIES.names if name != "run"]
+    assert file.schema_arrow.names == [name for name in columns.DELIVERIES.names if name != "run"]
     assert file.schema_arrow.field("level").type == "int32"
     assert file.metadata.row_group(0).column(0).compression == "ZSTD"
 

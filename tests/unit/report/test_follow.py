@@ -14,7 +14,7 @@ from mocketmq.schedule.levels import LevelTable
 from mocketmq_report.live.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
-from mocketmq_report.live.status import NO_LEVEL, Standing, Waiting
+from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
 from pyspark.sql import Row, SparkSession
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
 from rich.console import Console
@@ -118,7 +118,7 @@ def window(level: int, from_us: int, deliveries: int, **changed: int) -> Row:
     return Row(from_us=from_us, level=level, deliveries=deliveries, **{**late, **changed})
 
 
-def at(now_us: int, **changed: Any) -> Standing:
+def at(now_us: int, **changed: Any) -> BrokerStatus:
     told: dict[str, Any] = {
         "store": START_US,
         "first_us": START_US,
@@ -133,10 +133,10 @@ def at(now_us: int, **changed: Any) -> Standing:
         "is_running": True,
         "waiting": {},
     }
-    return Standing(**{**told, **changed})
+    return BrokerStatus(**{**told, **changed})
 
 
-def shown(table: RollingTable, now: Standing) -> dict[str, list[str]]:
+def shown(table: RollingTable, now: BrokerStatus) -> dict[str, list[str]]:
     """The cells of each level."""
     console = Console(file=io.StringIO(), width=200)
     rendered = table.render(now)
@@ -201,7 +201,7 @@ def test_what_waits_and_what_should_not_be_is_shown() -> None:
     from_us = NOW_US - WINDOW_US + STEP_US
     for start_us in (from_us, NOW_US):  # NOW_US is where one begins that is summed
         table.update([window(NO_LEVEL, start_us, 2, early=2), window(19, start_us, 4)])
-    cells = shown(table, at(NOW_US, waiting={2: Waiting(1_234, 12), NO_LEVEL: Waiting(7, 0)}))
+    cells = shown(table, at(NOW_US, waiting={2: Backlog(1_234, 12), NO_LEVEL: Backlog(7, 0)}))
     assert list(cells) == ["1", "2", "19", "other"]
     assert cells["2"][7:9] == ["1,234", "12"]
     assert cells["19"][:2] == ["1s", "4"]

@@ -7,7 +7,8 @@ import pytest
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop, Quality
 from mocketmq_report.ledger import quality
-from mocketmq_report.ledger.columns import DELIVERIES, STATES
+from mocketmq_report.ledger.columns import STATES
+from mocketmq_report.ledger.frames import DELIVERIES
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.types import StringType, StructField, StructType

@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.rollup import BrokenRollupError
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, Ledger
+from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, LedgerFrames
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
@@ -17,7 +17,7 @@ def saved(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> str:
     frames = (
         spark.createDataFrame(rows, schema) for rows, schema in (([], DELIVERIES), ([run], RUNS), ([], MOVES))
     )
-    ledger = Ledger(*frames)
+    ledger = LedgerFrames(*frames)
     path = str(tmp_path_factory.mktemp("rollup") / "one")
     told: list[tuple[str, int, int]] = []
     for _ in range(2):

@@ -13,11 +13,11 @@ from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableEr
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.tables import HEAD_REVISION
-from mocketmq_report.ledger import arrow_columns, columns, store, store_ledger
-from mocketmq_report.ledger.columns import BrokenLedgerError
-from mocketmq_report.ledger.store import look_at, read
+from mocketmq_report.ledger import columns, frames, store_ledger, store_snapshot
+from mocketmq_report.ledger.frames import BrokenLedgerError
 from mocketmq_report.ledger.store_ledger import StoreDeliveries, open_store
 from mocketmq_report.ledger.store_reader import StoreReader
+from mocketmq_report.ledger.store_snapshot import read, take_snapshot
 from pyspark import cloudpickle
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
@@ -30,8 +30,8 @@ def quiet(*_: object) -> None:
     """Progress that nobody watches."""
 
 
-def look(path: Path, as_of_us: int | None = None) -> store.Store:
-    return look_at(path, quiet, as_of_us)
+def look(path: Path, as_of_us: int | None = None) -> store_snapshot.StoreSnapshot:
+    return take_snapshot(path, quiet, as_of_us)
 
 
 def delivered(path: Path) -> list[dict[str, Any]]:
@@ -54,13 +54,13 @@ def expected(data: Path) -> list[dict[str, Any]]:
     for row in rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset"):
         row |= {"run": names[row["run"]], "state": "delivered", "forced": bool(row["forced"])}
         row["message_id"] = row.pop("unique_key")
-        found.append({name: row[name] for name in columns.DELIVERIES.fieldNames()})
+        found.append({name: row[name] for name in columns.DELIVERIES.names})
     return found
 
 
 @pytest.mark.parametrize("name", ["DELIVERIES", "RUNS", "MOVES"])
 def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
-    assert getattr(arrow_columns, name) == to_arrow_schema(getattr(columns, name))
+    assert getattr(columns, name) == to_arrow_schema(getattr(frames, name))
 
 
 @pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
@@ -70,7 +70,7 @@ async def test_what_a_real_broker_left_is_read(
     monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
     await leave_store(tmp_path)
     ledger = open_store(spark, tmp_path)
-    assert ledger.deliveries.schema == columns.DELIVERIES
+    assert ledger.deliveries.schema == frames.DELIVERIES
     found = [row.asDict() for row in ledger.deliveries.collect()]
     assert [row for row in found if row["state"] == "delivered"] == expected(tmp_path)
     undelivered = look(tmp_path).undelivered.to_pylist()
@@ -84,7 +84,7 @@ async def test_what_a_real_broker_left_is_read(
         {**each, **same, "run": name} for each, name in zip((first, second), names, strict=True)
     ]
     assert [row.asDict() for row in ledger.moves.collect()] == [
-        {name: names[row["run"] - 1] if name == "run" else row[name] for name in columns.MOVES.fieldNames()}
+        {name: names[row["run"] - 1] if name == "run" else row[name] for name in columns.MOVES.names}
         for row in rows(tmp_path, "SELECT * FROM clock_moves")
     ]
 
@@ -102,10 +102,10 @@ def test_ranges_hold_each_row_once_however_they_fall(
     offsets = [1, *range(3, 90, 3)]
     monkeypatch.setattr("mocketmq_report.ledger.store_reader.BATCH_ROWS", 4)
     for size, count in ((1, 30), (4, 8), (7, 5), (10, 3), (29, 2), (30, 1), (31, 1)):
-        monkeypatch.setattr(store, "RANGE_ROWS", size)
+        monkeypatch.setattr(store_snapshot, "RANGE_ROWS", size)
         assert len(look(tmp_path).ranges) == count
         assert [row["delivered_offset"] for row in delivered(tmp_path)] == offsets
-    monkeypatch.setattr(store, "RANGE_ROWS", 7)
+    monkeypatch.setattr(store_snapshot, "RANGE_ROWS", 7)
     for small_rows, partitions in ((30, 2), (29, 5)):
         monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
         deliveries = open_store(spark, tmp_path).deliveries
@@ -144,7 +144,7 @@ def test_rows_that_come_later_are_not_in_it(
 def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path, spark: SparkSession) -> None:
     MadeStore(tmp_path)
     ledger = open_store(spark, tmp_path)
-    assert (ledger.deliveries.schema, ledger.deliveries.count()) == (columns.DELIVERIES, 0)
+    assert (ledger.deliveries.schema, ledger.deliveries.count()) == (frames.DELIVERIES, 0)
     assert (ledger.runs.count(), ledger.moves.count()) == (1, 0)
 
 
@@ -252,7 +252,7 @@ def test_where_a_broker_runs_it_is_as_of_now_by_its_clock(
 ) -> None:
     made = MadeStore(tmp_path, runs=2)
     start_us = START_US + 3600 * S
-    monkeypatch.setattr(store, "wall_us", lambda: start_us + 60 * S)
+    monkeypatch.setattr(store_snapshot, "wall_us", lambda: start_us + 60 * S)
 
     def set_clock(mode: str) -> None:
         made.run("UPDATE runs SET clock = iif(run = 2, ?, 'x99')", mode)

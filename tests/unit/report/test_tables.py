@@ -7,15 +7,16 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pytest
 from mocketmq_report.compute import rollup, tables
-from mocketmq_report.compute.tables import Plan, Tables
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, STATES, Ledger
+from mocketmq_report.compute.tables import ReportTables, TablePlan
+from mocketmq_report.ledger.columns import STATES
+from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, LedgerFrames
 from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
 from tests.support.oracle import Key, Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000
-PLAN = Plan(
+PLAN = TablePlan(
     on_time_us=70_000, cutoffs_us=(5_000_000, 10_000, 0, 10_000), percentiles=(50, 90, 99, 99.9, 12.5)
 )
 CUTOFFS_US = [0, 10_000, 5_000_000]
@@ -109,11 +110,11 @@ def moves_of(run: str, count: int) -> Rows:
     ]
 
 
-def ledger_of(spark: SparkSession, rows: Rows, runs: Rows, moves: Rows) -> Ledger:
+def ledger_of(spark: SparkSession, rows: Rows, runs: Rows, moves: Rows) -> LedgerFrames:
     def frame(each: Rows, schema: Any) -> Any:
         return spark.createDataFrame(pa.Table.from_pylist(each, to_arrow_schema(schema)), schema).coalesce(2)
 
-    return Ledger(frame(rows, DELIVERIES), frame(runs, RUNS), frame(moves, MOVES))
+    return LedgerFrames(frame(rows, DELIVERIES), frame(runs, RUNS), frame(moves, MOVES))
 
 
 def silent(_what: str, _done: int, _total: int) -> None:
@@ -123,7 +124,7 @@ def silent(_what: str, _done: int, _total: int) -> None:
 class Case(NamedTuple):
     """What was found, and what should have been."""
 
-    found: Tables
+    found: ReportTables
     oracle: Oracle
     told: list[tuple[str, int, int]]
 
@@ -133,15 +134,17 @@ MOVES_OF = moves_of("b1", 3)
 
 
 @pytest.fixture(scope="module")
-def ledger(spark: SparkSession) -> Ledger:
+def ledger(spark: SparkSession) -> LedgerFrames:
     return ledger_of(spark, ROWS, RUNS_OF, MOVES_OF)
 
 
 @pytest.fixture(scope="module", params=["exact", "bins", "merged"])
-def case(request: pytest.FixtureRequest, spark: SparkSession, ledger: Ledger, tmp_path_factory: Any) -> Case:
+def case(
+    request: pytest.FixtureRequest, spark: SparkSession, ledger: LedgerFrames, tmp_path_factory: Any
+) -> Case:
     told: list[tuple[str, int, int]] = []
 
-    def measured(source: Ledger | rollup.Rollup, exact: bool | None, key: Key) -> Case:
+    def measured(source: LedgerFrames | rollup.Rollup, exact: bool | None, key: Key) -> Case:
         found = tables.tables(source, PLAN._replace(exact=exact), lambda *each: told.append(each))
         return Case(found, Oracle(ROWS, RUNS_OF, key), told)
 
@@ -151,7 +154,7 @@ def case(request: pytest.FixtureRequest, spark: SparkSession, ledger: Ledger, tm
         return measured(ledger, False, in_bins([*CUTOFFS_US, PLAN.on_time_us]))
     paths = []
     for name, those in (("a", "run LIKE 'a%'"), ("others", "run NOT LIKE 'a%'")):
-        part = Ledger(*(frame.where(those) for frame in ledger))
+        part = LedgerFrames(*(frame.where(those) for frame in ledger))
         paths.append(str(tmp_path_factory.mktemp("rollups") / name))
         rollup.save(part, paths[-1], silent)
         assert rollup.find(spark, [paths[-1]])

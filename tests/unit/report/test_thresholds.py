@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from mocketmq_report.judge.compare import parse_rule
 from mocketmq_report.judge.condition import OPERATORS, InvalidThresholdError
 from mocketmq_report.judge.metric import METRICS, Metric, Scope
-from mocketmq_report.judge.thresholds import Threshold, Wanted, parse, parse_file, wanted
+from mocketmq_report.judge.thresholds import RequiredFigures, Threshold, parse, parse_file, required_figures
 
 
 @pytest.mark.parametrize(
@@ -250,5 +250,7 @@ def test_what_has_to_be_computed_is_known_beforehand() -> None:
     ]
     shares = [parse(text) for text in ("on_time(250ms) > 9%", "level=* on_time(7ms) > 9%", "on_time > 9%")]
     rules = [parse_rule("p99.99 > 1.5x")]
-    assert wanted([*asked, *shares, *rules]) == Wanted((5.0, 99.95, 99.99), (7_000, 250_000))
-    assert wanted([]) == Wanted((), ())
+    assert required_figures([*asked, *shares, *rules]) == RequiredFigures(
+        (5.0, 99.95, 99.99), (7_000, 250_000)
+    )
+    assert required_figures([]) == RequiredFigures((), ())

@@ -15,7 +15,7 @@ from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.delayed_file import key_hash
 from mocketmq_compat.delay.second_directories import SecondDirectories
 from mocketmq_report.ledger import undelivered
-from mocketmq_report.ledger.store import look_at
+from mocketmq_report.ledger.store_snapshot import take_snapshot
 
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
 from tests.support.delayed_files import DUE_MS, made
@@ -28,7 +28,7 @@ SECOND = "20261101T010000.000000Z"
 
 def found(data: Path) -> list[dict[str, Any]]:
     """Every row, without what is null."""
-    table = look_at(data, lambda *_: None).undelivered
+    table = take_snapshot(data, lambda *_: None).undelivered
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 

@@ -8,14 +8,14 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from mocketmq_report.ledger import files
-from mocketmq_report.ledger.columns import DELIVERIES, BrokenLedgerError
-from mocketmq_report.ledger.places import Places
+from mocketmq_report.ledger import external_files
+from mocketmq_report.ledger.frames import DELIVERIES, BrokenLedgerError
+from mocketmq_report.ledger.hadoop_files import HadoopFiles
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
 DUE_US = 1_795_219_201_000_123
-DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *files.ABOUT]) | {
+DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *external_files.ABOUT_RUN]) | {
     "state": "delivered",
     "topic": "",
     "scheme": "absolute",
@@ -64,14 +64,14 @@ def write(folder: Path, texts: dict[str, str]) -> list[Path]:
     return [folder / name for name in texts]
 
 
-def look(spark: SparkSession, *paths: Path) -> list[files.File]:
-    places = Places(spark)
-    return [files.inspect(places, places.find(str(path))) for path in paths]
+def look(spark: SparkSession, *paths: Path) -> list[external_files.ExternalFile]:
+    places = HadoopFiles(spark)
+    return [external_files.inspect(places, places.find(str(path))) for path in paths]
 
 
 def read(spark: SparkSession, *paths: Path) -> dict[str | None, dict[str, Any]]:
     """The rows by message id, without what is said of the file."""
-    rows = [row.asDict() for row in files.rows(spark, look(spark, *paths)).collect()]
+    rows = [row.asDict() for row in external_files.rows(spark, look(spark, *paths)).collect()]
     found = {row["message_id"]: row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -104,10 +104,10 @@ def test_all_columns_are_the_same_from_every_kind_of_file(spark: SparkSession, t
     pq.write_table(pa.Table.from_pylist([floats]), tmp_path / "g.parquet")
     pq.write_table(pa.Table.from_pylist([texts]), tmp_path / "h.parquet")
     paths += [tmp_path / f"{name}.parquet" for name in "fgh"]
-    rows = files.rows(spark, look(spark, *paths))
+    rows = external_files.rows(spark, look(spark, *paths))
     assert [(field.name, field.dataType) for field in rows.schema] == [
         *((field.name, field.dataType) for field in DELIVERIES),
-        *((name, StringType()) for name in ("unreadable", *files.ABOUT, "source")),
+        *((name, StringType()) for name in ("unreadable", *external_files.ABOUT_RUN, "source")),
     ]
     found = [each.asDict() for each in rows.collect()]
     assert sorted(found, key=lambda each: str(each["source"])) == [
@@ -168,7 +168,7 @@ def test_what_is_no_number_is_kept_aside_with_the_reason(spark: SparkSession, tm
     (path,) = write(
         tmp_path, {"x.csv": header + "".join(f"{name},{line}\n" for name, (line, _) in lines.items())}
     )
-    found = files.rows(spark, look(spark, path))
+    found = external_files.rows(spark, look(spark, path))
     assert {each[0]: each[1] for each in found.select("message_id", "unreadable").collect()} == {
         name: reason for name, (_, reason) in lines.items()
     }
@@ -187,7 +187,9 @@ def test_a_line_that_is_no_object_is_one_bad_row(spark: SparkSession, tmp_path: 
         '{"message_id":"E","due_us":{"at":1}}': ("E", "due_us is not a whole number of 64 bits"),
     }
     (path,) = write(tmp_path, {"x.jsonl": "\n".join(lines)})
-    rows = files.rows(spark, look(spark, path)).select("message_id", "unreadable", "due_us").collect()
+    rows = (
+        external_files.rows(spark, look(spark, path)).select("message_id", "unreadable", "due_us").collect()
+    )
     assert [(each[0], each[1]) for each in rows] == list(lines.values())
     assert {each[0]: each[2] for each in rows if not each[1]} == {"A": 1, "7": 1, "D": 3_000}
     assert look(spark, path)[0].ignored == ["late"]
@@ -227,7 +229,7 @@ def test_files_with_the_same_columns_are_one_read(spark: SparkSession, tmp_path:
         tmp_path, {f"{n}.jsonl": f'{{"message_id":{n},"due_us":1,"delivered_us":2,"x{n}":1}}' for n in (6, 7)}
     )
     assert read(spark, *paths) == {str(n): row(str(n), path) for n, path in enumerate(paths)}
-    plan = files.rows(spark, look(spark, *paths))._jdf.queryExecution().executedPlan().toString()
+    plan = external_files.rows(spark, look(spark, *paths))._jdf.queryExecution().executedPlan().toString()
     assert plan.count("FileScan") == 3
 
 
@@ -270,7 +272,7 @@ NEEDED = (
             '{"due_us":1}\n{"state":1}',
             "it has no column message_id; found: due_us, state" + NEEDED,
         ),
-        ("a.xlsx", "", f"its name has none of the endings of a ledger: {files.FORMATS}"),
+        ("a.xlsx", "", f"its name has none of the endings of a ledger: {external_files.FORMATS}"),
     ],
 )
 def test_what_a_file_lacks_is_said(

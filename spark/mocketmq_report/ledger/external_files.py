@@ -16,23 +16,25 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import BooleanType, DataType, StringType, StructType
 
-from mocketmq_report.ledger.columns import DEFAULTS, DELIVERIES, BrokenLedgerError
-from mocketmq_report.ledger.places import Place, Places, file_of_row
+from mocketmq_report.ledger.columns import DELIVERY_COLUMNS
+from mocketmq_report.ledger.frames import DELIVERIES, BrokenLedgerError
+from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath, file_of_row
 from mocketmq_report.ledger.quality import UNREADABLE
 
-ABOUT: Final = ("version", "host", "profile", "clock")
+ABOUT_RUN: Final = ("version", "host", "profile", "clock")
 """Columns that say of a row's run what RUNS says."""
 FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
 
 _KINDS: Final = {"csv": "csv", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
 _NAME: Final = re.compile(r"(.+?)\.(csv|jsonl|ndjson|parquet)(?:\.(?:gz|bz2|zst|lz4|snappy|deflate))?")
+_DEFAULTS: Final = {column.name: column.default for column in DELIVERY_COLUMNS if column.default is not None}
 _IN_MS: Final = {f"{name[:-3]}_ms": name for name in DELIVERIES.names if name.endswith("_us")}
 _TYPES: Final = {
     **{field.name: field.dataType for field in DELIVERIES},
     **{name: DELIVERIES[in_us].dataType for name, in_us in _IN_MS.items()},
-    **dict.fromkeys(ABOUT, StringType()),
+    **dict.fromkeys(ABOUT_RUN, StringType()),
 }
-_NEEDED: Final = (("message_id",), ("due_us", "due_ms"), ("delivered_us", "delivered_ms", "state"))
+NEEDED_COLUMNS: Final = (("message_id",), ("due_us", "due_ms"), ("delivered_us", "delivered_ms", "state"))
 _HEAD_LINES: Final = 100
 _CORRUPT: Final = "_corrupt_record"
 _OPTIONS: Final = {
@@ -63,13 +65,13 @@ _EXACT: Final = float(1 << 53)
 """Doubles hold every whole number up to here; pandas makes doubles of whole numbers with gaps."""
 
 
-class File(NamedTuple):
+class ExternalFile(NamedTuple):
     """A file, or a folder with a file's name, that can be read."""
 
-    place: Place
+    place: HadoopPath
     kind: str
     run: str  # of rows that name none; as long as nobody else has it, the name without its end
-    parts: tuple[Place, ...]
+    parts: tuple[HadoopPath, ...]
     columns: tuple[tuple[str, str], ...]  # as they stand in it, and what Spark is told to read
 
     @property
@@ -83,12 +85,12 @@ class File(NamedTuple):
         return [name for name, _ in self.columns if name not in _TYPES]
 
 
-def is_file(place: Place) -> bool:
+def is_file(place: HadoopPath) -> bool:
     """Whether it is one by its name."""
     return _NAME.fullmatch(place.name) is not None
 
 
-def inspect(places: Places, place: Place) -> File:
+def inspect(places: HadoopFiles, place: HadoopPath) -> ExternalFile:
     """Look at the columns of a file. Raises BrokenLedgerError when they are not enough, or not readable."""
     name = _NAME.fullmatch(place.name)
     if name is None:
@@ -98,22 +100,22 @@ def inspect(places: Places, place: Place) -> File:
     found = {_columns(places, part, kind) for part in parts}
     if len(found) != 1:
         raise BrokenLedgerError("its files have different columns" if found else "there is nothing in it")
-    return File(place, kind, name[1], parts, found.pop())
+    return ExternalFile(place, kind, name[1], parts, found.pop())
 
 
-def rows(spark: SparkSession, files: Sequence[File]) -> DataFrame:
-    """The rows of all: DELIVERIES, ``unreadable``, the columns of ``ABOUT``, and ``source``.
+def rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
+    """The rows of all: DELIVERIES, ``unreadable``, the columns of ``ABOUT_RUN``, and ``source``.
 
     What has the same columns is read at once, so a hundred files are not a hundred plans.
     """
-    alike: dict[object, list[File]] = {}
+    alike: dict[object, list[ExternalFile]] = {}
     for file in files:
         columns = file.columns if file.kind == "csv" else tuple(file.known.items())
         alike.setdefault((file.kind, columns), []).append(file)
     return reduce(DataFrame.unionAll, [_rows(spark, group) for group in alike.values()])
 
 
-def _columns(places: Places, part: Place, kind: str) -> tuple[tuple[str, str], ...]:
+def _columns(places: HadoopFiles, part: HadoopPath, kind: str) -> tuple[tuple[str, str], ...]:
     if kind == "parquet":
         columns = _parquet_columns(places, part)
     elif kind == "csv":
@@ -134,7 +136,7 @@ def _columns(places: Places, part: Place, kind: str) -> tuple[tuple[str, str], .
     return tuple(columns.items())
 
 
-def _parquet_columns(places: Places, part: Place) -> dict[str, str]:
+def _parquet_columns(places: HadoopFiles, part: HadoopPath) -> dict[str, str]:
     columns = {}
     for name, held in places.parquet_columns(part).items():
         if name not in _TYPES:
@@ -172,7 +174,7 @@ def _keys(lines: list[str]) -> list[str]:
 
 def _check(names: Iterable[str]) -> None:
     names = list(names)
-    for either in _NEEDED:
+    for either in NEEDED_COLUMNS:
         if not set(either) & set(names):
             found = ", ".join(names[:30]) or "none"
             raise BrokenLedgerError(
@@ -181,7 +183,7 @@ def _check(names: Iterable[str]) -> None:
             )
 
 
-def _rows(spark: SparkSession, files: Sequence[File]) -> DataFrame:
+def _rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
     """Of files with the same columns."""
     kind, known = files[0].kind, files[0].known
     schema = StructType()
@@ -208,12 +210,12 @@ def _rows(spark: SparkSession, files: Sequence[File]) -> DataFrame:
     return read.select(
         *(column.alias(name) for name, column in _row(cells).items()),
         F.coalesce(*(F.when(condition, reason) for condition, reason in wrong)).alias(UNREADABLE),
-        *(cells.get(name, F.lit(None).cast("string")).alias(name) for name in ABOUT),
+        *(cells.get(name, F.lit(None).cast("string")).alias(name) for name in ABOUT_RUN),
         "source",
     )
 
 
-def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[File]) -> DataFrame:
+def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[ExternalFile]) -> DataFrame:
     """The same with ``file_run`` and ``source``, of the file that each row is from."""
     if len(files) == 1:
         return read.withColumns({"file_run": F.lit(files[0].run), "source": F.lit(str(files[0].place))})
@@ -250,11 +252,11 @@ def _row(cells: dict[str, Column]) -> dict[str, Column]:
     for field in DELIVERIES:
         in_ms = field.name.removesuffix("_us") + "_ms"
         given = [cells[name] for name in (field.name, in_ms) if name in cells]
-        if field.name in DEFAULTS:
-            given.append(F.lit(DEFAULTS[field.name]))
+        if field.name in _DEFAULTS:
+            given.append(F.lit(_DEFAULTS[field.name]))
         row[field.name] = F.coalesce(*given, F.lit(None)).cast(field.dataType)
     row["run"] = F.coalesce(row["run"], F.col("file_run"))
-    by_level = F.when(row["level"].isNull(), "absolute").otherwise(DEFAULTS["scheme"])
+    by_level = F.when(row["level"].isNull(), "absolute").otherwise("levels")
     row["scheme"] = F.coalesce(cells.get("scheme", F.lit(None)), by_level)
     by_time = F.when(row["delivered_us"].isNull(), "pending").otherwise("delivered")
     row["state"] = F.coalesce(row["state"], by_time)

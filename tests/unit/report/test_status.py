@@ -11,7 +11,7 @@ from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_report.live import status as module
-from mocketmq_report.live.status import GRACE_US, NO_LEVEL, Waiting, standing
+from mocketmq_report.live.status import GRACE_US, NO_LEVEL, Backlog, broker_status
 
 from tests.support.brokers import S
 from tests.support.stores import START_US, MadeStore
@@ -28,7 +28,7 @@ def move(store: MadeStore, to_us: int, run: int = 1) -> None:
 
 def test_it_says_which_run_it_is(tmp_path: Path) -> None:
     store = MadeStore(tmp_path / "data", runs=2)
-    found = standing(store.data)
+    found = broker_status(store.data)
     assert (found.store, found.first_us, found.run, found.moves) == (START_US, START_US, 2, 0)
     assert (found.version, found.profile, found.clock) == ("0.1.0", "exact", "manual")
     assert found.levels.delays_us == (S, 5 * S)
@@ -36,46 +36,46 @@ def test_it_says_which_run_it_is(tmp_path: Path) -> None:
 
 
 def test_a_manual_clock_is_where_it_was_moved_to(store: MadeStore) -> None:
-    assert standing(store.data).now_us == START_US
+    assert broker_status(store.data).now_us == START_US
     move(store, START_US + 5 * S)
     move(store, START_US + 7 * S)
-    found = standing(store.data)
+    found = broker_status(store.data)
     assert (found.now_us, found.moves) == (START_US + 7 * S, 2)
 
 
 def test_the_moves_of_an_earlier_run_do_not_count(tmp_path: Path) -> None:
     store = MadeStore(tmp_path / "data", runs=2)
     move(store, START_US + 9 * 3600 * S, run=1)
-    found = standing(store.data)
+    found = broker_status(store.data)
     assert (found.now_us, found.moves) == (START_US + 3600 * S, 0)
 
 
 def test_during_a_move_it_is_as_late_as_the_latest_delivery(store: MadeStore) -> None:
     store.deliver(4, delivered_us=START_US + 6 * S)
     store.deliver(9, delivered_us=START_US + 8 * S)
-    found = standing(store.data)
+    found = broker_status(store.data)
     assert (found.now_us, found.newest) == (START_US + 8 * S, 9)
 
 
 def test_another_clock_runs_on(store: MadeStore, monkeypatch: pytest.MonkeyPatch) -> None:
     store.run("UPDATE runs SET clock = 'x60'")
     monkeypatch.setattr(module, "wall_us", lambda: START_US + 2 * S)
-    assert standing(store.data).now_us == START_US + 120 * S
+    assert broker_status(store.data).now_us == START_US + 120 * S
 
 
 def test_what_waits_is_behind_the_delay_offset(store: MadeStore) -> None:
     for number in range(5):
         store.park(number, level=2, queue_offset=number, due_us=START_US + 60 * S)
     store.pass_to(2, 3)
-    assert standing(store.data).waiting == {2: Waiting(2, 0)}
+    assert broker_status(store.data).waiting == {2: Backlog(2, 0)}
     store.pass_to(1, 0)
     store.run("UPDATE delay_offsets SET next_offset = 5 WHERE level = 2")
-    assert standing(store.data).waiting == {}
+    assert broker_status(store.data).waiting == {}
 
 
 def test_a_level_without_a_delay_offset_has_delivered_nothing(store: MadeStore) -> None:
     store.park(1, level=18, due_us=START_US + 60 * S)
-    assert standing(store.data).waiting == {18: Waiting(1, 0)}
+    assert broker_status(store.data).waiting == {18: Backlog(1, 0)}
 
 
 def test_what_was_cancelled_or_forced_waits_no_more(store: MadeStore) -> None:
@@ -84,13 +84,13 @@ def test_what_was_cancelled_or_forced_waits_no_more(store: MadeStore) -> None:
     store.pass_to(1, 1)
     for number in (0, 1, 3):
         store.intervene(number)
-    assert standing(store.data).waiting == {1: Waiting(1, 1)}
+    assert broker_status(store.data).waiting == {1: Backlog(1, 1)}
 
 
 def test_it_is_overdue_a_second_after_it_was_due(store: MadeStore) -> None:
     for number, due_us in enumerate((START_US - 2 * S, START_US - GRACE_US, START_US - GRACE_US + 1)):
         store.park(number, queue_offset=number, due_us=due_us)
-    assert standing(store.data).waiting == {1: Waiting(3, 2)}
+    assert broker_status(store.data).waiting == {1: Backlog(3, 2)}
 
 
 def test_what_rocketmq4_has_not_saved_yet_does_not_wait(tmp_path: Path) -> None:
@@ -102,7 +102,7 @@ def test_what_rocketmq4_has_not_saved_yet_does_not_wait(tmp_path: Path) -> None:
     store.deliver(12, parked_offset=4, run=1)  # before a kill: this one is delivered again
     store.deliver(13, parked_offset=5, run=2, forced=1)
     store.deliver(14, parked_offset=5, run=2, level=None)
-    assert standing(store.data).waiting == {1: Waiting(2, 2)}
+    assert broker_status(store.data).waiting == {1: Backlog(2, 2)}
 
 
 def test_files_are_known_by_their_names(store: MadeStore) -> None:
@@ -113,12 +113,12 @@ def test_files_are_known_by_their_names(store: MadeStore) -> None:
         folder.mkdir(parents=True, exist_ok=True)
         (folder / entry.name).touch()
     (folder / "foreign").touch()
-    assert standing(store.data).waiting == {NO_LEVEL: Waiting(3, 1)}
+    assert broker_status(store.data).waiting == {NO_LEVEL: Backlog(3, 1)}
     assert GRACE_US == 1000 * US_PER_MS
 
 
 def test_no_directory_is_made(store: MadeStore) -> None:
-    standing(store.data)
+    broker_status(store.data)
     assert [path.name for path in store.data.iterdir()] == ["mocketmq.db"]
 
 
@@ -130,7 +130,7 @@ def test_files_that_cannot_be_listed_are_an_error(store: MadeStore, monkeypatch:
 
     monkeypatch.setattr(module, "list_files", refuse)
     with pytest.raises(StoreUnavailableError, match=r"/delay cannot be read: Permission denied$"):
-        standing(store.data)
+        broker_status(store.data)
 
 
 def test_a_store_without_a_run_is_an_error(tmp_path: Path) -> None:
@@ -138,12 +138,12 @@ def test_a_store_without_a_run_is_an_error(tmp_path: Path) -> None:
     with pytest.raises(
         StoreUnreadableError, match=r"mocketmq\.db has no run of a broker: none was ever started"
     ):
-        standing(store.data)
+        broker_status(store.data)
 
 
 def test_a_stopped_broker_is_seen_by_its_log(store: MadeStore) -> None:
     lock = DirectoryLock(store.data)
-    assert not standing(store.data).is_running
+    assert not broker_status(store.data).is_running
     lock.close()
 
 
@@ -153,5 +153,5 @@ def test_a_killed_broker_is_seen_by_its_lock(store: MadeStore, is_held: bool) ->
     if not is_held:
         lock.close()
     Path(f"{store.database}-wal").touch()
-    assert standing(store.data).is_running is is_held
+    assert broker_status(store.data).is_running is is_held
     lock.close()

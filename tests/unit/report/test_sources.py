@@ -8,9 +8,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from mocketmq_report.ledger import sources as ledger
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, BrokenLedgerError
+from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError
 from mocketmq_report.ledger.quality import UNREADABLE
-from mocketmq_report.ledger.sources import Reading
+from mocketmq_report.ledger.sources import LedgerReading
 from pyspark.sql import SparkSession
 
 from tests.support.ledgers import DAY_US, START_US, run_name, write_parquet, write_store
@@ -19,11 +19,11 @@ ROWS = 200
 LEAST = "message_id,due_us,delivered_us\n"
 
 
-def counts(reading: Reading) -> dict[str, int]:
+def counts(reading: LedgerReading) -> dict[str, int]:
     return dict(Counter(row["run"] for row in reading.ledger.deliveries.select("run").collect()))
 
 
-def runs(reading: Reading) -> dict[str, dict[str, Any]]:
+def runs(reading: LedgerReading) -> dict[str, dict[str, Any]]:
     rows = [row.asDict() for row in reading.ledger.runs.collect()]
     found = {row["run"]: row for row in rows}
     assert len(found) == len(rows)

@@ -1,6 +1,6 @@
 import pytest
 from mocketmq_report.document import Judgement
-from mocketmq_report.report import headline as heading
+from mocketmq_report.report import headline
 from msgspec.structs import replace
 
 from tests.support.reports import sample_comparison, sample_report, simulated
@@ -27,41 +27,41 @@ def test_the_verdict_counts(thresholds: list[Judgement], rules: list[Judgement],
     passed = all(one.passed for one in [*thresholds, *rules])
     comparison = replace(sample_comparison(), judgements=rules)
     report = replace(EXACT, judgements=thresholds, comparison=comparison, passed=passed)
-    assert heading.verdict(report) == verdict
+    assert headline.verdict(report) == verdict
     if not rules:
-        assert heading.verdict(replace(report, comparison=None)) == verdict
+        assert headline.verdict(replace(report, comparison=None)) == verdict
 
 
 def test_a_report_that_failed_says_so_even_where_nothing_tells_why() -> None:
-    assert heading.verdict(replace(EXACT, passed=False)) == "failed"
+    assert headline.verdict(replace(EXACT, passed=False)) == "failed"
 
 
 def test_what_was_measured_where_and_under_which_clock() -> None:
-    assert heading.measured(sample_report().header) == (
+    assert headline.measured(sample_report().header) == (
         "broker 0.4.0 on runner-7, profile exact, clock real and moved once, durability full,"
         " 2,546 deliveries in 3 runs at 0.36/s"
     )
     first = EXACT.header.runs[0]
     other = replace(first, profile="rocketmq4\x1b", clock="x10", moves=3, per_second=None, deliveries=1)
-    assert heading.measured(
+    assert headline.measured(
         replace(EXACT.header, runs=[replace(first, deliveries=2, per_second=0.5), other])
     ) == (
         "broker 0.4.0 on runner-7, profile exact and rocketmq4\\x1b, clock real and x10 and moved 3 times,"
         " durability full, 3 deliveries in 2 runs at 0.5/s"
     )
-    assert heading.measured(replace(EXACT.header, runs=[])) == (
+    assert headline.measured(replace(EXACT.header, runs=[])) == (
         "broker unknown on unknown, profile unknown, clock unknown, durability unknown,"
         " 0 deliveries in 0 runs"
     )
-    assert heading.measured(replace(EXACT.header, runs=[other])).endswith("1 delivery in 1 run")
+    assert headline.measured(replace(EXACT.header, runs=[other])).endswith("1 delivery in 1 run")
 
 
 def test_how_it_was_computed() -> None:
     made = "made 2026-11-21T00:01:30.000Z by mocketmq 0.4.0, Spark 4.3.0"
-    assert heading.computed(EXACT.header) == f"on time is up to 100ms; percentiles are exact; {made}"
+    assert headline.computed(EXACT.header) == f"on time is up to 100ms; percentiles are exact; {made}"
     binned = replace(EXACT.header, method="bins", error=0.001, on_time_us=1_500_000)
     assert (
-        heading.computed(binned) == f"on time is up to 1.5s; percentiles are from bins, within 0.1%; {made}"
+        headline.computed(binned) == f"on time is up to 1.5s; percentiles are from bins, within 0.1%; {made}"
     )
 
 
@@ -72,5 +72,5 @@ def test_the_load_is_that_of_all_runs_together() -> None:
         replace(run, deliveries=100, per_second=2.5),  # 40 s
         replace(run, deliveries=1, per_second=None),
     ]
-    assert heading.load(replace(EXACT.header, runs=runs)) == 4.0
-    assert heading.load(replace(EXACT.header, runs=runs[2:])) is None
+    assert replace(EXACT.header, runs=runs).load == 4.0
+    assert replace(EXACT.header, runs=runs[2:]).load is None

@@ -9,7 +9,7 @@ from pyspark.sql import functions as F  # noqa: N812
 
 from mocketmq_report.compute import summary
 from mocketmq_report.compute.summary import Summary
-from mocketmq_report.ledger.columns import Ledger
+from mocketmq_report.ledger.frames import LedgerFrames
 
 _FEW: Final = 1_000_000
 """Buckets with more rows than messages, up to which every executor holds all of them."""
@@ -26,7 +26,7 @@ class Extent(NamedTuple):
 
 
 @contextmanager
-def kept(frame: DataFrame) -> Iterator[DataFrame]:
+def persisted(frame: DataFrame) -> Iterator[DataFrame]:
     """The frame, computed at most once while this is open."""
     frame.persist()
     try:
@@ -35,7 +35,7 @@ def kept(frame: DataFrame) -> Iterator[DataFrame]:
         frame.unpersist()
 
 
-def extent(outcomes: Sequence[Row]) -> Extent:
+def measure_extent(outcomes: Sequence[Row]) -> Extent:
     """What the rows of ``summary.outcomes`` say."""
     return Extent(
         sum(row.rows for row in outcomes),
@@ -48,10 +48,10 @@ def extent(outcomes: Sequence[Row]) -> Extent:
 
 @contextmanager
 def summarized(
-    ledger: Ledger, outcomes: DataFrame, extent: Extent, key: Column, step_us: int
+    ledger: LedgerFrames, outcomes: DataFrame, extent: Extent, key: Column, step_us: int
 ) -> Iterator[Summary]:
     """All tables of the ledger, of which the repeats and the worst are looked for already."""
-    with kept(summary.suspects(ledger)) as suspects:
+    with persisted(summary.suspects(ledger)) as suspects:
         few = suspects.count() <= _FEW
         dues_us = [row.due_us for row in summary.worst_times(ledger).collect()]
         yield Summary(

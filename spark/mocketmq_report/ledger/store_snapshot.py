@@ -18,20 +18,24 @@ from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delay_inspection import Progress
 
-from mocketmq_report.ledger.arrow_columns import DELIVERIES, MOVES, RUNS, as_rows
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
-from mocketmq_report.ledger.undelivered import Parked, undelivered
+from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
 
 RANGE_ROWS: Final = 500_000
 """Rows that are read at once: a second's work."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_DELIVERIES: Final = """
-SELECT run, unique_key AS message_id, parked_offset, delivered_offset, topic, queue_id, queue_offset, scheme,
- level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us, pulled_us,
- coalesce(pulled_by, '') AS pulled_by, acked_us
-FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"""
+_IN_STORE: Final = {"message_id": "unique_key", "pulled_by": "coalesce(pulled_by, '')"}
+"""Columns of the ledger that are not, as they are, columns of the table ``deliveries``."""
+_SELECTED: Final = ", ".join(
+    f"{_IN_STORE.get(name, name)} AS {name}" for name in DELIVERIES.names if name != "state"
+)
+_DELIVERIES: Final = (
+    f"SELECT {_SELECTED} FROM deliveries"
+    " WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
+)
 _LAST_US: Final = """
 SELECT max(us) AS us FROM (
  SELECT max(started_us) AS us FROM runs UNION ALL SELECT max(to_us) FROM clock_moves
@@ -44,14 +48,14 @@ SELECT clock, coalesce(wall_us, started_wall_us) AS wall_us, coalesce(to_us, sta
 FROM runs LEFT JOIN clock_moves USING (run) ORDER BY run DESC, move DESC LIMIT 1"""
 
 
-class Range(NamedTuple):
+class OffsetRange(NamedTuple):
     """Deliveries that are read at once, by their offsets, both included."""
 
     first: int
     last: int
 
 
-class Store(NamedTuple):
+class StoreSnapshot(NamedTuple):
     """What a look at a store found."""
 
     database: Path
@@ -59,7 +63,7 @@ class Store(NamedTuple):
     runs: pa.Table
     moves: pa.Table
     deliveries: int
-    ranges: list[Range]  # of these
+    ranges: list[OffsetRange]  # of these
     undelivered: pa.Table
 
     @property
@@ -68,7 +72,7 @@ class Store(NamedTuple):
         return self.names[min(self.names)]
 
 
-def look_at(path: Path, progress: Progress, as_of_us: int | None = None) -> Store:
+def take_snapshot(path: Path, progress: Progress, as_of_us: int | None = None) -> StoreSnapshot:
     """Look at the store in a data directory, or at a database file, whose broker may be running.
 
     ``as_of_us`` is the emulated instant at which what is due and not delivered is overdue. If it is not
@@ -108,14 +112,14 @@ def look_at(path: Path, progress: Progress, as_of_us: int | None = None) -> Stor
             {name: moved[name] for name in MOVES.names} | {"run": _named(database, moved["run"], names)},
             moved.num_rows,
         )
-        parked = Parked(reader)
-        deliveries, ranges = _survey(reader, parked, progress)
-        return Store(
+        parked = UndeliveredOffsets(reader)
+        deliveries, ranges = _count_deliveries(reader, parked, progress)
+        return StoreSnapshot(
             database, names, runs, moves, deliveries, ranges, undelivered(reader, parked, files, runs)
         )
 
 
-def read(database: Path, names: dict[int, str], span: Range) -> Iterator[pa.RecordBatch]:
+def read(database: Path, names: dict[int, str], span: OffsetRange) -> Iterator[pa.RecordBatch]:
     """The deliveries of a range, in order. Raises a StoreError."""
     with StoreReader(database) as reader:
         for batch in reader.batches(_DELIVERIES.format(*span)):
@@ -129,7 +133,9 @@ def read(database: Path, names: dict[int, str], span: Range) -> Iterator[pa.Reco
             yield from as_rows(DELIVERIES, columns, batch.num_rows).to_batches()
 
 
-def _survey(reader: StoreReader, parked: Parked, progress: Progress) -> tuple[int, list[Range]]:
+def _count_deliveries(
+    reader: StoreReader, parked: UndeliveredOffsets, progress: Progress
+) -> tuple[int, list[OffsetRange]]:
     """How many deliveries there are, and in which ranges; tells ``parked`` of each."""
     rows, firsts, last = 0, list[int](), 0
     for batch in reader.batches(
@@ -139,10 +145,12 @@ def _survey(reader: StoreReader, parked: Parked, progress: Progress) -> tuple[in
         firsts += offsets[-rows % RANGE_ROWS :: RANGE_ROWS].to_pylist()
         rows += batch.num_rows
         last = offsets[-1].as_py()
-        parked.delivered(batch["parked_offset"].to_numpy())
+        parked.mark_delivered(batch["parked_offset"].to_numpy())
         progress("looking at deliveries", rows, None)
     lasts = [*(first - 1 for first in firsts[1:]), last]
-    return rows, [Range(*each) for each in zip(firsts, lasts, strict=False)]  # no first: one last too many
+    return rows, [
+        OffsetRange(*each) for each in zip(firsts, lasts, strict=False)
+    ]  # no first: one last too many
 
 
 def _name(started_wall_us: int) -> str:

@@ -15,7 +15,7 @@ from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from mocketmq_report.ledger.columns import BrokenLedgerError
+from mocketmq_report.ledger.frames import BrokenLedgerError
 
 FAILURES: Final = (Py4JJavaError, PySparkException)
 """What Spark and Hadoop raise."""
@@ -25,7 +25,7 @@ _HIDDEN: Final = ("_", ".")  # as Spark has it
 _FIELD: Final = re.compile(r"^  \w+ (\w+)(?:\(\d+\))? (.+?)(?: \((.*)\))?(?: = \d+)?(?:;| \{)$", re.MULTILINE)
 
 
-class Place(NamedTuple):
+class HadoopPath(NamedTuple):
     """A file or folder that is there."""
 
     name: str
@@ -53,7 +53,7 @@ def file_of_row() -> Column:
     return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
 
 
-class Places:
+class HadoopFiles:
     """Looks at them, by the JVM of a session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -62,7 +62,7 @@ class Places:
         self._hadoop = self._jvm.org.apache.hadoop
         self._conf = context._jsc.hadoopConfiguration()
 
-    def find(self, data: str) -> Place:
+    def find(self, data: str) -> HadoopPath:
         """What a path or a URL names."""
         with _failing():
             if re.match(r"\w+:/", data):
@@ -71,20 +71,20 @@ class Places:
                 path = self._hadoop.fs.Path(self._jvm.java.io.File(str(Path(data).resolve())).toURI())
             return _place(path.getFileSystem(self._conf).getFileStatus(path))
 
-    def inside(self, folder: Place) -> list[Place]:
+    def inside(self, folder: HadoopPath) -> list[HadoopPath]:
         """What is in a folder, by name, without what Spark hides."""
         path = self._hadoop.fs.Path(folder.url)
         with _failing():
             found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
         return sorted(each for each in found if not each.name.startswith(_HIDDEN))
 
-    def files(self, folder: Place) -> list[Place]:
+    def files(self, folder: HadoopPath) -> list[HadoopPath]:
         """All files below a folder."""
         return [
             file for each in self.inside(folder) for file in (self.files(each) if each.is_folder else [each])
         ]
 
-    def head(self, file: Place, most: int) -> list[str]:
+    def head(self, file: HadoopPath, most: int) -> list[str]:
         """The first lines of a text, unpacked if its name says that it is compressed."""
         path = self._hadoop.fs.Path(file.url)
         lines: list[str] = []
@@ -100,7 +100,7 @@ class Places:
                 stream.close()
         return lines
 
-    def parquet_columns(self, file: Place) -> dict[str, str]:
+    def parquet_columns(self, file: HadoopPath) -> dict[str, str]:
         """The columns of a Parquet file, and what they hold in Parquet's words."""
         parquet = self._jvm.org.apache.parquet.hadoop
         with _failing("it is damaged, or no Parquet file"):
@@ -127,7 +127,7 @@ def _failing(what: str = "it cannot be read") -> Iterator[None]:
         raise BrokenLedgerError(f"{what}: {reason_of(error)}") from error
 
 
-def _place(status: Any) -> Place:
+def _place(status: Any) -> HadoopPath:
     path = status.getPath()
     uri = re.sub("^file:/+", "file:/", path.toUri().toString())
-    return Place(path.getName(), path.toString(), uri, status.isDirectory())
+    return HadoopPath(path.getName(), path.toString(), uri, status.isDirectory())
