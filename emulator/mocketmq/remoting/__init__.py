@@ -1,1 +1,1 @@
-"""RocketMQ's remoting protocol, version 4: a name server and a broker to unmodified clients."""
+"""RocketMQ's remoting protocol: a name server and a broker for unmodified clients."""

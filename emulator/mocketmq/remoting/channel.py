@@ -1,4 +1,4 @@
-"""A channel: one client's connection, as handlers and the broker know it."""
+"""One client's connection, and what the broker asks its client (docs/protocol/remoting.md §2.6)."""
 
 import asyncio
 import itertools
@@ -18,16 +18,15 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queues import Queue
 
 CALL_S: Final = 10.0
-"""Real seconds in which a client is to answer what it is asked, as upstream (sheet 2.6)."""
+"""Real seconds that a client has to answer, as upstream."""
 STATUS_S: Final = 5.0
-"""The same for how far it has come (Broker2Client of 4.9.8)."""
+"""The same for its offsets (Broker2Client.java, 4.9.8)."""
 
 
 class RemotingChannel:
-    """Addresses are ``host:port``.
+    """``remote`` is the client's address, ``advertised`` the broker's as this client can reach it.
 
-    ``remote`` is the client's; ``advertised`` the broker's, as this client can reach it; ``store_host`` the
-    same as IPv4, which records and message ids need.
+    ``store_host`` is the latter as IPv4, which records and message ids need. All are ``host:port``.
     """
 
     def __init__(
@@ -42,24 +41,24 @@ class RemotingChannel:
         self._has_ended = False
 
     def notify_members_changed(self, group: str) -> None:
-        """Let the client rebalance its queues of the group now (sheet 8.1)."""
+        """Let the client rebalance its queues of the group now."""
         self.ask(RequestCode.NOTIFY_CONSUMER_IDS_CHANGED, {"consumerGroup": group})
 
-    def reset_offsets(self, moved: OffsetReset, language: str) -> None:
-        """Let the client's group go on elsewhere. C++ clients read another form than others (sheet 2.6)."""
+    def reset_offsets(self, reset: OffsetReset, language: str) -> None:
+        """Let the client's group go on at other offsets. C++ clients read another form than the rest."""
         ext = {
-            "topic": moved.topic,
-            "group": moved.group,
-            "timestamp": str(moved.timestamp_ms),
-            "isForce": str(moved.is_forced).lower(),
+            "topic": reset.topic,
+            "group": reset.group,
+            "timestamp": str(reset.timestamp_ms),
+            "isForce": str(reset.is_forced).lower(),
         }
-        table: object = object_keys(queue_offsets(moved))
+        table: object = object_keys(queue_offsets(reset))
         if language == "CPP":
-            table = [{**queue, "offset": offset} for queue, offset in queue_offsets(moved)]
+            table = [{**queue, "offset": offset} for queue, offset in queue_offsets(reset)]
         self.ask(RequestCode.RESET_CONSUMER_CLIENT_OFFSET, ext, dumps({"offsetTable": table}))
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
-        """Ask a producer about a half message, by the offsets that its answer is to name (39; sheet 2.6)."""
+        """Ask a producer to commit or roll back a half message. Its answer comes as END_TRANSACTION."""
         ext = {
             "topic": queue.topic,
             "tranStateTableOffset": str(half.queue_offset),
@@ -72,7 +71,7 @@ class RemotingChannel:
         self.ask(RequestCode.CHECK_TRANSACTION_STATE, ext, record)
 
     async def push_reply(self, reply: PushedReply) -> None:
-        """Bring the client a reply to what it asked (326; sheet 2.7)."""
+        """Bring the client the reply to a request message that it sent."""
         message, template = reply.message, reply.message.template or Template("", 0)
         ext = {
             "producerGroup": reply.producer_group,
@@ -94,12 +93,12 @@ class RemotingChannel:
         await self.call(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, message.body)
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
-        """What a consumer does at the moment (307)."""
+        """What a consumer does at the moment: its queues, rates and threads."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
         return _told(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
-        """Let a consumer consume a message now (309)."""
+        """Let a consumer consume a message now, and answer with the result."""
         ext = {
             "consumerGroup": group,
             "clientId": client_id,
@@ -111,7 +110,7 @@ class RemotingChannel:
         return _told(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
 
     async def consumed_offsets(self, group: str, topic: str) -> Told:
-        """How far a consumer has come in its queues of a topic (221)."""
+        """The offsets that a consumer has reached in its queues of a topic."""
         ext = {"topic": topic, "group": group}
         return _told(await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S))
 
@@ -122,7 +121,7 @@ class RemotingChannel:
     async def call(
         self, code: RequestCode, ext: dict[str, str], body: bytes = b"", timeout_s: float = CALL_S
     ) -> Command:
-        """The client's answer to a request.
+        """Send the client a request, and return its answer.
 
         Raises ClientFailedError if it refuses or goes away, ClientTimeoutError if it does not answer in time.
         """
@@ -144,13 +143,13 @@ class RemotingChannel:
         return command
 
     def answered(self, answer: Command) -> None:
-        """The client has answered a request, which may have stopped waiting."""
+        """Hand a client's answer to the request that waits for it, if it still does."""
         call = self._calls.get(answer.opaque)
         if call is not None and not call.done():
             call.set_result(answer)
 
     def end(self) -> None:
-        """No answers will be read any more."""
+        """Fail the requests that wait: no more answers will be read."""
         self._has_ended = True
         for call in self._calls.values():
             if not call.done():
@@ -167,7 +166,7 @@ def _told(answer: Command) -> Told:
         return Told(answer.body, None)
 
 
-def queue_offsets(moved: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:
-    """The offsets by queues as clients name them."""
-    for queue_id, offset in moved.offsets.items():
-        yield {"brokerName": BROKER, "queueId": queue_id, "topic": moved.topic}, offset
+def queue_offsets(reset: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:
+    """Each queue, named as clients do, with the offset to go on from."""
+    for queue_id, offset in reset.offsets.items():
+        yield {"brokerName": BROKER, "queueId": queue_id, "topic": reset.topic}, offset

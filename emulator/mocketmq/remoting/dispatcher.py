@@ -1,4 +1,4 @@
-"""Finds the handler of a request, and makes an answer of whatever comes of it."""
+"""Find the handler of a request, and turn its response or its error into an answer."""
 
 import logging
 from collections import Counter
@@ -18,12 +18,12 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 OTHER: Final = "other"
-"""Stands for codes beyond the first ``MAX_UNKNOWN`` that nobody knows: a client may try them all."""
+"""The label of unsupported codes beyond the first ``MAX_UNKNOWN``: a client may try them all."""
 MAX_UNKNOWN: Final = 100
 
 
 class Dispatcher:
-    """``answered`` counts answers by the code of the request and their own."""
+    """``answered`` counts answers by request code and response code."""
 
     def __init__(
         self, broker: Broker, settings: Settings, requests: Mapping[int, Request], guard: Guard | None = None
@@ -36,17 +36,17 @@ class Dispatcher:
         self._labels = {code: str(code) for code in requests}
 
     def long_poll(self, code: int) -> LongPoll | None:
-        """Whether requests with this code may be held until there is something to tell."""
+        """What becomes of a request with this code when too many wait; None if it never waits."""
         request = self._requests.get(code)
         return None if request is None else request.long_poll
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command:
-        """The answer to a request, also where nobody waits for one."""
+        """Serve a request and return the answer, also if its sender wants none."""
         try:
             reply = await self._reply(channel, command, may_wait)
-        except Exception as error:  # noqa: BLE001 - whatever it is, the client is told, and goes on
+        except Exception as error:  # noqa: BLE001 - the client is told of any error
             refusal = as_emulator_error(error)
-            # What is quoted in it may be no Unicode that can be written.
+            # It may quote a lone surrogate, which has no UTF-8.
             remark = str(refusal).encode(errors="backslashreplace").decode()
             reply = Response(code=code_of(refusal), remark=remark)
         return self.counted(command, reply)
@@ -63,7 +63,7 @@ class Dispatcher:
         return await request.handler(call)
 
     def counted(self, command: Command, reply: Response) -> Command:
-        """The answer, counted."""
+        """Count a response, and make the answer of it."""
         self.answered[self._label(command.code), reply.code] += 1
         return command.answer(reply.code, reply.ext, reply.body, reply.remark)
 

@@ -1,4 +1,4 @@
-"""Hold requests against the accounts, by the access rule that each request declares."""
+"""Check requests against the accounts, by the access rule that each request declares."""
 
 from typing import Final
 
@@ -12,11 +12,11 @@ from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.signature import ACCESS_KEY, is_signed
 
 _EXCEPTION: Final = "org.apache.rocketmq.acl.common.AclException: "
-"""Upstream's exception, with whose name refusals begin."""
+"""The name of upstream's exception, with which refusals begin."""
 
 
 class Guard:
-    """Stands before the handlers when access is controlled."""
+    """Checks every request before its handler runs; made only when access is controlled."""
 
     def __init__(self, access: Access) -> None:
         self._access = access

@@ -19,10 +19,10 @@ HeaderT = TypeVar("HeaderT")
 
 
 class RemotingCall(NamedTuple, Generic[HeaderT]):
-    """One request on its way through a handler.
+    """A request with all that its handler needs.
 
-    A sender that is not ``is_authorized`` may look, and change nothing. Without ``may_wait`` too many long
-    polls are held already, and this one is answered at once.
+    A sender that is not authorized may look but change nothing. Without ``may_wait`` a long poll is answered
+    at once, because too many wait already.
     """
 
     broker: Broker
@@ -35,7 +35,7 @@ class RemotingCall(NamedTuple, Generic[HeaderT]):
 
 
 class Response(NamedTuple):
-    """What a request is answered. Every value of ``ext`` is text, as clients want it."""
+    """What a handler answers. Every value of ``ext`` is text, as clients want it."""
 
     ext: Mapping[str, str] = MappingProxyType({})
     body: bytes = b""
@@ -48,7 +48,7 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 
 
 class LongPoll(Enum):
-    """What becomes of a long poll when too many are held already."""
+    """What becomes of a long poll when too many wait already."""
 
     REFUSED = auto()
     ANSWERED_AT_ONCE = auto()
@@ -58,7 +58,8 @@ class LongPoll(Enum):
 class Request:
     """A request that clients may send, declared once, in the file of its family.
 
-    ``header`` is the class of its ext fields, ``names`` their names on the wire where they differ.
+    ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
+    where these differ. ``long_poll`` is set for requests that may wait for messages.
     """
 
     code: RequestCode
@@ -71,12 +72,12 @@ class Request:
 
     @cached_property
     def reader(self) -> HeaderReader:
-        """Reads its header."""
+        """Reads the header out of a command's ext fields."""
         return HeaderReader(self.header, self.names)
 
 
 class RequestFamily(NamedTuple):
-    """Requests that belong together, under the name that the documentation has for them."""
+    """Requests that belong together; ``name`` is their heading in the documentation."""
 
     name: str
     requests: Sequence[Request]

@@ -29,14 +29,14 @@ def test_it_is_the_address_by_which_the_client_came_in(
     local: str, peer: str, address: str, store_host: str
 ) -> None:
     for gateway in (None, GATEWAY):
-        assert Advertiser(None, gateway).to(local, peer, PORT) == (address, store_host)
+        assert Advertiser(None, gateway).address_for(local, peer, PORT) == (address, store_host)
 
 
 @pytest.mark.parametrize("peer", [GATEWAY, f"::ffff:{GATEWAY}"])
 def test_the_gateway_of_a_container_stands_for_its_host_which_reaches_published_ports(peer: str) -> None:
-    assert Advertiser(None, GATEWAY).to("172.17.0.2", peer, PORT).address == "127.0.0.1:10911"
-    assert Advertiser(None, None).to("172.17.0.2", peer, PORT).address == "172.17.0.2:10911"
-    fixed = Advertiser("10.0.0.1", GATEWAY).to("172.17.0.2", peer, PORT)
+    assert Advertiser(None, GATEWAY).address_for("172.17.0.2", peer, PORT).address == "127.0.0.1:10911"
+    assert Advertiser(None, None).address_for("172.17.0.2", peer, PORT).address == "172.17.0.2:10911"
+    fixed = Advertiser("10.0.0.1", GATEWAY).address_for("172.17.0.2", peer, PORT)
     assert fixed == ("10.0.0.1:10911", "10.0.0.1:10911")
 
 
@@ -52,7 +52,7 @@ def test_the_gateway_of_a_container_stands_for_its_host_which_reaches_published_
     ],
 )
 def test_a_setting_overrides_it(fixed: str, address: str, store_host: str) -> None:
-    assert Advertiser(fixed, None).to("127.0.0.1", "127.0.0.1", PORT) == (address, store_host)
+    assert Advertiser(fixed, None).address_for("127.0.0.1", "127.0.0.1", PORT) == (address, store_host)
 
 
 def test_only_ipv6_stands_in_brackets() -> None:

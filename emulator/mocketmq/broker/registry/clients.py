@@ -58,7 +58,7 @@ class Channel(Protocol):
     def notify_members_changed(self, group: str) -> None:
         """Let the client divide the group's queues anew."""
 
-    def reset_offsets(self, moved: OffsetReset, language: str) -> None:
+    def reset_offsets(self, reset: OffsetReset, language: str) -> None:
         """Let the client go on elsewhere."""
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:

@@ -1,9 +1,9 @@
-"""Where clients are told that the broker is: the address by which they came in, unless that cannot be.
+"""Choose the address by which each client is told to reach the broker: as a rule, the one it came in by.
 
-A route names one address, and each client dials it. A client that came in by an address can come in by it
-again, so that one serves the host, other machines and neighbouring containers alike. The exception is a
-container whose ports are published: its host comes in through the container's gateway, and on some platforms
-cannot reach the container's own address, but only its published ports on 127.0.0.1.
+A route names one address, and each client dials it. Whoever came in by an address can come in by it again,
+be it the host, another machine or a neighbouring container. The exception is a container with published
+ports: its host comes in through the container's gateway, and on some platforms cannot reach the container's
+own address, only its published ports on 127.0.0.1.
 """
 
 import ipaddress
@@ -17,31 +17,31 @@ _ROUTES: Final = Path("/proc/net/route")
 
 
 class AdvertisedAddress(NamedTuple):
-    """``host:port`` of the broker, as one client can reach it; the second as IPv4, for records and ids."""
+    """``host:port`` of the broker as one client can reach it; ``store_host`` as IPv4, for records and ids."""
 
     address: str
     store_host: str
 
 
 class Advertiser:
-    """``fixed`` is a ``host`` or ``host:port`` that every client is told instead.
+    """``fixed``, a ``host`` or ``host:port``, is told to every client if it is set.
 
-    ``gateway`` is this container's, None outside of one.
+    ``gateway`` is that of the container, None outside one.
     """
 
     def __init__(self, fixed: str | None, gateway: str | None) -> None:
         self._fixed = fixed
         self._gateway = gateway
 
-    def to(self, local: str, peer: str, port: int) -> AdvertisedAddress:
-        """For a client at ``peer`` that came in by ``local``, both IP addresses; ``port`` is the broker's."""
+    def address_for(self, local: str, peer: str, port: int) -> AdvertisedAddress:
+        """The broker's address for a client at ``peer`` that came in by ``local``, both IP addresses."""
         if self._fixed is not None:
             return _advertised(*split_address(self._fixed, port))
         return _advertised(LOOPBACK if plain(peer) == self._gateway else plain(local), port)
 
 
 def split_address(text: str, port: int) -> tuple[str, int]:
-    """Host and port of ``host`` or ``host:port``; an IPv6 address stands in brackets, and loses them."""
+    """Host and port of ``host`` or ``host:port``. The brackets of an IPv6 address are removed."""
     host, colon, number = text.rpartition(":")
     if not colon or text.endswith("]"):
         return text.strip("[]"), port
@@ -49,14 +49,14 @@ def split_address(text: str, port: int) -> tuple[str, int]:
 
 
 def plain(address: str) -> str:
-    """An IP address without a scope; as IPv4 where IPv6 only wraps it."""
+    """An IP address without its scope, and as IPv4 if it is an IPv4-mapped one."""
     parsed = ipaddress.ip_address(address.partition("%")[0])
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return str(mapped or parsed)
 
 
 def with_port(host: str, port: int) -> str:
-    """``host:port``, an IPv6 address in brackets."""
+    """``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
@@ -73,7 +73,7 @@ def _is_ipv4(host: str) -> bool:
 
 
 def container_gateway(marks: Sequence[Path] = _MARKS, routes: Path = _ROUTES) -> str | None:
-    """The default gateway of the container that this process runs in; None outside of one, or without."""
+    """The default gateway if this process runs in a container; None outside one, or if there is none."""
     if not any(mark.exists() for mark in marks):
         return None
     try:

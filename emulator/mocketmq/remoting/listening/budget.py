@@ -1,43 +1,43 @@
-"""The memory that all connections may take together, and whose turn it is when that is spent."""
+"""Limit the memory of all connections together, and say who may read on when it is spent."""
 
 import asyncio
 from typing import Final, Protocol
 
 MAX_HELD_BYTES: Final = 64 << 20
-"""Of frames that have not come in whole, and of requests in work."""
+"""Memory of incomplete frames and of requests in work."""
 FREE_BYTES: Final = 16 << 10
-"""What each connection may hold however little is left, so that small requests go on."""
+"""What each connection may hold even when nothing is left, so that small requests go on."""
 TURN_S: Final = 2.0
-"""Real seconds in which a frame for which others wait must come in."""
+"""Real seconds in which a frame must be complete while others wait for its memory."""
 
 
 class Holder(Protocol):
-    """A connection: the bytes that it holds, and how many frames have come in by it."""
+    """A connection: the bytes that it holds, and the number of frames that it has read."""
 
     held: int
     frames: int
 
     @property
     def incomplete(self) -> int:
-        """Bytes of the frame that has not come in whole."""
+        """Bytes read of the incomplete frame."""
 
     @property
     def lacking(self) -> int:
-        """Bytes that complete it."""
+        """Bytes that are missing from it."""
 
     def regulate(self) -> None:
-        """Read on, or no longer, as is now right."""
+        """Pause or resume reading, by the limits."""
 
     def abort(self, why: str) -> None:
-        """Cut the client off."""
+        """Close the connection at once."""
 
 
 class Budget:
-    """Counts what connections hold. When it is spent, large frames come in one after another.
+    """Counts what connections hold. When the limit is reached, large frames are read one at a time.
 
-    Requests in work end by themselves, but frames only if they are read on, so one of those that wait always
-    has its turn, that which lacks least first. Together they hold no more than the limit, that one frame,
-    and ``FREE_BYTES`` for each.
+    Requests in work end by themselves, but a frame only if it is read on. So one waiting connection always
+    has the turn, first the one that lacks the fewest bytes. Together they hold at most the limit, that one
+    frame, and ``FREE_BYTES`` each.
     """
 
     def __init__(self, limit: int = MAX_HELD_BYTES) -> None:
@@ -45,16 +45,16 @@ class Budget:
         self._limit = limit
         self._waiting: set[Holder] = set()
         self._first: Holder | None = None
-        self._frames = 0  # of the first when its turn began
+        self._frames = 0  # of the first, when its turn began
         self._end: asyncio.TimerHandle | None = None
 
     @property
     def is_spent(self) -> bool:
-        """Whether no more should be held."""
+        """Whether the limit is reached."""
         return self.held >= self._limit
 
     def change(self, holder: Holder, held: int) -> None:
-        """The connection now holds this much."""
+        """Note that the connection now holds this much."""
         was_spent = self.is_spent
         self.held += held - holder.held
         holder.held = held
@@ -63,7 +63,7 @@ class Budget:
                 waiting.regulate()
 
     def may_read(self, holder: Holder) -> bool:
-        """Whether the connection may hold more. If not, it is told when that changes."""
+        """Whether the connection may read on. If not, ``regulate`` is called when that changes."""
         if not self._waiting and not self.is_spent:  # as a rule
             return True
         if not self.is_spent or holder.incomplete <= FREE_BYTES:
@@ -75,13 +75,13 @@ class Budget:
         return self._first is holder
 
     def leave(self, holder: Holder) -> None:
-        """The connection does not wait any more."""
+        """Note that the connection does not wait any more."""
         self._waiting.discard(holder)
         if self._first is holder:
             self._next(holder)
 
     def _next(self, asking: Holder) -> None:
-        """Give somebody the turn."""
+        """Give the turn to the waiting connection that lacks the fewest bytes."""
         if self._end is not None:
             self._end.cancel()
             self._end = None

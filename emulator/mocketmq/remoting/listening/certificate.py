@@ -1,7 +1,7 @@
-"""What TLS is spoken with: a certificate that was given, or one that signs itself.
+"""The certificate for TLS: one from the settings, or else a self-signed one.
 
-The own one is made when the first client asks for it, and kept in the data directory, so that a client that
-was told to trust it still does after a restart.
+The self-signed certificate is made when the first client wants TLS, and kept in the data directory, so that
+clients that trust it still do after a restart.
 """
 
 import asyncio
@@ -28,11 +28,11 @@ KEY: Final = "key.pem"
 
 _LASTS: Final = timedelta(days=3_650)
 _BEFORE: Final = timedelta(days=1)
-"""For clients whose clocks are behind."""
+"""It is valid from before now, for clients whose clocks are behind."""
 
 
 class Certificate:
-    """``names`` are those that an own one is for; without a ``directory`` it is forgotten at the end."""
+    """``names`` are the hosts of a self-signed one, which is kept in ``directory`` unless that is None."""
 
     def __init__(self, directory: Path | None, names: list[str]) -> None:
         self._directory = directory
@@ -41,7 +41,7 @@ class Certificate:
         self._making = asyncio.Lock()
 
     def load(self, certificate: str, key: str | None) -> None:
-        """Use this one. The key may stand in the same file. Raises SettingError."""
+        """Use this certificate; its key may be in the same file. Raises SettingError."""
         try:
             self._context = _context(Path(certificate), Path(key or certificate))
         except (OSError, ValueError) as error:
@@ -49,7 +49,7 @@ class Certificate:
             raise SettingError("tls_cert", certificate, f"{allowed} ({error})") from None
 
     async def context(self) -> ssl.SSLContext:
-        """What connections are secured with. Raises OSError when it cannot be made."""
+        """The context that secures connections. Raises OSError if a certificate cannot be made."""
         async with self._making:
             if self._context is None:
                 self._context = await asyncio.to_thread(self._own)
@@ -66,7 +66,7 @@ class Certificate:
             return self._made(folder)
 
     def _made(self, folder: Path) -> ssl.SSLContext:
-        """Make the files, the two of them appearing at once."""
+        """Make both files, which appear together."""
         certificate, key = _self_signed(self._names)
         with tempfile.TemporaryDirectory(prefix=f".{FOLDER}-", dir=folder.parent) as scratch:
             new = Path(scratch) / FOLDER
@@ -79,7 +79,7 @@ class Certificate:
 
 
 def certificate_of(settings: Settings) -> Certificate:
-    """That of the settings. Raises SettingError."""
+    """The certificate by the settings. Raises SettingError."""
     names = ["localhost", "127.0.0.1", "::1", socket.gethostname(), settings.host]
     if settings.advertise is not None:
         names.append(split_address(settings.advertise, 0)[0])
@@ -96,12 +96,12 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key, password=lambda: b"")  # never ask at the terminal
     context.options |= ssl.OP_NO_RENEGOTIATION
-    context.num_tickets = 0  # connections are kept, not taken up again
+    context.num_tickets = 0  # clients keep connections, and resume no sessions
     return context
 
 
 def _self_signed(names: list[str]) -> tuple[bytes, bytes]:
-    """A certificate and its key, as PEM."""
+    """A new certificate and its key, as PEM."""
     from cryptography import x509  # noqa: PLC0415 - most starts do not need it
     from cryptography.hazmat.primitives import hashes, serialization  # noqa: PLC0415
     from cryptography.hazmat.primitives.asymmetric import ec  # noqa: PLC0415

@@ -1,4 +1,4 @@
-"""A connection: bytes in, commands to their handlers, answers out; and when it must stop reading."""
+"""One connection: read commands, have them handled, write answers; stop reading when limits are reached."""
 
 import asyncio
 import logging
@@ -20,22 +20,22 @@ log = logging.getLogger(__name__)
 
 READ_BYTES: Final = 256 << 10
 SHORT_READ_BYTES: Final = 4 << 10
-"""At once, as a rule and when the budget is spent."""
+"""How much is read at once: as a rule, and when the memory budget is spent."""
 
 MAX_RUNNING: Final = 1_024
 MAX_RUNNING_BYTES: Final = 32 << 20
-"""Requests of one connection in work; at either, no more are read until some are answered."""
+"""Requests of one connection in work. At either limit no more are read until some are answered."""
 MAX_WAITING_BYTES: Final = 4 << 20
 MAX_WAITING_BYTES_TOGETHER: Final = 64 << 20
-"""Pulls and pops that wait, of one connection and of all. More do not: heartbeats must still be read."""
+"""Long polls that wait, of one connection and of all. More may not wait: heartbeats must still be read."""
 UNREAD_BYTES: Final = 64 << 10
-"""Answers that a client has not read, from which on no more of its requests are read."""
+"""When a client leaves this much of its answers unread, no more of its requests are read."""
 MAX_UNREAD_BYTES: Final = 128 << 20
-"""The same for all connections. Above it, a client is cut off that has more than its share of them."""
+"""Unread answers of all connections. Above it, clients with more than an equal share are cut off."""
 _REQUEST_BYTES: Final = 1 << 10
-"""What a request takes beside its text and body, roughly."""
+"""Memory of a request beside its text and body, roughly."""
 _FIELD_BYTES, _USUAL_FIELDS = 160, 32
-"""What each ext field takes beside its text, and how many of them are in that; clients send no more."""
+"""Memory of an ext field beside its text. The usual number of them is counted with the request."""
 
 _BUSY: Final = Response(
     code=ResponseCode.SYSTEM_BUSY, remark="[REJECTREQUEST]system busy, start flow control for a while"
@@ -43,10 +43,10 @@ _BUSY: Final = Response(
 
 
 class ConnectionHub:
-    """What all connections share; ``connections`` are those that are open, ``leaving`` have requests in work.
+    """What all connections share.
 
-    ``gone`` is called with each channel that has ended, after the last of its requests. ``has_paused`` says
-    that some connection came to a limit, until it is set back.
+    ``connections`` are open; those in ``leaving`` are closed, with requests still in work. ``gone`` is called
+    with each closed channel after its last request. ``has_paused`` is set when a connection reaches a limit.
     """
 
     def __init__(
@@ -71,7 +71,7 @@ class ConnectionHub:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """``held`` is the bytes that it takes of the budget; ``quiet`` counts ticks in which nothing was read."""
+    """``held`` is its share of the memory budget; ``quiet`` counts ticks without a byte."""
 
     def __init__(self, hub: ConnectionHub) -> None:
         self.held = 0
@@ -95,7 +95,7 @@ class Connection(asyncio.BufferedProtocol):
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")
-        if not local or not peer:  # gone before it was here
+        if not local or not peer:  # closed before it was accepted
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
         advertised = self._hub.advertised(local[0], peer[0])
@@ -106,25 +106,25 @@ class Connection(asyncio.BufferedProtocol):
 
     @property
     def incomplete(self) -> int:
-        """Bytes of the frame that has not come in whole."""
+        """Bytes read of the incomplete frame."""
         return self._reader.buffered
 
     @property
     def lacking(self) -> int:
-        """Bytes that complete it."""
+        """Bytes that are missing from it."""
         return self._reader.lacking
 
     @property
     def is_stalled(self) -> bool:
-        """Whether it could have sent the rest of a large frame for some time."""
+        """Whether the rest of a large frame has been missing for some time, though it would be read."""
         return not self._is_paused and self.quiet > 1 and self.incomplete > FREE_BYTES
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - the transport's wish
-        """Memory that all share: what is read into it is taken out before anything else is read."""
+        """The buffer that all connections share: each read is copied out before the next begins."""
         return self._hub.short if self._hub.budget.is_spent else self._hub.full
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take what was read out of that memory."""
+        """Copy what was read out of the shared buffer."""
         data = bytes(self._hub.full[:nbytes])
         if self._is_new:
             self._is_new = False
@@ -133,7 +133,7 @@ class Connection(asyncio.BufferedProtocol):
         self.received(data)
 
     def _begin_tls(self, data: bytes) -> bool:
-        """Whether the client's first bytes are not for us: it wants TLS, or cannot have what it wants."""
+        """Start TLS if the client's first byte asks for it, or abort. False: go on without TLS."""
         tls = self._hub.tls
         wants_tls = data[0] == HANDSHAKE
         if wants_tls and tls.mode != "disabled":
@@ -147,7 +147,7 @@ class Connection(asyncio.BufferedProtocol):
         return True
 
     def received(self, data: bytes) -> None:
-        """Start the requests that came in whole."""
+        """Start the requests that are complete."""
         self.quiet = 0
         commands: Sequence[Command]
         try:
@@ -205,7 +205,7 @@ class Connection(asyncio.BufferedProtocol):
         self._hub.waiting_bytes -= size
 
     def write(self, command: Command) -> None:
-        """Send a command with the others of this turn of the loop; if the client is gone, nothing happens."""
+        """Send a command, with the others of this turn of the loop. Does nothing if the client is gone."""
         if self._transport.is_closing():
             return
         if not self._out:
@@ -225,17 +225,17 @@ class Connection(asyncio.BufferedProtocol):
                 self.abort(f"it does not read its answers, {own} bytes so far")
 
     def pause_writing(self) -> None:
-        """The client does not read its answers: take no more requests of it."""
+        """The client does not read its answers: read no more of its requests."""
         self._hub.unread[self] = self._transport.get_write_buffer_size()
         self.regulate()
 
     def resume_writing(self) -> None:
-        """It has read most of them."""
+        """The client has read most of its answers."""
         self._hub.unread.pop(self, None)
         self.regulate()
 
     def _account(self) -> None:
-        """Reckon what is held, and read on or not; after a broken frame, end when all before is answered."""
+        """Update what is held. After a broken frame, close when all before it is answered."""
         self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
         if self._is_broken and not self._running:
             self._flush()
@@ -243,7 +243,7 @@ class Connection(asyncio.BufferedProtocol):
         self.regulate()
 
     def regulate(self) -> None:
-        """Read on, or no longer, as is now right."""
+        """Pause or resume reading, by the limits."""
         if self._transport.is_closing():
             return
         is_paused = (
@@ -263,12 +263,12 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.resume_reading()
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
-        """Cut the client off."""
+        """Close the connection at once, and log why."""
         log.log(level, "closing the connection of %s: %s", self.peer, why)
         self._transport.abort()
 
     def connection_lost(self, _error: Exception | None) -> None:
-        """End what only waits; what was asked for is done, though nobody hears of it."""
+        """Cancel long polls; other requests are finished, though nobody reads their answers."""
         hub = self._hub
         hub.connections.discard(self)
         self._channel.end()
@@ -293,7 +293,7 @@ class Connection(asyncio.BufferedProtocol):
         await asyncio.gather(*self._running, *self._waiting, return_exceptions=True)
 
     async def close(self) -> None:
-        """Read nothing more, answer what was read, and wait until the client has it all."""
+        """Read nothing more, answer what was read, and wait until all is sent."""
         self._is_stopping = True
         self._channel.end()
         self.regulate()
@@ -311,7 +311,7 @@ class Connection(asyncio.BufferedProtocol):
 
 
 def _size_of(command: Command) -> int:
-    """Bytes that a request takes while it is in work or waits."""
+    """Memory that a request takes while it is in work or waits, in bytes."""
     ext = command.ext
     text = sum(map(len, ext)) + sum(map(len, ext.values()))
     more = _FIELD_BYTES * max(len(ext) - _USUAL_FIELDS, 0)

@@ -1,8 +1,8 @@
-"""Giving memory back to the system. The C library keeps what a flood has left behind, unless it is asked."""
+"""Give freed memory back to the system: after a flood the C library keeps it, unless it is asked."""
 
 
 def give_back() -> None:
-    """Ask glibc; others have no such call. Takes some milliseconds after a flood, else next to none."""
+    """Ask glibc; others have no such call. Takes some milliseconds after a flood, else next to nothing."""
     try:
         import ctypes  # noqa: PLC0415 - seldom needed
 

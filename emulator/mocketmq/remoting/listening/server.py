@@ -1,6 +1,6 @@
-"""The listeners of remoting clients: name server, broker, and the broker's VIP channel (sheet 1.6).
+"""Listen for RocketMQ clients: as name server, as broker, and on the broker's VIP channel.
 
-Each of them serves every request, as the ranges of their codes do not overlap.
+Each port serves every request: the codes of name server and broker do not overlap.
 """
 
 import asyncio
@@ -31,21 +31,21 @@ from mocketmq.settings import Settings
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
-"""Real seconds that running requests have when the server stops; then they are cancelled."""
+"""Real seconds that running requests have to finish when the server stops."""
 BACKLOG: Final = 2_048
 """Connections that may wait to be accepted."""
 VIP_OFFSET: Final = -2
-"""From the broker's port to that of its VIP channel."""
+"""Added to the broker's port for its VIP channel, as upstream."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
-"""After so many in which nothing came in, a connection is closed: 120 s, as upstream (sheet 1.1)."""
+"""After so many ticks without a byte a connection is closed: 120 s, as upstream."""
 _TRIES: Final = 16
 
 
 class RemotingServer:
-    """Started and closed by the app. A port that is to be picked is 0 until then.
+    """Started and closed by the app. A port that the system picks is 0 until the start.
 
-    Without ``access`` everybody may do everything. Raises SettingError for a certificate that is none.
+    Without ``access`` everybody may do everything. Raises SettingError if the certificate cannot be used.
     """
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
@@ -58,7 +58,7 @@ class RemotingServer:
         self._settings = settings
         self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
-        self._address = Advertiser(settings.advertise, container_gateway())
+        self._advertiser = Advertiser(settings.advertise, container_gateway())
         tls = Tls(settings.tls, certificate_of(settings))
         self._hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls)
 
@@ -74,12 +74,12 @@ class RemotingServer:
 
     @property
     def connections(self) -> int:
-        """How many are open."""
+        """How many connections are open."""
         return len(self._hub.connections)
 
     @property
     def held_bytes(self) -> int:
-        """What they hold: incomplete frames, and requests in work."""
+        """Memory of incomplete frames and of requests in work."""
         return self._hub.budget.held
 
     @property
@@ -88,7 +88,7 @@ class RemotingServer:
         return sum(self._hub.unread.values())
 
     def metrics(self) -> Iterator[Any]:
-        """Its numbers for Prometheus."""
+        """The door's metrics, for Prometheus."""
         from mocketmq.remoting.listening.metrics import metric_families  # noqa: PLC0415 - a start does not need it
 
         return metric_families(
@@ -99,7 +99,7 @@ class RemotingServer:
         )
 
     async def start(self) -> None:
-        """Open every port. Raises ListenError when that is not possible; then none is open."""
+        """Open every port, or none. Raises ListenError."""
         try:
             await self._listen_as_broker()
             self.namesrv_port = _port_of(await self._listen(self.namesrv_port, "--namesrv-port"))
@@ -109,7 +109,10 @@ class RemotingServer:
         self._tick_later()
 
     async def _listen_as_broker(self) -> None:
-        """The VIP channel is a convenience: without it a broker starts as well, after looking for a pair."""
+        """Open the broker's port and its VIP channel.
+
+        If a fixed port's VIP channel is taken the broker starts without; other ports are tried in pairs.
+        """
         fixed = self._settings.broker_port
         for is_last in (*[False] * _TRIES, True):
             server = await self._listen(fixed, "--broker-port")
@@ -140,7 +143,7 @@ class RemotingServer:
         return server
 
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
-        advertised = self._address.to(local, peer, self.broker_port)
+        advertised = self._advertiser.address_for(local, peer, self.broker_port)
         self._broker.looking.histories.hosts.add(advertised.store_host)
         return advertised
 
@@ -155,7 +158,7 @@ class RemotingServer:
         self._look_after()
 
     def _look_after(self) -> None:
-        """Close what stands still, and give back what a flood has left."""
+        """Close connections that stand still, and give freed memory back after a flood."""
         for connection in list(self._hub.connections):
             connection.quiet += 1
             if connection.quiet >= IDLE_TICKS:
@@ -168,7 +171,7 @@ class RemotingServer:
             give_back()
 
     async def close(self) -> None:
-        """Accept and read nothing more, answer what was read, then close. May be called twice."""
+        """Stop accepting and reading, answer what was read, then close. May be called twice."""
         if self._ticking is not None:
             self._ticking.cancel()
         servers, self._servers = self._servers, []

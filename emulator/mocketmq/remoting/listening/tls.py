@@ -1,7 +1,7 @@
-"""TLS on the same ports: a layer between a connection and its transport (sheet 1.5).
+"""TLS on the same ports: a layer between a connection and its transport.
 
-A client that wants TLS begins with a byte that begins no frame. From then on this layer stands in for the
-transport to its connection, and for the connection to its transport.
+A client that wants TLS begins with a byte that begins no frame. From then on the connection has this layer
+for its transport, and the transport has it for its protocol.
 """
 
 import asyncio
@@ -16,43 +16,43 @@ from mocketmq.settings import TlsMode
 log = logging.getLogger(__name__)
 
 HANDSHAKE: Final = 0x16
-"""The first byte of a TLS connection. No frame is so long that it would begin with it."""
+"""The first byte of a TLS connection. A frame that began with it would be too long."""
 HANDSHAKE_S: Final = 10.0
 """Real seconds that a handshake may take."""
 _RECORD_BYTES: Final = 16 << 10
-"""At once through memory of OpenSSL's, which does not get smaller again while the connection lasts."""
+"""Passed through OpenSSL at once: its buffers grow with it, and do not shrink while the connection lasts."""
 
 
 class Tls(NamedTuple):
-    """Who may and who must speak it, and with what."""
+    """Whether clients may or must use TLS, and the certificate for it."""
 
     mode: TlsMode
     certificate: Certificate
 
 
 class SecuredConnection(Protocol):
-    """A connection behind the layer."""
+    """A connection above the layer."""
 
     peer: str
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Memory for what is read next, from its beginning on."""
+        """The buffer for what is read next."""
 
     def received(self, data: bytes) -> None:
-        """Take what was read, as the client meant it."""
+        """Take decrypted bytes."""
 
     def pause_writing(self) -> None:
         """The client does not read its answers."""
 
     def resume_writing(self) -> None:
-        """It has read most of them."""
+        """The client has read most of its answers."""
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It has ended."""
+        """The connection was closed."""
 
 
 class TlsLayer(asyncio.BufferedProtocol):
-    """Made when the first byte has come. It stands in for the transport where one is asked for below."""
+    """Made when the first byte has come. Offers the connection the methods of a transport."""
 
     def __init__(
         self, transport: asyncio.Transport, connection: SecuredConnection, certificate: Certificate
@@ -69,14 +69,14 @@ class TlsLayer(asyncio.BufferedProtocol):
         transport.set_protocol(self)
 
     def start(self, first: bytes) -> None:
-        """Begin with what was read already; nothing more is read until there is a certificate."""
+        """Begin with the bytes read so far; nothing more is read until there is a certificate."""
         self._transport.pause_reading()
         self._starting = self._loop.create_task(self._start(first))
 
     async def _start(self, first: bytes) -> None:
         try:
             context = await self._certificate.context()
-        except Exception as error:  # noqa: BLE001 - a full disk, for one; the others go on
+        except Exception as error:  # noqa: BLE001 - a full disk, for one; other clients go on
             log.error("there is no certificate for TLS with %s: %s", self._connection.peer, error)
             self._transport.abort()
             return
@@ -86,27 +86,27 @@ class TlsLayer(asyncio.BufferedProtocol):
         self._transport.resume_reading()
         self._go_on(memoryview(first))
 
-    # What the transport sees.
+    # The protocol, for the transport below.
 
     def get_buffer(self, sizehint: int) -> memoryview:
-        """Memory for what is read next."""
+        """The connection's buffer, into which encrypted bytes are read first."""
         self._buffer = self._connection.get_buffer(sizehint)
         return self._buffer
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Take apart what has come."""
+        """Decrypt what was read."""
         self._go_on(self._buffer[:nbytes])
 
     def pause_writing(self) -> None:
-        """The client does not read."""
+        """Tell the connection that the client does not read."""
         self._connection.pause_writing()
 
     def resume_writing(self) -> None:
-        """It does again."""
+        """Tell the connection that the client reads again."""
         self._connection.resume_writing()
 
     def connection_lost(self, error: Exception | None) -> None:
-        """It is over."""
+        """Tell the connection that it was closed."""
         self._timeout.cancel()
         self._tls = None  # its memory is not to wait for a collection
         self._connection.connection_lost(error)
@@ -129,7 +129,7 @@ class TlsLayer(asyncio.BufferedProtocol):
             self.close()
 
     def _read(self, tls: ssl.SSLObject, data: list[bytes]) -> bool:
-        """Add what is complete; whether the client says good bye behind it."""
+        """Add decrypted bytes to ``data``. True if the client has closed TLS after them."""
         try:
             if not self._is_open:
                 tls.do_handshake()
@@ -144,7 +144,7 @@ class TlsLayer(asyncio.BufferedProtocol):
         return True
 
     def _fail(self, error: ssl.SSLError) -> None:
-        """Tell the client why, as far as it understands, and part."""
+        """Close, after the TLS alert that tells the client why."""
         log.warning("closing the connection of %s: TLS failed: %s", self._connection.peer, error.reason)
         self._flush()
         self._transport.close()
@@ -159,10 +159,10 @@ class TlsLayer(asyncio.BufferedProtocol):
         if self._outgoing.pending and not self._transport.is_closing():
             self._transport.write(self._outgoing.read())
 
-    # What the connection sees in place of its transport.
+    # The transport, for the connection above.
 
     def write(self, data: bytes) -> None:
-        """Send the client something, which has asked for it, and so is through with the handshake."""
+        """Encrypt and send. The handshake is over by then, as only requests are answered."""
         rest = memoryview(data)
         records = []
         while rest and self._tls is not None:
@@ -172,31 +172,31 @@ class TlsLayer(asyncio.BufferedProtocol):
             self._transport.write(b"".join(records))
 
     def get_write_buffer_size(self) -> int:
-        """Bytes that the client has not taken."""
+        """Bytes that are not sent yet."""
         return self._transport.get_write_buffer_size()
 
     def pause_reading(self) -> None:
-        """Read nothing more."""
+        """Stop reading."""
         self._transport.pause_reading()
 
     def resume_reading(self) -> None:
-        """Read on."""
+        """Resume reading."""
         self._transport.resume_reading()
 
     def is_closing(self) -> bool:
-        """Whether it is over, or soon."""
+        """Whether it is closed or being closed."""
         return self._transport.is_closing()
 
     def close(self) -> None:
-        """Say good bye, and end when all is sent."""
+        """Close TLS, then the connection when all is sent."""
         if self._transport.is_closing():
             return
         if self._is_open and self._tls is not None:
-            with suppress(ssl.SSLError):  # it waits for the client's own good bye, for which nobody waits
+            with suppress(ssl.SSLError):  # it wants the client's close_notify, for which nobody waits
                 self._tls.unwrap()
             self._flush()
         self._transport.close()
 
     def abort(self) -> None:
-        """End at once."""
+        """Close at once."""
         self._transport.abort()

@@ -1,4 +1,4 @@
-"""What only this protocol can refuse, and what clients are told of any error."""
+"""Errors of this protocol alone, and the response code of any error."""
 
 from collections.abc import Sequence
 
@@ -8,7 +8,7 @@ from mocketmq.remoting.wire.command import Command
 
 
 class RemotingError(RefusedError):
-    """A refusal with a code of this protocol's own."""
+    """A refusal that has a response code of its own."""
 
     def __init__(self, code: ResponseCode, remark: str) -> None:
         super().__init__(remark)
@@ -16,9 +16,9 @@ class RemotingError(RefusedError):
 
 
 class FrameError(RemotingError):
-    """Bytes that are no frame, or one that is too large: the connection cannot go on (sheet 1.1).
+    """Bytes are no frame, or the frame is too large. The connection has to be closed.
 
-    ``before`` are the commands that came in whole before them.
+    ``before`` are the commands that were complete before it.
     """
 
     before: Sequence[Command] = ()
@@ -28,5 +28,5 @@ class FrameError(RemotingError):
 
 
 def code_of(error: EmulatorError) -> int:
-    """The ResponseCode of an error."""
+    """The response code by which clients know the error."""
     return error.code if isinstance(error, RemotingError) else wire_codes(error).remoting
