@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.groups import GroupConfig
+from mocketmq.broker.registry.group import GroupConfig
 from mocketmq.broker.registry.topics import Particulars
 from mocketmq.broker.sending.intake import Judged
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError

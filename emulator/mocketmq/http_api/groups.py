@@ -5,7 +5,8 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES, Group
+from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
 from mocketmq.errors import GroupNotFoundError, NoPermissionError
 from mocketmq.http_api.fields import GroupPath, Input, NoInput
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup

@@ -5,7 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.registry.groups import GroupConfig
+from mocketmq.broker.registry.group import GroupConfig
 
 from tests.doors.remoting.consuming import (
     HEART_BEAT,

@@ -1,6 +1,6 @@
 from mocketmq.broker.consuming.expiries import SPARE, Expiries
-from mocketmq.broker.consuming.take import State, Take
-from mocketmq.broker.registry.groups import Group, GroupQueue
+from mocketmq.broker.registry.group import Group, GroupQueue
+from mocketmq.broker.registry.take import State, Take
 from mocketmq.store.queues import Queue
 
 

@@ -4,8 +4,8 @@ import asyncio
 from itertools import product
 
 import pytest
-from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.take import MOVES, IllegalMoveError, Outcome, State, Take
 from mocketmq.store.queues import Queue
 
 WAYS: dict[State, tuple[State, ...]] = {

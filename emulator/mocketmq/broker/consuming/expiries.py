@@ -4,7 +4,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from mocketmq.broker.consuming.take import State, Take
+from mocketmq.broker.registry.take import State, Take
 
 SPARE = 500
 

@@ -8,8 +8,8 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.take import State, Take
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.take import State, Take
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
 from mocketmq.store.queues import Queue

@@ -14,10 +14,10 @@ from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
-from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import State, Take
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.message import StoredMessage

@@ -9,11 +9,11 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries
-from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.groups import Group, GroupQueue
+from mocketmq.broker.registry.group import Group, GroupQueue
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome
 from mocketmq.clock import steady_us
 from mocketmq.errors import (
     EmulatorError,

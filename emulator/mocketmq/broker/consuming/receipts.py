@@ -22,11 +22,11 @@ from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, n
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import Choice, Wish
-from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.clock import steady_us
 from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point

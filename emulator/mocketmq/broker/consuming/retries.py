@@ -3,7 +3,7 @@
 import random
 from typing import NamedTuple
 
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics
 from mocketmq.errors import NoPermissionError
 from mocketmq.message.message import Draft, Message, StoredMessage, draft

@@ -10,9 +10,9 @@ topics of a group share, each topic counts for itself.
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.groups import Group, GroupQueue
+from mocketmq.broker.registry.group import Group, GroupQueue
+from mocketmq.broker.registry.take import State, Take
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic

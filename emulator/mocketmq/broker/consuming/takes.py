@@ -9,9 +9,9 @@ from functools import partial
 from mocketmq.broker.consuming.expiries import Expiries
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import known_topic
-from mocketmq.broker.consuming.take import Outcome, State, Take
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.ground import Ground

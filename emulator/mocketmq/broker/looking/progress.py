@@ -6,7 +6,7 @@ Times are those at which messages were stored, in emulated milliseconds.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.broker.registry.topics import Topic

@@ -1,19 +1,12 @@
-"""Consumer groups, and how far each has come in each queue.
+"""Consumer groups: which there are, and who may use, change and delete them."""
 
-Both ways of consuming share one state per group and queue: ``next_offset``, below which everything was
-taken or passed over, and the messages taken below it that are still open. What a group has not finished
-begins at the first open one; that is the offset a pulling consumer reads, and from which lag counts.
-"""
-
-import asyncio
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager
 from functools import partial
-from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from mocketmq.broker.registry.data_version import DataVersion
+from mocketmq.broker.registry.group import USUAL, Group, GroupConfig, save_offset
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.ground import Ground
@@ -21,17 +14,10 @@ from mocketmq.store.queues import Queue
 from mocketmq.store.takes import delete_takes_of_group
 from mocketmq.store.writer import Batch
 
-if TYPE_CHECKING:
-    from mocketmq.broker.consuming.take import Take
-
 MAX_RETRIES = 16
 MAX_RETRIES_LIMIT = 1_000
 MAX_RETRY_QUEUES = 64
 
-_SAVE_PROGRESS = (
-    "INSERT INTO progress VALUES (?, ?, ?)"
-    " ON CONFLICT (group_name, queue_key) DO UPDATE SET next_offset = excluded.next_offset"
-)
 _SAVE_GROUP = (
     "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
     " max_retries = excluded.max_retries, retry_queues = excluded.retry_queues, config = excluded.config"
@@ -40,155 +26,7 @@ _ADD_GROUP = "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHI
 _DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
 _DELETE_PROGRESS = "DELETE FROM progress WHERE group_name = ?"
 _DELETE_PROGRESS_OF_QUEUE = "DELETE FROM progress WHERE queue_key = ?"
-
-
-class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What upstream's SubscriptionGroupConfig has beside its retries, by its names (4.9.8; the rest 5.3.3).
-
-    The first three have effects; the others are kept for those who ask.
-    """
-
-    consume_enable: bool = True
-    consume_broadcast_enable: bool = True
-    notify_consumer_ids_changed_enable: bool = True
-    consume_from_min_enable: bool = True
-    consume_message_orderly: bool = False
-    broker_id: int = 0
-    which_broker_when_consume_slowly: int = 1
-    group_sys_flag: int = 0
-    consume_timeout_minute: int = 15
-    attributes: dict[str, str] = {}
-    group_retry_policy: dict[str, Any] | None = None
-    subscription_data_set: list[Any] | None = None
-
-
-USUAL = GroupConfig()
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode
-
-
-class GroupQueue:
-    """One group in one queue.
-
-    ``reported`` is the offset that its pulling consumers were told or have told last, None before that. They
-    go back only by telling less: what they tell may well be less than what others have acknowledged since.
-    ``attempt`` is what the consumer called it that was last given messages in order, "" if nothing.
-    """
-
-    __slots__ = (
-        "attempt",
-        "group",
-        "next_offset",
-        "open",
-        "pulled_offset",
-        "queue",
-        "reported",
-        "saved_offset",
-    )
-
-    def __init__(self, group: "Group", queue: Queue, next_offset: int) -> None:
-        self.group = group
-        self.queue = queue
-        self.next_offset = next_offset
-        self.saved_offset: int | None = None  # what is stored of it
-        self.reported: int | None = None
-        self.pulled_offset = 0  # what its consumers have pulled last begins here
-        self.attempt = ""
-        self.open: dict[int, Take] = {}  # by queue offset
-
-    @property
-    def committed_offset(self) -> int:
-        """The first offset that the group has not finished."""
-        return min(min(self.open, default=self.next_offset), self.next_offset)
-
-    @property
-    def given_offset(self) -> int:
-        """The first offset that the group was not given, as far as that is known."""
-        return max(self.next_offset, self.pulled_offset)
-
-    @property
-    def lag(self) -> int:
-        """How many messages from the committed offset to the end of the queue."""
-        return self.queue.next_offset - max(self.committed_offset, self.queue.min_offset)
-
-    @property
-    def in_flight(self) -> int:
-        """How many of its messages were received and not settled."""
-        return sum(take.is_in_flight for take in self.open.values())
-
-    def save(self, batch: Batch, next_offset: int) -> None:
-        """Save ``next_offset``, but never past a take that has no row: a kill would lose it."""
-        unsaved = min((offset for offset, take in self.open.items() if not take.has_row), default=next_offset)
-        saved_offset = min(unsaved, next_offset)
-        batch.execute(_SAVE_PROGRESS, (self.group.name, self.queue.key, saved_offset))
-        batch.on_commit(partial(setattr, self, "saved_offset", saved_offset))
-
-
-class Group:
-    """A consumer group. ``lock`` is held while messages are chosen for one of its consumers."""
-
-    def __init__(self, name: str, max_retries: int, retry_queues: int, config: GroupConfig = USUAL) -> None:
-        self.name = name
-        self.max_retries = max_retries
-        self.retry_queues = retry_queues
-        self.config = config
-        self.is_deleted = False
-        self.queues: dict[Queue, GroupQueue] = {}
-        # Delayed messages that were pulled and not committed past yet: commit offsets by queue offset.
-        self.pulled: dict[Queue, dict[int, int]] = {}
-        self.takes: dict[int, Take] = {}  # all that are open, by commit offset
-        self.available: dict[int, Take] = {}  # those of them that are free
-        self.lock = asyncio.Lock()
-        self._watching: set[asyncio.Event] = set()
-
-    @contextmanager
-    def announcing(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event whenever a take is closed: more of its queue may be free to be taken in order."""
-        self._watching.add(event)
-        try:
-            yield
-        finally:
-            self._watching.discard(event)
-
-    def check_may_broadcast(self) -> None:
-        """Raise NoPermissionError, in upstream's words, if each of its consumers may not get everything."""
-        if not self.config.consume_broadcast_enable:
-            raise NoPermissionError(f"the consumer group[{self.name}] can not consume by broadcast way")
-
-    def check_exists(self) -> None:
-        """Raise GroupNotFoundError if it was deleted while its consumer waited."""
-        if self.is_deleted:
-            raise GroupNotFoundError(f"subscription group not exist, {self.name}")
-
-    def gives_up(self, take: "Take") -> bool:
-        """Whether a message whose time has run out is a dead letter.
-
-        Half messages never are, nor what was popped: its clients see to that themselves (sheet 2.11).
-        """
-        is_over = take.times > 0 and take.reconsume_times + take.times > self.max_retries
-        return is_over and not take.pop_ms and self.name != HALF_GROUP
-
-    def place(self, queue: Queue) -> GroupQueue:
-        """The group in this queue; a new one begins at the oldest message there is."""
-        place = self.queues.get(queue)
-        if place is None:
-            place = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
-        return place
-
-    def take_closed(self) -> None:
-        """Tell those who wait for it: more of a queue may be free to be taken in order."""
-        for event in self._watching:
-            event.set()
-
-    def forget(self, queues: Iterable[Queue]) -> None:
-        """The queues were emptied: what was open is gone, and reading goes on at their end."""
-        for queue in queues:
-            self.pulled.pop(queue, None)
-            place = self.queues.get(queue)
-            if place is not None:
-                for take in list(place.open.values()):
-                    take.close()
-                place.next_offset = queue.next_offset
-                place.saved_offset = None
 
 
 class Groups:
@@ -313,7 +151,7 @@ class Groups:
         batch.execute(_DELETE_PROGRESS, (group.name,))
         if not clean_offsets:
             for queue, offset in offsets.items():
-                batch.execute(_SAVE_PROGRESS, (group.name, queue.key, offset))
+                save_offset(batch, group.name, queue, offset)
 
         def apply() -> None:
             for take in list(group.takes.values()):

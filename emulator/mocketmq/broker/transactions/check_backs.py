@@ -16,10 +16,10 @@ first check, and what it commits is stored at the instant of that check; one tha
 from collections.abc import Sequence
 from typing import Final
 
-from mocketmq.broker.consuming.take import Outcome, State
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome, State
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.half_messages import Half, HalfMessages
 from mocketmq.failpoint import pass_point

@@ -23,10 +23,11 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group
+from mocketmq.broker.registry.group import Group
+from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.broker.sending.intake import Intake, Judged
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.clock import US_PER_MS, US_PER_S

@@ -11,11 +11,11 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
 from mocketmq.broker.consuming.selection import Wish
-from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.groups import Group
+from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import ReceiptSpentError

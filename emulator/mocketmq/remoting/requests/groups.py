@@ -6,7 +6,8 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mocketmq.broker.registry.groups import MAX_RETRIES, Group, GroupConfig
+from mocketmq.broker.registry.group import Group, GroupConfig
+from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response

@@ -19,7 +19,7 @@ from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from mocketmq.broker.registry.groups import GroupQueue
+    from mocketmq.broker.registry.group import GroupQueue
 
 
 class State(Enum):
