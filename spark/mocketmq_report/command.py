@@ -26,7 +26,8 @@ from mocketmq_report.judge.condition import InvalidThresholdError
 
 if TYPE_CHECKING:
     from mocketmq_report.document import Report
-    from mocketmq_report.job import Job, Progress
+    from mocketmq_report.job import Job
+    from mocketmq_report.progress import ProgressCallback
 
 
 class ReportExit(IntEnum):
@@ -276,7 +277,7 @@ def failing() -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator["Progress"]:
+def _progress() -> Iterator["ProgressCallback"]:
     """A bar on stderr, where that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(

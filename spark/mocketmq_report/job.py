@@ -1,6 +1,6 @@
 """The job: read what was recorded, compute the tables, judge them, and lay others beside them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
@@ -15,12 +15,9 @@ from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
 from mocketmq_report.document import Header, Quality, Report
 from mocketmq_report.judge.compare import FailRule, compare, load_report
 from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
-from mocketmq_report.ledger import quality
-from mocketmq_report.ledger import sources as ledger
+from mocketmq_report.ledger import quality, sources
+from mocketmq_report.progress import ProgressCallback
 from mocketmq_report.session import hurried
-
-Progress = Callable[[str, int, int | None], None]
-"""Told what is being done, how much of it is done, and of how much, if that is known."""
 
 _FEW_ROWS: Final = 200_000
 _ROLLED_UP: Final = "made from rollups: what was dropped is known to those who made them"
@@ -48,7 +45,7 @@ class _Measured(NamedTuple):
     warnings: list[str]
 
 
-def run(spark: SparkSession, job: Job, progress: Progress) -> Report:
+def run(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
     """The report of the job's data, judged.
 
     Raises BrokenLedgerError when there is nothing to read, RefusedError when too much of it cannot be used,
@@ -64,13 +61,13 @@ def run(spark: SparkSession, job: Job, progress: Progress) -> Report:
     return report
 
 
-def _baseline(spark: SparkSession, data: str, job: Job, progress: Progress) -> Report:
+def _baseline(spark: SparkSession, data: str, job: Job, progress: ProgressCallback) -> Report:
     if data.endswith(".json") and "://" not in data:
         return load_report(Path(data))
     return _report(spark, job._replace(data=[data], title=None, rollup=None), progress)
 
 
-def _report(spark: SparkSession, job: Job, progress: Progress) -> Report:
+def _report(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
     """What was measured, not yet judged."""
     found = _measure(spark, job, progress)
     made = found.tables
@@ -80,7 +77,7 @@ def _report(spark: SparkSession, job: Job, progress: Progress) -> Report:
             version=__version__,
             spark=spark.version,
             created_wall_us=wall_us(),
-            is_performance=all(run.clock in ("real", ledger.UNKNOWN) and not run.moves for run in made.runs),
+            is_performance=all(run.clock in ("real", sources.UNKNOWN) and not run.moves for run in made.runs),
             method=made.method,
             error=made.error,
             on_time_us=job.on_time_us,
@@ -102,7 +99,7 @@ def _report(spark: SparkSession, job: Job, progress: Progress) -> Report:
     )
 
 
-def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
+def _measure(spark: SparkSession, job: Job, progress: ProgressCallback) -> _Measured:
     asked = required_figures([*job.thresholds, *job.rules])
     plan = TablePlan(job.on_time_us, exact=job.exact)
     plan = plan._replace(
@@ -115,7 +112,7 @@ def _measure(spark: SparkSession, job: Job, progress: Progress) -> _Measured:
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
         return _Measured(made, odd, [_ROLLED_UP])
-    reading = ledger.read(spark, job.data, as_of_us=job.as_of_us)
+    reading = sources.read(spark, job.data, as_of_us=job.as_of_us)
     deliveries = reading.ledger.deliveries
     with nullcontext() if reading.is_cheap else persisted(deliveries):
         odd = quality.assess(deliveries, reading.broken)

@@ -19,7 +19,7 @@ import psutil
 from mocketmq_report.compute import bins, lateness, summary
 from mocketmq_report.compute.rollup import CUTOFFS_US
 from mocketmq_report.compute.tables import TablePlan
-from mocketmq_report.ledger import sources as ledger
+from mocketmq_report.ledger import sources
 from mocketmq_report.session import session
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F  # noqa: N812
@@ -144,7 +144,7 @@ def _percentiles(root: Path, sizes: list[int], count: int) -> list[Figure]:
 
 
 def _percentile_tables(spark: SparkSession, data: Path) -> None:
-    read = ledger.read(spark, [str(data)]).ledger
+    read = sources.read(spark, [str(data)]).ledger
     counts = summary.lateness(read, bins.key(F.col("lateness_us"), CUTOFFS_US))
     distributions = lateness.distributions(counts, read.runs, Shape(0).topics)
     lateness.lateness(distributions, TablePlan().on_time_us, CUTOFFS_US, PERCENTILES).collect()

@@ -11,8 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop
-from mocketmq_report.ledger import quality
-from mocketmq_report.ledger import sources as ledger
+from mocketmq_report.ledger import quality, sources
 from mocketmq_report.ledger.frames import BrokenLedgerError
 from pyspark.sql import SparkSession
 
@@ -31,7 +30,7 @@ def test_of_a_hundred_runs_one_is_broken(spark: SparkSession, tmp_path: Path) ->
     for n in range(100):
         (tmp_path / f"n{n}.csv").write_text(f"{LEAST}m{n},5,6\n")
     (tmp_path / "n41.csv").write_text("id,due,late\n")
-    reading = ledger.read(spark, [str(tmp_path)])
+    reading = sources.read(spark, [str(tmp_path)])
     assert list(reasons(reading.broken)) == ["n41.csv"]
     assert reading.broken[0].reason.startswith("it has no column message_id; found: id, due, late; needed:")
     assert reading.ledger.runs.count() == 100
@@ -54,7 +53,7 @@ def test_what_is_damaged_is_named_and_the_rest_is_read(spark: SparkSession, tmp_
     packed = gzip.compress((LEAST + "".join(f"m{n * n},5,6\n" for n in range(20_000))).encode())
     (tmp_path / "packed.csv.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "whole.csv.gz").write_bytes(packed)
-    reading = ledger.read(spark, [str(tmp_path)])
+    reading = sources.read(spark, [str(tmp_path)])
     found = reasons(reading.broken)
     assert set(found) == {"cut", "e0", "e1", "e2", "e3", "packed.csv.gz"}
     assert re.fullmatch(
@@ -78,7 +77,7 @@ def test_a_truncated_store_alone_is_a_sentence(spark: SparkSession, tmp_path: Pa
     with (tmp_path / "mocketmq.db").open("r+b") as file:
         file.truncate(50_000)
     with pytest.raises(BrokenLedgerError, match=r"^there is nothing that can be read: .* is truncated: "):
-        ledger.read(spark, [str(tmp_path)])
+        sources.read(spark, [str(tmp_path)])
 
 
 def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -86,7 +85,7 @@ def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
     write_parquet(tmp_path / "e", 0, start_us=START_US + DAY_US)
     (tmp_path / "x.csv").write_text(LEAST)
     for data, runs in ((tmp_path, 3), (tmp_path / "s", 1), (tmp_path / "e", 1), (tmp_path / "x.csv", 1)):
-        reading = ledger.read(spark, [str(data)])
+        reading = sources.read(spark, [str(data)])
         judged = quality.assess(reading.ledger.deliveries)
         assert (reading.ledger.runs.count(), judged.read, reading.broken) == (runs, 0, [])
         quality.check(judged)
@@ -95,7 +94,7 @@ def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
 def test_mixed_versions_are_named(spark: SparkSession, tmp_path: Path) -> None:
     for n, version in enumerate(("0.2.0", "0.1.0", "0.2.0")):
         write_store(tmp_path / str(n), 10, version=version, start_us=START_US + n * DAY_US)
-    reading = ledger.read(spark, [str(tmp_path)])
+    reading = sources.read(spark, [str(tmp_path)])
     assert reading.warnings == ["the runs are of different versions: 0.1.0 (1), 0.2.0 (2)"]
 
 
@@ -104,7 +103,7 @@ def test_negative_and_missing_times_are_dropped_and_too_many_refused(
 ) -> None:
     bad = ["A,-5,6", "B,,6", ",5,6", "C,5,-6", "D,soon,6", "E,5,300000000000000000", "F,5"]
     (tmp_path / "x.csv").write_text(LEAST + "".join(f"m{n},5,6\n" for n in range(93)) + "\n".join(bad))
-    deliveries = ledger.read(spark, [str(tmp_path / "x.csv")]).ledger.deliveries
+    deliveries = sources.read(spark, [str(tmp_path / "x.csv")]).ledger.deliveries
     judged = quality.assess(deliveries)
     assert (judged.read, judged.kept) == (100, 93)
     assert judged.dropped == [
@@ -132,7 +131,7 @@ def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_pat
     example = re.search(r"```csv\n(.+?)```", text, re.DOTALL)
     assert example
     (tmp_path / "orders.csv").write_text(example[1])
-    reading = ledger.read(spark, [str(tmp_path / "orders.csv")])
+    reading = sources.read(spark, [str(tmp_path / "orders.csv")])
     assert (reading.broken, reading.warnings) == ([], [])
     assert (
         quality.assess(reading.ledger.deliveries).kept

@@ -46,7 +46,15 @@ ROOMS = {
     # Beside them
     "client": {"mocketmq.client"},
     "demo": {"mocketmq.demo"},
-    "spark": {"mocketmq_report"},
+    # Lateness reports
+    "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
+    "ledger": {"mocketmq_report.ledger"},
+    "compute": {"mocketmq_report.compute"},
+    "judge": {"mocketmq_report.judge"},
+    "report": {"mocketmq_report.report"},
+    "live": {"mocketmq_report.live"},
+    "spark": {"mocketmq_report"},  # the rest of it
+    # On top
     "app": {"mocketmq.app"},
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
@@ -78,9 +86,15 @@ KNOWS = {
     "aliyun": f"ground access {BROKER} http",
     "client": "ground",
     "demo": "ground schedule client",
-    "spark": "ground store schedule delay",
+    "document": "ground",
+    "ledger": "ground store delay document",
+    "compute": "ground document ledger",
+    "judge": "ground document",
+    "report": "ground document judge",
+    "live": "ground store schedule delay document ledger compute",
+    "spark": "ground document ledger compute judge report live",
     "app": f"ground access store schedule delay {BROKER} listening http json discovery aliyun",
-    "cli": "ground store delay client demo spark app",
+    "cli": "ground store delay client demo document ledger judge spark app",
 }
 
 MODULES = {

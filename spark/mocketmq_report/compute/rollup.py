@@ -10,7 +10,7 @@ merged by reading them together. All counts and percentiles are what one of all 
 - steps of time are minutes at least.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from mocketmq.clock import US_PER_MS, US_PER_S
@@ -22,6 +22,7 @@ from mocketmq_report.compute import bins, summarize, summary
 from mocketmq_report.compute.summary import Summary
 from mocketmq_report.ledger.frames import BrokenLedgerError, LedgerFrames
 from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath
+from mocketmq_report.progress import ProgressCallback
 
 CUTOFFS_US: Final = (
     10 * US_PER_MS,
@@ -84,7 +85,7 @@ def _is_one(places: HadoopFiles, place: HadoopPath) -> bool:
     return place.is_folder and any(each.name == _ABOUT for each in places.inside(place))
 
 
-def save(ledger: LedgerFrames, path: str, progress: Callable[[str, int, int], None]) -> None:
+def save(ledger: LedgerFrames, path: str, progress: ProgressCallback) -> None:
     """Write the rollup of a ledger, in place of one that is there."""
     key = bins.key(F.col("lateness_us"), CUTOFFS_US)
     with summarize.persisted(summary.outcomes(ledger)) as outcomes:

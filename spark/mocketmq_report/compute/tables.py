@@ -1,7 +1,7 @@
 """The tables of a report, taken out of Spark: with the groups in which there is nothing, and in order."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeVar
@@ -31,6 +31,7 @@ from mocketmq_report.document import (
 from mocketmq_report.ledger.columns import STATES
 from mocketmq_report.ledger.frames import LedgerFrames
 from mocketmq_report.ledger.sources import UNKNOWN
+from mocketmq_report.progress import ProgressCallback
 
 EXACT_ROWS: Final = 1_000_000
 """Up to so many rows percentiles are exact, unless it is said how they should be."""
@@ -63,8 +64,6 @@ _CUTOFFS: Final = (
     " to within a thousandth"
 )
 
-Progress = Callable[[str, int, int], None]
-"""Told what is done next, how many things are done, and how many there are."""
 Grouped = TypeVar("Grouped", Lateness, Reconciliation)
 
 
@@ -95,7 +94,7 @@ class ReportTables(NamedTuple):
     warnings: list[str]
 
 
-def tables(source: LedgerFrames | Rollup, plan: TablePlan, progress: Progress) -> ReportTables:
+def tables(source: LedgerFrames | Rollup, plan: TablePlan, progress: ProgressCallback) -> ReportTables:
     """Compute the tables of a ledger that ``quality`` has cleaned, or of rollups, which are never exact."""
     cutoffs_us = sorted({*plan.cutoffs_us})
     percentiles = sorted({*plan.percentiles})

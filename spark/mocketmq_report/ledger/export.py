@@ -27,10 +27,10 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay.delay_inspection import Progress
 
 from mocketmq_report.ledger import columns
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, read, take_snapshot
+from mocketmq_report.progress import ProgressCallback
 
 DELIVERIES: Final = "deliveries"
 RUNS: Final = "runs"
@@ -54,7 +54,7 @@ class Exported(NamedTuple):
     files: int
 
 
-def export(source: Path, out: Path, progress: Progress) -> Exported:
+def export(source: Path, out: Path, progress: ProgressCallback) -> Exported:
     """Write the store of a data directory, or of a database file, into the folder ``out``.
 
     Raises a StoreError when the store cannot be read or the folder not be written.
@@ -75,7 +75,7 @@ def export(source: Path, out: Path, progress: Progress) -> Exported:
     return Exported(rows, store.runs.num_rows, sum(sizes), len(sizes))
 
 
-def _write(store: StoreSnapshot, staging: Path, progress: Progress) -> int:
+def _write(store: StoreSnapshot, staging: Path, progress: ProgressCallback) -> int:
     """Write all files; how many deliveries are in them."""
     total = store.deliveries + store.undelivered.num_rows
     rows = 0

@@ -27,6 +27,7 @@ from mocketmq_report.ledger.hadoop_files import FAILURES, HadoopFiles, HadoopPat
 from mocketmq_report.ledger.quality import UNREADABLE, kept
 from mocketmq_report.ledger.store_ledger import open_stores
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
+from mocketmq_report.progress import ignore_progress
 
 UNKNOWN: Final = "unknown"
 """What is not said of a run from elsewhere."""
@@ -193,7 +194,7 @@ def _stores(finder: _SourceFinder, as_of_us: int | None) -> list[_SourceOfRuns]:
         path = Path(str(place))
         path = path.parent if path.name == FILE_NAME else path
         try:
-            store = take_snapshot(path, lambda *_: None, as_of_us)
+            store = take_snapshot(path, ignore_progress, as_of_us)
         except StoreError as error:
             finder.leave_out(path, error)
             continue

@@ -18,6 +18,7 @@ from pyspark.sql.types import StructType
 from mocketmq_report.ledger import columns
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError, LedgerFrames
 from mocketmq_report.ledger.store_snapshot import RANGE_ROWS, OffsetRange, StoreSnapshot, read, take_snapshot
+from mocketmq_report.progress import ignore_progress
 
 SMALL_ROWS: Final = 200_000
 """Deliveries that are read sooner than a worker for Python is started."""
@@ -66,7 +67,7 @@ def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) 
     Raises BrokenLedgerError.
     """
     try:
-        store = take_snapshot(path, lambda *_: None, as_of_us)
+        store = take_snapshot(path, ignore_progress, as_of_us)
     except StoreError as error:
         raise BrokenLedgerError(str(error)) from error
     return open_stores(spark, [store])

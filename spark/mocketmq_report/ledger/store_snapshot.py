@@ -16,12 +16,12 @@ import pyarrow.compute as pc
 from mocketmq.clock import Mark, wall_us
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.delay_inspection import Progress
 
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
+from mocketmq_report.progress import ProgressCallback
 
 RANGE_ROWS: Final = 500_000
 """Rows that are read at once: a second's work."""
@@ -72,7 +72,7 @@ class StoreSnapshot(NamedTuple):
         return self.names[min(self.names)]
 
 
-def take_snapshot(path: Path, progress: Progress, as_of_us: int | None = None) -> StoreSnapshot:
+def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None = None) -> StoreSnapshot:
     """Look at the store in a data directory, or at a database file, whose broker may be running.
 
     ``as_of_us`` is the emulated instant at which what is due and not delivered is overdue. If it is not
@@ -134,7 +134,7 @@ def read(database: Path, names: dict[int, str], span: OffsetRange) -> Iterator[p
 
 
 def _count_deliveries(
-    reader: StoreReader, parked: UndeliveredOffsets, progress: Progress
+    reader: StoreReader, parked: UndeliveredOffsets, progress: ProgressCallback
 ) -> tuple[int, list[OffsetRange]]:
     """How many deliveries there are, and in which ranges; tells ``parked`` of each."""
     rows, firsts, last = 0, list[int](), 0

@@ -6,8 +6,10 @@ from typing import Final, NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_compat.delay.delay_inspection import Progress, Trouble, Waiting, in_order, list_files
+from mocketmq_compat.delay.delay_inspection import Trouble, Waiting, in_order, list_files
 from mocketmq_compat.delay.delayed_file import Entry, Identity, parse_name
+
+from mocketmq_report.progress import ProgressCallback
 
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")
 """In a path, also of a file in the quarantine, where there is more around it."""
@@ -34,7 +36,7 @@ class WaitingFile(NamedTuple):
         return self.parked_offset, self.key_hash
 
 
-def waiting_files(data: Path, progress: Progress) -> list[WaitingFile]:
+def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
     """Every message in the files of a data directory, once, those that can be delivered in order of due time.
 
     Raises StoreUnavailableError for a file that cannot be read: that says nothing about its message.

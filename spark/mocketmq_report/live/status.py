@@ -16,6 +16,7 @@ from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delay_inspection import list_files
 
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
+from mocketmq_report.progress import ignore_progress
 
 NO_LEVEL: Final = 0
 """Stands for the level of what has an absolute due time."""
@@ -116,7 +117,7 @@ def broker_status(data: Path) -> BrokerStatus:
 def _files(root: Path, due_us: int) -> Backlog:
     """By names alone. A file that is gone again was delivered."""
     try:
-        entries = [place.entry for place in list_files(root, lambda *_: None).places]
+        entries = [place.entry for place in list_files(root, ignore_progress).places]
     except OSError as error:
         raise StoreUnavailableError(f"{root} cannot be read: {error.strerror}") from error
     due = [entry.due_us for entry in entries if entry is not None]

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from mocketmq_report.ledger import sources as ledger
+from mocketmq_report.ledger import sources
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError
 from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.sources import LedgerReading
@@ -36,7 +36,7 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
     pq.write_table(
         pa.Table.from_pylist([move]), tmp_path / "e[1]" / "moves" / f"{run_name(shape.start_us)}.parquet"
     )
-    reading = ledger.read(spark, [str(tmp_path / "e[1]")])
+    reading = sources.read(spark, [str(tmp_path / "e[1]")])
     read = reading.ledger
     assert (reading.broken, reading.warnings) == ([], [])
     assert (read.deliveries.schema, read.runs.schema, read.moves.schema) == (DELIVERIES, RUNS, MOVES)
@@ -65,7 +65,7 @@ def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) 
         write_store(tmp_path / "nightly" / "s" / f"s{n}", ROWS, start_us=START_US + (3 + n) * DAY_US)
     (tmp_path / "nightly" / "mine.csv").write_text(f"{LEAST}A,5,6\n")
     (tmp_path / "nightly" / "README").write_text("about these")
-    reading = ledger.read(spark, [str(tmp_path / "nightly")])
+    reading = sources.read(spark, [str(tmp_path / "nightly")])
     names = [run_name(START_US + n * DAY_US) for n in range(6)]
     assert set(runs(reading)) == {*names, "mine"}
     assert reading.ledger.deliveries.columns == [*DELIVERIES.names, UNREADABLE]
@@ -77,7 +77,7 @@ def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) 
     one_by_one = [
         tmp_path / "nightly" / name for name in ("e0", "e1", "e2", "s/s0", "s/s1/mocketmq.db", "s/s2")
     ]
-    again = ledger.read(
+    again = sources.read(
         spark,
         [*map(str, one_by_one), (tmp_path / "nightly").as_uri(), f"{tmp_path}/nightly/s/../mine.csv"],
     )
@@ -94,13 +94,13 @@ def test_runs_that_are_in_two_places_are_counted_where_more_is_known(
     write_parquet(old, ROWS, days=1, runs=2)
     write_parquet(new, ROWS * 2, days=3, runs=3)  # its first run is that of the other two, and goes on
     write_store(store, ROWS, days=1, runs=2)
-    reading = ledger.read(spark, [str(old), str(new), str(store)])
+    reading = sources.read(spark, [str(old), str(new), str(store)])
     first, half = run_name(START_US), run_name(START_US + DAY_US // 2)
     found = counts(reading)
-    alone = counts(ledger.read(spark, [str(new)]))
+    alone = counts(sources.read(spark, [str(new)]))
     assert {name: found[name] for name in alone} == alone
     assert set(found) - set(alone) == {half}
-    assert found[half] == counts(ledger.read(spark, [str(old)]))[half]
+    assert found[half] == counts(sources.read(spark, [str(old)]))[half]
     assert runs(reading)[first]["source"] == str(new)
     assert reading.warnings == [
         f"1 of the 2 runs of {old} are also in {new}, and are counted there only",
@@ -118,7 +118,7 @@ def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Pa
         "message_id,due_us,delivered_us,acked_us,run,version,clock,host,profile\n"
         "A,5,6,8,r1,5.3.2,real,lab,rocket\nB,5,7,,r1,,,,\nC,5,,,r2,5.3.1,x10,,\n"
     )
-    reading = ledger.read(spark, [str(tmp_path)])
+    reading = sources.read(spark, [str(tmp_path)])
     assert counts(reading) == {"a/x.csv": 3, "b/x.csv": 1, "r1": 2, "r2": 1}
     unknown = dict.fromkeys(RUNS.names, "unknown") | dict.fromkeys(
         ("started_wall_us", "started_us", "as_of_us")
@@ -145,7 +145,7 @@ def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Pa
     }
     assert reading.warnings == ["the runs are of different versions: 5.3.1 (1), 5.3.2 (1)"]
     assert reading.ledger.moves.count() == 0
-    at = ledger.read(spark, [str(tmp_path)], as_of_us=150)
+    at = sources.read(spark, [str(tmp_path)], as_of_us=150)
     assert {run["as_of_us"] for run in runs(at).values()} == {150}
 
 
@@ -153,7 +153,7 @@ def test_columns_that_mean_nothing_are_named_once(spark: SparkSession, tmp_path:
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text(f"colour,{LEAST.strip()},late\n1,A,5,6,1\n")
     (tmp_path / "d.csv").write_text(f"colour,{LEAST}1,A,5,6\n")
-    reading = ledger.read(spark, [str(tmp_path)])
+    reading = sources.read(spark, [str(tmp_path)])
     assert reading.warnings == [
         f"{tmp_path}/a.csv and 2 more: ignored colour, late",
         f"{tmp_path}/d.csv: ignored colour",
@@ -164,7 +164,7 @@ def test_when_it_is_is_asked_of_stores_too(spark: SparkSession, tmp_path: Path) 
     write_store(tmp_path / "s", ROWS)
     write_parquet(tmp_path / "e", ROWS, start_us=START_US - DAY_US)
     at_us = START_US + 5 * DAY_US
-    reading = ledger.read(spark, [str(tmp_path)], as_of_us=at_us)
+    reading = sources.read(spark, [str(tmp_path)], as_of_us=at_us)
     assert [run["as_of_us"] for run in runs(reading).values()] == [at_us] * 2
 
 
@@ -179,7 +179,7 @@ def test_if_there_is_nothing_to_read_it_says_all_reasons(spark: SparkSession, tm
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(BrokenLedgerError) as broken:
-        ledger.read(
+        sources.read(
             spark,
             [str(tmp_path / name) for name in ("none", "empty", "notes.txt")]
             + ["nowhere://x/y", "nowhere:x"],

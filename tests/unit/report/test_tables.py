@@ -117,7 +117,7 @@ def ledger_of(spark: SparkSession, rows: Rows, runs: Rows, moves: Rows) -> Ledge
     return LedgerFrames(frame(rows, DELIVERIES), frame(runs, RUNS), frame(moves, MOVES))
 
 
-def silent(_what: str, _done: int, _total: int) -> None:
+def silent(_what: str, _done: int, _total: int | None) -> None:
     """Whoever is not looked at."""
 
 
@@ -126,7 +126,7 @@ class Case(NamedTuple):
 
     found: ReportTables
     oracle: Oracle
-    told: list[tuple[str, int, int]]
+    told: list[tuple[str, int, int | None]]
 
 
 ROWS = random_rows(5, RUNS_OF, 700)
@@ -142,7 +142,7 @@ def ledger(spark: SparkSession) -> LedgerFrames:
 def case(
     request: pytest.FixtureRequest, spark: SparkSession, ledger: LedgerFrames, tmp_path_factory: Any
 ) -> Case:
-    told: list[tuple[str, int, int]] = []
+    told: list[tuple[str, int, int | None]] = []
 
     def measured(source: LedgerFrames | rollup.Rollup, exact: bool | None, key: Key) -> Case:
         found = tables.tables(source, PLAN._replace(exact=exact), lambda *each: told.append(each))
