@@ -1,1 +1,1 @@
-"""The remoting protocol's bytes, without I/O: frames, commands, records, signatures."""
+"""The bytes of the remoting protocol, without I/O: frames, headers, bodies, records, signatures."""

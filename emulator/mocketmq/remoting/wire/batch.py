@@ -1,4 +1,4 @@
-"""Batches: several messages in the body of one send (sheet 2.2; MessageDecoder.encodeMessage of 4.9.8)."""
+"""Read batches: several messages in the body of one send (docs/protocol/remoting.md §2.2)."""
 
 import struct
 from typing import Final, NamedTuple
@@ -6,14 +6,14 @@ from typing import Final, NamedTuple
 from mocketmq.errors import IllegalMessageError
 
 MAX_BATCH: Final = 16_384
-"""Messages. The answer has an id of each, and half a mebibyte is enough for a header."""
+"""Messages of a batch. The header of the answer has to hold an id of each."""
 
 _HEAD: Final = struct.Struct(">iiiii")  # size, magic code, checksum, flag, length of the body
 _PROPERTIES: Final = struct.Struct(">h")
 
 
 class BatchEntry(NamedTuple):
-    """One message; ``properties`` as the client wrote them."""
+    """One message of a batch, with its properties as the client wrote them."""
 
     flag: int
     body: bytes

@@ -1,4 +1,4 @@
-"""Reading the JSON bodies of requests, as leniently as upstream does (sheet 2.0)."""
+"""Read the JSON bodies of requests, as leniently as upstream does."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -9,13 +9,13 @@ from mocketmq.remoting.wire import fastjson
 JsonObject = Mapping[str, Any]
 
 MAX_TEXT: Final = 1_024
-"""Characters of a name or an id: others are told of it, in frames that have to hold it."""
+"""Characters of a name or an id, which frames to other clients have to hold."""
 _LIMIT: Final = 1 << 63
-"""What Java has no number for, SQLite refuses, with all that others write in the same transaction."""
+"""Numbers outside Java's long would fail a whole transaction of SQLite's."""
 
 
 def object_of(content: bytes) -> JsonObject:
-    """The body, which must be an object; nothing is an empty one. Raises InvalidArgumentError, as others."""
+    """The body, which must be an object or empty. Like all of these it raises InvalidArgumentError."""
     body = fastjson.loads(content) if content else {}
     if not isinstance(body, Mapping):
         raise InvalidArgumentError("body", body, "a JSON object")
@@ -23,7 +23,7 @@ def object_of(content: bytes) -> JsonObject:
 
 
 def objects_in(body: JsonObject, name: str) -> Iterator[JsonObject]:
-    """The objects of a list that may be missing."""
+    """The objects of a list; none if the list is missing."""
     found = body.get(name) or ()
     if not isinstance(found, list | tuple):
         raise InvalidArgumentError(name, found, "a list of JSON objects")
@@ -34,7 +34,7 @@ def objects_in(body: JsonObject, name: str) -> Iterator[JsonObject]:
 
 
 def text_in(body: JsonObject, name: str) -> str:
-    """A name or an id, which must be there."""
+    """A name or an id, which must not be missing."""
     value = body.get(name)
     if not isinstance(value, str) or not 0 < len(value) <= MAX_TEXT:
         raise InvalidArgumentError(name, value, f"text of 1 to {MAX_TEXT} characters")
@@ -42,7 +42,7 @@ def text_in(body: JsonObject, name: str) -> str:
 
 
 def whole_in(body: JsonObject, name: str) -> int:
-    """A whole number, 0 if it is missing. C++ clients write long ones as text."""
+    """A whole number, 0 if it is missing. C++ clients write longs as text."""
     value = body.get(name) or 0
     try:
         number = int(value)

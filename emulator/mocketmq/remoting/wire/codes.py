@@ -1,11 +1,11 @@
-"""Numbers of requests, answers and languages (remoting sheet 1.2, 2 and 7.1; RequestCode.java of 4.9.8)."""
+"""Numbers of requests, responses and languages (RequestCode.java and ResponseCode.java, 4.9.8 and 5.3.3)."""
 
 from enum import IntEnum, unique
 
 
 @unique
 class RequestCode(IntEnum):
-    """Requests that this door knows, in both directions."""
+    """Requests of clients that are served, and requests that are sent to clients."""
 
     SEND_MESSAGE = 10
     PULL_MESSAGE = 11
@@ -104,7 +104,7 @@ class RequestCode(IntEnum):
 
 @unique
 class ResponseCode(IntEnum):
-    """How a request went. What an error of the broker is called stands in ``mocketmq.errors``."""
+    """How a request went. ``mocketmq.errors`` has the codes of the broker's errors."""
 
     SUCCESS = 0
     SYSTEM_ERROR = 1
@@ -136,4 +136,4 @@ LANGUAGES = (
     *("JAVA", "CPP", "DOTNET", "PYTHON", "DELPHI", "ERLANG", "RUBY", "OTHER", "HTTP", "GO", "PHP", "OMS"),
     *("RUST", "NODE_JS"),
 )
-"""By their byte in a binary header."""
+"""Clients' languages, at the index of their byte in a binary header."""

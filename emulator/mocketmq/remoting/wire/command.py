@@ -1,4 +1,4 @@
-"""A command: what a frame carries, request or answer (RemotingCommand.java of 4.9.8; sheet 1.2 to 1.4)."""
+"""A command: the request or answer in a frame (RemotingCommand.java, 4.9.8)."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
@@ -12,12 +12,12 @@ _ONEWAY: Final = 2
 
 JSON: Final = 0
 ROCKETMQ: Final = 1
-"""How a header is written."""
+"""The forms of a header."""
 
 
 @dataclass(slots=True, kw_only=True)
 class Command:
-    """``opaque`` ties an answer to its request, on one connection and in one direction."""
+    """``opaque`` ties an answer to its request: it is unique on one connection, in one direction."""
 
     code: int
     opaque: int = 0
@@ -31,12 +31,12 @@ class Command:
 
     @property
     def is_response(self) -> bool:
-        """Whether it answers a request that we sent."""
+        """Whether it answers a request of ours."""
         return bool(self.flag & _RESPONSE)
 
     @property
     def is_oneway(self) -> bool:
-        """Whether nobody waits for an answer."""
+        """Whether its sender wants no answer."""
         return bool(self.flag & _ONEWAY)
 
     @property
@@ -45,7 +45,7 @@ class Command:
         return self.version >= V3_4_9
 
     def answer(self, code: int, ext: Mapping[str, str], body: bytes, remark: str | None) -> "Command":
-        """The answer to this request. In its own header form: some clients know only one (sheet 12.1)."""
+        """The answer to this request, with a header of the same form: some clients read no other."""
         return Command(
             code=code,
             opaque=self.opaque,
@@ -58,10 +58,10 @@ class Command:
 
     @classmethod
     def oneway(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """A request of the broker to a client, which does not answer it."""
+        """A request to a client that is not to be answered."""
         return cls(code=code, opaque=opaque, flag=_ONEWAY, ext=ext, body=body)
 
     @classmethod
     def request(cls, code: int, opaque: int, ext: Mapping[str, str], body: bytes = b"") -> "Command":
-        """A request of the broker to a client, which answers it."""
+        """A request to a client that is to be answered."""
         return cls(code=code, opaque=opaque, ext=ext, body=body)

@@ -1,4 +1,4 @@
-"""JSON as RocketMQ's clients write it: standard, or in the dialect of fastjson (sheet 2.0; fastjson 1.2)."""
+"""Read and write JSON as RocketMQ's clients do: standard, or in the dialect of fastjson 1.2."""
 
 import math
 import re
@@ -10,11 +10,11 @@ import msgspec
 from mocketmq.errors import InvalidArgumentError
 
 MAX_JSON: Final = 1024 * 1024
-"""Bytes of standard JSON; what is made of them may take fifty times as much."""
+"""Bytes of standard JSON. Its values may take fifty times as much memory."""
 MAX_DIALECT: Final = 64 * 1024
-"""Bytes of anything else, which is slow to read."""
+"""Bytes of JSON in the dialect, which is slow to read."""
 MAX_DEPTH: Final = 64
-"""Of objects and arrays in each other, there."""
+"""Objects and arrays inside each other, in the dialect."""
 
 _read: Final = msgspec.json.Decoder().decode
 _write: Final = msgspec.json.Encoder().encode
@@ -29,11 +29,11 @@ _WORDS: Final = {"true": True, "false": False, "null": None}
 
 
 def loads(data: bytes) -> Any:
-    """The value. Keys are always text; an object that stands as a key becomes its text.
+    """The value of a JSON text. Keys are always text; an object as a key becomes its text.
 
-    The dialect beyond JSON: keys without quotes (names, numbers, objects), single quotes, a comma after the
-    last element, any character inside a string. What is no UTF-8 becomes U+FFFD, as in Java. Raises
-    InvalidArgumentError for anything else, and for what is too large or too deep.
+    The dialect adds keys without quotes (names, numbers, objects), single quotes, a comma after the last
+    element, and any character inside a string. Bytes that are no UTF-8 become U+FFFD, as in Java. Raises
+    InvalidArgumentError for anything else, and for a text that is too large or too deep.
     """
     if len(data) > MAX_JSON:
         raise _invalid(f"JSON of {len(data)} bytes; allowed: at most {MAX_JSON}")
@@ -51,9 +51,9 @@ def dumps(value: Any) -> bytes:
 
 
 def object_keys(pairs: Iterable[tuple[Any, Any]]) -> msgspec.Raw:
-    """``{{"brokerName":…}:5}``: an object with objects as keys, as Java and Go want it (sheet 2.0, 2.6).
+    """``{{"brokerName":…}:5}``: an object with objects as keys, as Java and Go want it.
 
-    It goes into what is dumped: ``dumps({"offsetTable": object_keys(pairs)})``.
+    Use it as a value: ``dumps({"offsetTable": object_keys(pairs)})``.
     """
     return msgspec.Raw(b"{%b}" % b",".join([b"%b:%b" % (_write(key), _write(value)) for key, value in pairs]))
 
@@ -63,14 +63,14 @@ def _invalid(reason: str) -> InvalidArgumentError:
 
 
 class _DialectReader:
-    """Reads one text from left to right."""
+    """Reads one text of the dialect from left to right."""
 
     def __init__(self, text: str) -> None:
         self._text = text
         self._at = 0
 
     def whole(self) -> Any:
-        """The value that the text is."""
+        """The value of the whole text."""
         value = self._value(0)
         if self._peek():
             raise self._expected("the end")
@@ -127,7 +127,7 @@ class _DialectReader:
         text: str = found[1] or found[2] or ""
         if "\\" not in text:
             return text
-        # Pairs of surrogates become one character, single ones U+FFFD.
+        # A pair of surrogates becomes one character, a lone one U+FFFD.
         return (
             _ESCAPE.sub(self._unescaped, text).encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         )
@@ -151,12 +151,12 @@ class _DialectReader:
         return number
 
     def _peek(self) -> str:
-        """The next character that is no white space; nothing at the end."""
+        """The next character that is no white space; empty at the end."""
         self._match(_SPACE, "")
         return self._text[self._at : self._at + 1]
 
     def _skip(self, sign: str) -> bool:
-        """Whether the sign comes next; it is passed then."""
+        """Pass the sign if it comes next, and say whether it did."""
         is_next = self._peek() == sign
         self._at += is_next
         return is_next

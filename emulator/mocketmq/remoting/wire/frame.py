@@ -1,4 +1,4 @@
-"""Frames: commands as bytes, both header forms (sheet 1; RemotingCommand and RocketMQSerializable, 4.9.8)."""
+"""Read and write frames: commands as bytes, with both forms of header (docs/protocol/remoting.md §1)."""
 
 import struct
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.errors import FrameError
 
 MAX_FRAME: Final = 16 * 1024 * 1024
-"""Bytes of a frame, its length included, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
+"""Bytes of a frame with its length, as upstream (``com.rocketmq.remoting.frameMaxLength``)."""
 MAX_HEADER: Final = 1024 * 1024
 """Bytes of a header: thirty times what properties may take."""
 
@@ -30,7 +30,7 @@ _Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
 
 
 class _JsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as all clients but ali-ons write it."""
+    """A JSON header, as all clients but ali-ons write it."""
 
     code: _Int32
     opaque: _Int32 = 0
@@ -42,13 +42,13 @@ class _JsonHeader(msgspec.Struct, gc=False):
 
 
 class _LooseJsonHeader(_JsonHeader):
-    """One that was read with leniency."""
+    """A JSON header whose ext values may be anything."""
 
     extFields: dict[str, Any] | None = None  # noqa: N815
 
 
 class _WrittenJsonHeader(msgspec.Struct, gc=False):
-    """A JSON header as it is written: ``extFields`` always, as some clients crash without (sheet 12.1)."""
+    """A JSON header as it is sent, always with ``extFields``: some clients crash without (§12.1)."""
 
     code: int
     extFields: dict[str, str]  # noqa: N815
@@ -65,26 +65,26 @@ _write_json: Final = msgspec.json.Encoder().encode
 
 
 class FrameReader:
-    """Makes commands of the bytes of one connection, however they are cut."""
+    """Reads commands from the bytes of one connection, however these are cut."""
 
     def __init__(self) -> None:
         self._partial = bytearray()
-        self._wanted = 0  # bytes, with fewer than which there is nothing to do
+        self._wanted = 0  # bytes; with fewer there is nothing to do
 
     @property
     def buffered(self) -> int:
-        """Bytes of the frame that is not complete."""
+        """Bytes of the incomplete frame."""
         return len(self._partial)
 
     @property
     def lacking(self) -> int:
-        """Bytes that complete it, as far as it has said; 0 between frames."""
+        """Bytes that are missing from it, as far as its length is known; 0 between frames."""
         return self._wanted - len(self._partial) if self._partial else 0
 
     def feed(self, data: bytes) -> list[Command]:
-        """The commands that are complete with ``data``.
+        """The commands that ``data`` completes.
 
-        Raises FrameError for bytes that are no frame, as soon as that shows. The reader is of no use then.
+        Raises FrameError as soon as the bytes show to be no frame. The reader cannot be used after that.
         """
         if self._partial:
             self._partial += data
@@ -101,7 +101,7 @@ class FrameReader:
         return commands
 
     def _read(self, data: bytes, commands: list[Command]) -> None:
-        """Add the commands that are complete, and keep the rest."""
+        """Add the complete commands to ``commands``, and keep the rest of the bytes."""
         start = 0
         end = _PREFIX.size
         while end <= len(data):
@@ -121,7 +121,7 @@ class FrameReader:
             self._keep(data[start:], end - start)
 
     def _keep(self, rest: bytes, wanted: int) -> None:
-        """Wait for the rest of a frame, unless its length is enough to refuse it."""
+        """Keep the beginning of a frame, unless its length is enough to refuse it."""
         if 4 <= len(rest) < _PREFIX.size:
             length = int.from_bytes(rest[:4], signed=True)
             if not 4 <= length <= _MAX_LENGTH:
@@ -131,7 +131,7 @@ class FrameReader:
 
 
 def _refused(length: int, header_length: int) -> FrameError:
-    """For a frame that is refused by what it says of itself, before anything is kept for it."""
+    """The error for a frame that is refused by its lengths, before anything is kept of it."""
     if not 4 <= length <= _MAX_LENGTH:
         return FrameError(f"a frame of {length} bytes after its length; allowed: 4 to {_MAX_LENGTH}")
     allowed = min(length - 4, MAX_HEADER)
@@ -166,7 +166,7 @@ def _from_json(data: bytes, body: bytes) -> Command:
 
 
 def _read_loosely(data: bytes) -> _LooseJsonHeader:
-    """A header in fastjson's dialect, whose ext values may be anything, as those of ali-ons."""
+    """A header in fastjson's dialect, whose ext values may be anything, as ali-ons writes it."""
     try:
         return msgspec.convert(fastjson.loads(data), _LooseJsonHeader, strict=False)
     except (InvalidArgumentError, msgspec.ValidationError) as error:
@@ -174,7 +174,7 @@ def _read_loosely(data: bytes) -> _LooseJsonHeader:
 
 
 def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
-    """The values as upstream would have written them."""
+    """The values as text, as upstream would have written them."""
     return {
         key: value if isinstance(value, str) else fastjson.dumps(value).decode()
         for key, value in (ext or {}).items()
@@ -183,7 +183,7 @@ def _texts(ext: Mapping[str, Any] | None) -> dict[str, str]:
 
 
 def _language(value: str | int | None) -> str:
-    """The name; whatever is none has this one."""
+    """The name of a client's language; OTHER if it is unknown."""
     if isinstance(value, str):
         return value if value in _LANGUAGE_BYTES else _OTHER
     return LANGUAGES[value] if value is not None and 0 <= value < len(LANGUAGES) else _OTHER
@@ -204,7 +204,7 @@ def _from_binary(data: bytes, body: bytes) -> Command:
             key, position = _text(data, position + _KEY.size, length, "an ext field's name")
             (length,) = _LENGTH.unpack_from(data, position)
             value, position = _text(data, position + _LENGTH.size, length, "an ext field's value")
-            if value:  # upstream reads an empty one as none
+            if value:  # upstream reads an empty value as none
                 ext[key] = value
         if position != end:
             raise FrameError(f"ext fields of {ext_length} bytes end in the middle of a field")
@@ -232,7 +232,7 @@ def _text(data: bytes, start: int, length: int, name: str) -> tuple[str, int]:
 
 
 def encode(command: Command) -> bytes:
-    """The frame of a command. Raises FrameError for one that is too large to be read again."""
+    """The frame of a command. Raises FrameError if it would be too large for its reader."""
     header = _to_binary(command) if command.serialization == ROCKETMQ else _to_json(command)
     length = 4 + len(header) + len(command.body)
     if length > _MAX_LENGTH or len(header) > MAX_HEADER:

@@ -1,7 +1,7 @@
-"""Headers: what a request carries beside its body, declared as a class (sheet 2).
+"""Read a request's ext fields into the class that declares its header.
 
 A field's name on the wire is its name here in camel case, unless the request says otherwise. Fields without a
-default are mandatory. Times end in ``_ms`` here, not on the wire.
+default are mandatory.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -10,7 +10,7 @@ from typing import Annotated, Any, Final, NamedTuple
 from mocketmq.errors import InvalidArgumentError
 
 Int32 = Annotated[int, 32]
-"""What Java reads as an Integer; every other number is a Long."""
+"""A number that Java reads as an Integer; every other number is a Long."""
 
 
 class NoHeader(NamedTuple):
@@ -64,16 +64,16 @@ class _Field(NamedTuple):
 
 
 class HeaderReader:
-    """Reads the header of one request from the ext fields of a command."""
+    """Reads the headers of one kind of request."""
 
     def __init__(self, header: type[Any], names: Mapping[str, str]) -> None:
         self._make: Callable[[list[Any]], Any] = header._make
         self._fields = list(_fields(header, names))
 
     def read(self, ext: Mapping[str, str]) -> Any:
-        """The header. What it does not know is left alone, as any request may carry more (sheet 2).
+        """The header in these ext fields. Unknown fields are ignored: any request may carry more.
 
-        Raises InvalidArgumentError for what is missing, in upstream's words, or not readable.
+        Raises InvalidArgumentError for a field that is missing, in upstream's words, or cannot be read.
         """
         values = []
         for name, read, allowed, is_mandatory, default in self._fields:

@@ -1,4 +1,4 @@
-"""What this broker is called among remoting clients. The same names everywhere, as clients compare them."""
+"""The names by which clients know this broker. They compare names, so these are used everywhere."""
 
 from typing import Final
 
@@ -7,6 +7,6 @@ from mocketmq.rocketmq_versions import V4_9_8
 CLUSTER: Final = "DefaultCluster"
 BROKER: Final = "broker-a"
 REGION: Final = "DefaultRegion"
-"""Of every broker outside Aliyun; clients name trace topics after it."""
+"""The region of every broker outside Aliyun; clients name trace topics after it."""
 VERSION: Final = V4_9_8
-"""Told in every answer: whose behaviour is followed."""
+"""The version in every answer: the one whose behaviour is followed."""

@@ -1,7 +1,7 @@
-"""The texts by which clients name what they popped (sheet 2.11; ExtraInfoUtil of 5.3.3).
+"""Read and write the receipt handles of popped messages (ExtraInfoUtil.java, 5.3.3).
 
-An answer says where in its queue each message stands. Clients make a handle of that for every message, keep
-it as the property POP_CK, and send it back with what they want of the message.
+The answer to a pop says where in its queue each message is. From that, clients make a handle for each
+message, keep it as the property POP_CK, and send it back to ack the message or change its invisible time.
 """
 
 from collections.abc import Iterable, Mapping
@@ -12,21 +12,22 @@ from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.wire.identity import BROKER
 
 IN_ORDER: Final = 999
-"""What stands for the queue of upstream that checks on popped messages, when they are popped in order."""
+"""Stands in handles for the id of upstream's revive queue if messages are popped in order, …"""
 NOT_IN_ORDER: Final = 0
+"""… and if they are not."""
 
 _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
 
 class PoppedQueue(NamedTuple):
-    """A queue as a popping client names it: ``kind`` is 0 for the topic's own, 1 for one with its retries."""
+    """A queue as handles name it: ``kind`` is 0 in the topic itself, 1 in the group's retry topic."""
 
     kind: str
     queue_id: int
 
 
 class ExtraInfo(NamedTuple):
-    """A client's handle. The offsets are of the first message of its queue in the answer, and its own."""
+    """A receipt handle. ``start_offset`` is that of the first message of the same queue in the answer."""
 
     start_offset: int
     pop_ms: int
@@ -36,13 +37,13 @@ class ExtraInfo(NamedTuple):
     queue_offset: int
 
     def text(self) -> str:
-        """As clients write it."""
+        """The handle as clients write it."""
         first, pop_ms, invisible_ms, revive, (kind, queue_id), offset = self
         return f"{first} {pop_ms} {invisible_ms} {revive} {kind} {BROKER} {queue_id} {offset}"
 
 
 def popped_queue(topic: str, queue_id: int) -> PoppedQueue:
-    """How a queue is named in handles."""
+    """The name of a queue in handles."""
     return PoppedQueue("1" if topic.startswith(RETRY_PREFIX) else "0", queue_id)
 
 
@@ -58,21 +59,21 @@ def parse_extra_info(text: str) -> ExtraInfo:
 
 
 def start_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
-    """``startOffsetInfo``: where each queue's messages begin."""
+    """``startOffsetInfo``: the offset of the first message of each queue."""
     return ";".join(f"{kind} {queue_id} {some[0]}" for (kind, queue_id), some in offsets.items())
 
 
 def message_offsets(offsets: Mapping[PoppedQueue, list[int]]) -> str:
-    """``msgOffsetInfo``: each queue's messages, in the order in which they are in the answer."""
+    """``msgOffsetInfo``: the offsets of each queue's messages, in the order of the answer."""
     return ";".join(
         f"{kind} {queue_id} {','.join(map(str, some))}" for (kind, queue_id), some in offsets.items()
     )
 
 
 def order_counts(counts: Iterable[tuple[PoppedQueue, int, int]]) -> str:
-    """``orderCountInfo``: how often messages, by place and offset, were consumed before.
+    """``orderCountInfo``: how often messages, by queue and offset, were consumed before.
 
-    Clients older than 5.1 read what is said of a queue, which is the least of its messages.
+    Clients older than 5.1 read the count of the queue, which is the lowest of its messages.
     """
     parts, least = [], dict[PoppedQueue, int]()
     for queue, offset, count in counts:

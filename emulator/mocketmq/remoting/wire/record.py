@@ -1,4 +1,4 @@
-"""Records: stored messages as clients receive them (sheet 3; CommitLog and MessageDecoder of 4.9.8)."""
+"""Write and read records: stored messages as clients receive them (docs/protocol/remoting.md §3)."""
 
 import ipaddress
 import struct
@@ -13,10 +13,10 @@ from mocketmq.remoting.wire import identity
 from mocketmq.rocketmq_versions import V5_0_0
 
 _REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
-"""Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java of 5.3.3)."""
+"""Properties that brokers of 5.x add to all messages (AbstractSendMessageProcessor.java, 5.3.3)."""
 
 _V1: Final = 0xDAA320A7
-_V2: Final = 0xDAA320AB  # of 5.x: two bytes for the length of a topic that is too long for one
+_V2: Final = 0xDAA320AB  # of 5.x: two bytes for the length of the topic
 _BORN_IPV6: Final = 16
 _STORE_IPV6: Final = 32
 
@@ -31,7 +31,7 @@ _LOOPBACK: Final = bytes((127, 0, 0, 1))
 
 
 class Record(NamedTuple):
-    """One message as it is received. Hosts are ``address:port``."""
+    """One message as a client reads it. Hosts are ``address:port``."""
 
     topic: str
     queue_id: int
@@ -55,7 +55,7 @@ def encode_record(
 ) -> bytes:
     """The record of a message, with IPv4 hosts, because many clients read no others.
 
-    ``version`` is that of a client that consumes: those of 5.x trace only what says where it was stored.
+    ``version`` is that of the consumer: clients of 5.x trace only messages that name their region.
     """
     body = message.body
     name = topic.encode()
@@ -86,13 +86,13 @@ def encode_record(
 
 
 def _fitting(properties: bytes) -> bytes:
-    """As many whole properties as a record holds. The last were added by the broker, when it parked it."""
+    """As many whole properties as a record holds. The last ones were added by the broker."""
     return properties[: properties.rfind(b"\x02", 0, MAX_PROPERTIES_BYTES) + 1]
 
 
 @lru_cache(maxsize=4_096)
 def _host(host: str) -> bytes:
-    """Address and port; what is no IPv4 address becomes 127.0.0.1, what is no port 0."""
+    """Address and port as bytes; 127.0.0.1 if the address is not IPv4, 0 if the port is none."""
     address, _, port = host.rpartition(":")
     try:
         packed = ipaddress.IPv4Address(address).packed
@@ -102,9 +102,9 @@ def _host(host: str) -> bytes:
 
 
 def decode_records(data: bytes) -> list[Record]:
-    """The records that stand one behind the other. Raises IllegalMessageError.
+    """The records in ``data``, of both versions, with IPv4 and IPv6 hosts. For tests and tools.
 
-    Both versions, and IPv6 hosts as well: for tests and tools.
+    Raises IllegalMessageError.
     """
     records = []
     start = 0
@@ -178,9 +178,9 @@ def _illegal(reason: str) -> IllegalMessageError:
 
 
 def decode_properties(text: str) -> dict[str, str]:
-    """The properties in a client's string. Those without name or value vanish; of equal names the last wins.
+    """The properties in a client's string, as MessageDecoder.string2messageProperties reads them.
 
-    As MessageDecoder.string2messageProperties reads them (sheet 3.4).
+    Those without name or value are left out; of equal names the last wins.
     """
     properties = {}
     for part in text.split("\x02"):

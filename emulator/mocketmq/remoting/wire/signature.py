@@ -1,7 +1,7 @@
-"""Signatures of requests (sheet 10.1; AclSigner and AclUtils of 4.9.8).
+"""Check the signatures of requests (docs/protocol/remoting.md §10.1).
 
-What is signed are the values of the ext fields, in the order of their names, then the body. Clients differ in
-which fields that are.
+Clients sign the values of the ext fields, in the order of their names, and then the body. They differ in the
+fields that they sign.
 """
 
 import base64
@@ -16,23 +16,23 @@ ACCESS_KEY: Final = "AccessKey"
 SIGNATURE: Final = "Signature"
 
 _SOMETIMES: Final = ("SecurityToken", "_UNIQUE_KEY_QUERY")
-"""Fields that some clients sign and some do not: Go leaves out the token, and upstream's 4.x broker the mark
-of a look-up by unique key, which older clients add after they have signed."""
+"""Fields that some clients sign and some do not. Go leaves out the token; older clients add the mark of a
+query by unique key after they have signed."""
 
 
 def sign(secret: str, content: bytes) -> bytes:
-    """base64 of HMAC-SHA1."""
+    """The signature of some content: HMAC-SHA1 as Base64."""
     return base64.b64encode(hmac.digest(secret.encode(), content, "sha1"))
 
 
 def is_signed(command: Command, secret: str) -> bool:
-    """Whether the request is signed with this secret, in the way of any client."""
+    """Whether the request is signed with this secret, in the way of any known client."""
     given = command.ext.get(SIGNATURE, "").encode(errors="replace")
     return any(hmac.compare_digest(given, sign(secret, content)) for content in contents(command))
 
 
 def contents(command: Command) -> Iterator[bytes]:
-    """What clients may have signed of the request, the likeliest first."""
+    """The contents that a client may have signed, the likeliest first."""
     unsure = [name for name in _SOMETIMES if name in command.ext]
     names = sorted(command.ext.keys() - {SIGNATURE})
     for count in range(len(unsure) + 1):
