@@ -4,13 +4,14 @@ ARGS ?=
 DATA ?= mocketmq-data
 
 BIN := .venv/bin
+PYTEST := $(BIN)/python -m pytest -n 2 -p tests.support.progress --durations=10 --durations-min=1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test interop dashboard differential check format bench lock clean
+.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all interop dashboard differential check format bench lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -31,8 +32,13 @@ demo: setup-report  ## a day of delayed messages in under two minutes, and a rep
 report: setup-report  ## how late were the broker's deliveries? Opens the page (DATA=dir, ARGS="--threshold …")
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)
 
-test: setup-dev  ## run the tests (ARGS="tests/unit -k clock")
-	@$(BIN)/python -m pytest -n 2 $(ARGS)
+test: setup-dev  ## prove every promise, in five minutes (ARGS="tests/unit -k clock")
+	@$(PYTEST) $(ARGS)
+
+test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
+	@$(PYTEST) -m "slow and not interop and not dashboard and not differential" $(ARGS)
+
+test-all: test test-slow interop differential  ## run everything, once
 
 interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
 	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)
