@@ -7,7 +7,7 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.registry.clients import BROADCASTING, Consuming, Member, Told
+from mocketmq.broker.registry.clients import BROADCASTING, ClientAnswer, ConsumerData, Member
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
 from mocketmq.http_api.fields import GroupName, Input, MessageId, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
@@ -116,13 +116,13 @@ async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> Consume
     return ConsumedOut(result, str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
 
 
-def _content(told: Told) -> Mapping[str, Any]:
+def _content(told: ClientAnswer) -> Mapping[str, Any]:
     if not isinstance(told.content, Mapping):
         raise _unreadable(told)
     return told.content
 
 
-def _unreadable(told: Told) -> ClientFailedError:
+def _unreadable(told: ClientAnswer) -> ClientFailedError:
     return ClientFailedError(f"the client's answer of {len(told.text)} bytes cannot be read")
 
 
@@ -137,7 +137,7 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
     )
 
 
-def _consuming_out(broker: Broker, one: Consuming) -> ConsumingOut:
+def _consuming_out(broker: Broker, one: ConsumerData) -> ConsumingOut:
     group = broker.registry.groups.find(one.group)
     lag = sum(place.lag for place in group.queues.values()) if group else 0
     return ConsumingOut(

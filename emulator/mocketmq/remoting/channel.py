@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Callable, Iterator
 from typing import Final
 
-from mocketmq.broker.registry.clients import OffsetReset, PushedReply, Told
+from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
 from mocketmq.message.message import StoredMessage, Template
@@ -92,12 +92,12 @@ class RemotingChannel:
         texts = {name: str(value) for name, value in ext.items()}
         await self.call(RequestCode.PUSH_REPLY_MESSAGE_TO_CLIENT, texts, message.body)
 
-    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
         """What a consumer does at the moment: its queues, rates and threads."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
         return _told(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
 
-    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
         """Let a consumer consume a message now, and answer with the result."""
         ext = {
             "consumerGroup": group,
@@ -109,7 +109,7 @@ class RemotingChannel:
         record = encode_record(message, queue.topic, queue.queue_id, self.store_host)
         return _told(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
 
-    async def consumed_offsets(self, group: str, topic: str) -> Told:
+    async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
         """The offsets that a consumer has reached in its queues of a topic."""
         ext = {"topic": topic, "group": group}
         return _told(await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S))
@@ -159,11 +159,11 @@ class RemotingChannel:
         return ClientFailedError(f"the connection of {self.remote} has ended")
 
 
-def _told(answer: Command) -> Told:
+def _told(answer: Command) -> ClientAnswer:
     try:
-        return Told(answer.body, loads(answer.body))
+        return ClientAnswer(answer.body, loads(answer.body))
     except InvalidArgumentError:
-        return Told(answer.body, None)
+        return ClientAnswer(answer.body, None)
 
 
 def queue_offsets(reset: OffsetReset) -> Iterator[tuple[dict[str, str | int], int]]:

@@ -4,7 +4,7 @@ from mocketmq.broker.registry.clients import (
     BROADCASTING,
     CLUSTERING,
     Clients,
-    Consuming,
+    ConsumerData,
     Heartbeat,
     Member,
     OffsetReset,
@@ -39,7 +39,7 @@ def test_who_was_never_there_leaves_nothing() -> None:
     clients = Clients()
     clients.gone(Line("h:1"))
     clients.leave(Line("h:1"), "makers", "billing")
-    clients.tell(OffsetReset("billing", "orders", -1, True, {0: 1}))
+    clients.push_offsets(OffsetReset("billing", "orders", -1, True, {0: 1}))
     assert (list(clients), clients.find("billing")) == ([], None)
 
 
@@ -59,7 +59,7 @@ def test_producers_have_their_turns() -> None:
 def test_a_client_is_found_by_id_and_what_it_does_by_its_newest_connection() -> None:
     clients = Clients()
     old, new, other = Line("h:1"), Line("h:2"), Line("h:3")
-    billing = Consuming("billing", "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_LAST_OFFSET")
+    billing = ConsumerData("billing", "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_LAST_OFFSET")
 
     def found() -> list[object]:
         members = (clients.producer("a"), clients.consumer("billing", "a"), clients.consumer("billing", "b"))

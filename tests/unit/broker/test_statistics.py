@@ -104,10 +104,10 @@ async def test_an_idle_meter_notes_nothing_and_a_busy_one_a_bounded_number_of_ti
 async def test_mornings_are_those_of_days(now: Now) -> None:
     now.put(5)
     await now.pass_turns(12 * 60 * 6)
-    assert now.statistics.mornings == (0, 5, 0, 0)
+    assert now.statistics.daily == (0, 5, 0, 0)
     now.put(1)
     await now.pass_turns(24 * 60 * 6)
-    assert now.statistics.mornings == (5, 6, 0, 0)
+    assert now.statistics.daily == (5, 6, 0, 0)
 
 
 async def test_the_time_of_a_commit_counts_for_all_its_messages(now: Now) -> None:

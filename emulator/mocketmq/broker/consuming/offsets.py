@@ -116,7 +116,7 @@ class Offsets:
                 committed = target
             offsets[queue.queue_id] = committed
         moved = OffsetReset(group, topic, timestamp_ms, is_forced, offsets)
-        self._clients.tell(moved)
+        self._clients.push_offsets(moved)
         return moved
 
     async def _target(self, queue: Queue, timestamp_ms: int) -> int:

@@ -6,7 +6,7 @@ As AdminBrokerProcessor and Broker2Client of 4.9.8 (sheet 2.6, 2.10).
 import asyncio
 
 from mocketmq.broker.looking.history import Histories
-from mocketmq.broker.registry.clients import Member, Told
+from mocketmq.broker.registry.clients import ClientAnswer, Member
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -23,12 +23,12 @@ class Consumers:
         self._histories = histories
         self._topics = registry.topics
 
-    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
         """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
         member = self._find(group, client_id)
         return await member.channel.running_info(group, client_id, with_stacks=with_stacks)
 
-    async def consume(self, group: str, client_id: str, message_id: str) -> Told:
+    async def consume(self, group: str, client_id: str, message_id: str) -> ClientAnswer:
         """Let a consumer consume a message now, which it may have consumed before; what came of that.
 
         The group's offsets stay as they are. Of the records of a message it is that which the id names, or
@@ -46,7 +46,7 @@ class Consumers:
         commit_offset = commit_offset_of(message_id)
         return next((one for one in visible if one.commit_offset == commit_offset), visible[-1])
 
-    async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, Told]:
+    async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
         """How far each consumer of a group is in its queues of a topic; or only one.
 
         Those who do not answer are left out, as upstream.

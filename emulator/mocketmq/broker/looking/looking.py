@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from mocketmq.broker.looking.consumers import Consumers
 from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.looking.pending import PendingMessages
-from mocketmq.broker.looking.progress import Progress
+from mocketmq.broker.looking.progress import GroupProgress
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme import TimedScheme
@@ -20,7 +20,7 @@ class Looking:
 
     histories: Histories
     pending: PendingMessages
-    progress: Progress
+    progress: GroupProgress
     consumers: Consumers
 
 
@@ -37,6 +37,6 @@ def make_looking(
     return Looking(
         histories=histories,
         pending=PendingMessages(ground.clock, timer, registry.topics, levels, timed, histories),
-        progress=Progress(ground, registry),
+        progress=GroupProgress(ground, registry),
         consumers=Consumers(registry, histories),
     )

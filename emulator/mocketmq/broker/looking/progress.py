@@ -48,7 +48,7 @@ class TopicProgress(NamedTuple):
     given_per_second: float
 
 
-class TimeSpan(NamedTuple):
+class QueueTimes(NamedTuple):
     """Times of a queue: of its oldest and newest message, of the last that a group has finished.
 
     -1 and 0 as upstream. ``delay_ms`` is the age of the first message that it has not.
@@ -61,7 +61,7 @@ class TimeSpan(NamedTuple):
     delay_ms: int
 
 
-class Progress:
+class GroupProgress:
     """Answers from memory, and with times from the store."""
 
     def __init__(self, ground: Ground, registry: Registry) -> None:
@@ -126,7 +126,7 @@ class Progress:
         window = self._statistics.window(meter, MINUTE_US) if meter else None
         return TopicProgress(topic, queues, window.per_second(window.added.messages) if window else 0.0)
 
-    async def time_spans(self, group_name: str, topic_name: str) -> list[TimeSpan]:
+    async def time_spans(self, group_name: str, topic_name: str) -> list[QueueTimes]:
         """The times of the topic's writable queues. Raises TopicNotFoundError."""
         topic, offsets = self._topics.get(topic_name), self._groups.offsets_of(group_name)
         now_ms = self._clock.now_us() // US_PER_MS
@@ -139,7 +139,7 @@ class Progress:
             oldest_ms, newest_ms, last_ms, next_ms = (times.get((queue.key, each), -1) for each in wanted)
             delay_ms = now_ms - next_ms if next_ms >= 0 else 0
             spans.append(
-                TimeSpan(queue, oldest_ms, newest_ms, last_ms if committed > 0 else oldest_ms, delay_ms)
+                QueueTimes(queue, oldest_ms, newest_ms, last_ms if committed > 0 else oldest_ms, delay_ms)
             )
         return spans
 

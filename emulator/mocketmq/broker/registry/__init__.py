@@ -1,1 +1,1 @@
-"""Registry: the topics, groups and clients that there are, and what the name server alone knows."""
+"""Registry: topics, groups and clients, and what belongs to the name server."""

@@ -1,4 +1,4 @@
-"""Attributes of topics: what 5.x notes of one by name (TopicAttributes and AttributeUtil of 5.3.3)."""
+"""Read and check changes of a topic's attributes (TopicAttributes and AttributeUtil of 5.3.3)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -9,7 +9,7 @@ _LONGEST = (1 << 63) - 1
 
 
 class _Attribute(NamedTuple):
-    """``is_fixed`` once its topic was made."""
+    """``is_fixed``: it cannot change once its topic exists."""
 
     is_allowed: Callable[[str], bool]
     allowed: str
@@ -36,7 +36,7 @@ _ATTRIBUTES: Final = {
 
 
 def parse_changes(text: str) -> Mapping[str, str]:
-    """``+name=value,-name`` as changes by signed name. Raises InvalidArgumentError in upstream's words."""
+    """Read ``+name=value,-name`` as changes by signed name. Raises InvalidArgumentError as upstream."""
     changes: dict[str, str] = {}
     for part in text.split(",") if text else ():
         name, is_pair, value = part.partition("=")
@@ -51,9 +51,9 @@ def parse_changes(text: str) -> Mapping[str, str]:
 
 
 def changed_attributes(current: Mapping[str, str] | None, changes: Mapping[str, str]) -> dict[str, str]:
-    """A topic's attributes after changes by signed name; ``current`` is None for a topic that is made.
+    """A topic's attributes after changes by signed name; ``current`` is None for a new topic.
 
-    Raises InvalidArgumentError in upstream's words for what may not be changed like this.
+    Raises InvalidArgumentError, in upstream's words, for a change that is not allowed.
     """
     after = dict(current or {})
     names = set()

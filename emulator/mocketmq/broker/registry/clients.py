@@ -1,7 +1,7 @@
-"""Who is connected: clients, the groups that they produce and consume for, and what those subscribe to.
+"""Know which clients are connected, the groups that they produce and consume for, and their subscriptions.
 
 Only clients that divide the queues of a group among themselves register here; consumers by receipt need no
-membership. Nothing of it is stored: clients say again who they are with each heartbeat (sheet 8.1).
+membership. Nothing is stored: each heartbeat says again who the client is (docs/protocol/remoting.md §8.1).
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -17,9 +17,9 @@ CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
 
 class OffsetReset(NamedTuple):
-    """A group shall go on elsewhere in a topic: at these ``offsets``, by queue id.
+    """A group's new ``offsets`` in a topic, by queue id.
 
-    ``timestamp_ms`` is what was asked for, -1 for the end.
+    ``timestamp_ms`` is the store time that was asked for, -1 for the end.
     """
 
     group: str
@@ -30,8 +30,9 @@ class OffsetReset(NamedTuple):
 
 
 class PushedReply(NamedTuple):
-    """A reply on its way to the client that asked; ``properties`` are those that the message had when it
-    came, and when it was pushed. ``queue_id`` may be negative, as the replier sent it.
+    """A reply for the client that sent the request.
+
+    ``properties`` are the message's own and the time of the push. The message's queue id may be negative.
     """
 
     message: Message
@@ -41,48 +42,48 @@ class PushedReply(NamedTuple):
     store_us: int
 
 
-class Told(NamedTuple):
-    """What a client has answered: JSON as it wrote it, and what that says, or None if it cannot be read."""
+class ClientAnswer(NamedTuple):
+    """A client's answer: JSON as it wrote it, and parsed; None if that is not possible."""
 
     text: bytes
     content: Any
 
 
 class Channel(Protocol):
-    """A connection by which a client can be told something. ``remote`` is the client's ``host:port``."""
+    """A client's connection, as the broker uses it."""
 
     @property
     def remote(self) -> str:
-        """Where the client is."""
+        """The client's ``host:port``."""
 
     def notify_members_changed(self, group: str) -> None:
-        """Let the client divide the group's queues anew."""
+        """Make the client rebalance the group's queues."""
 
     def reset_offsets(self, reset: OffsetReset, language: str) -> None:
-        """Let the client go on elsewhere."""
+        """Let the client go on at the new offsets."""
 
     def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
-        """Ask the client, a producer, what is to become of a half message for the queue."""
+        """Ask the producer about its half message for the queue: commit it, or roll it back?"""
 
-    # What follows asks the client, and raises ClientFailedError.
+    # These wait for the client, and raise ClientFailedError.
 
     async def push_reply(self, reply: PushedReply) -> None:
-        """Bring the client a reply to what it asked."""
+        """Push a reply to the client that sent the request."""
 
-    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> Told:
-        """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
+        """What a consumer is doing; with the stacks of its threads, if it can tell them."""
 
-    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> Told:
-        """Let a consumer consume a message now; what came of it."""
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
+        """Let a consumer consume a message now, and return its result."""
 
-    async def consumed_offsets(self, group: str, topic: str) -> Told:
-        """How far a consumer has come in its queues of a topic."""
+    async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
+        """A consumer's offsets in its queues of a topic."""
 
 
 class Subscription(NamedTuple):
-    """What a group wants of a topic. ``kind`` is TAG, or the name of another language of filters.
+    """A group's subscription to a topic. ``kind`` is TAG, or another filter language.
 
-    ``problem`` says why the expression cannot be used, if clients cannot filter in its place.
+    ``problem`` says why the broker cannot use the expression, if the client cannot filter in its place.
     """
 
     topic: str
@@ -93,7 +94,7 @@ class Subscription(NamedTuple):
     problem: str | None = None
 
 
-class Consuming(NamedTuple):
+class ConsumerData(NamedTuple):
     """How one client consumes for a group."""
 
     group: str
@@ -104,13 +105,13 @@ class Consuming(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """What a client says of itself. ``is_brief`` leaves out subscriptions that have not changed."""
+    """What a client says about itself. A brief one leaves out the subscriptions."""
 
     client_id: str
     language: str
     version: int
     producers: Sequence[str] = ()
-    consumers: Sequence[Consuming] = ()
+    consumers: Sequence[ConsumerData] = ()
     is_brief: bool = False
 
 
@@ -122,13 +123,13 @@ class Member(NamedTuple):
     language: str
     version: int
     producers: Sequence[str]
-    consumers: Mapping[str, Consuming]
+    consumers: Mapping[str, ConsumerData]
     seen_us: int  # by the wall clock: its last heartbeat
 
 
 @dataclass(slots=True)
 class LiveGroup:
-    """A consumer group of which somebody is there. What the newest heartbeat said is true for all."""
+    """A consumer group with connected members. The newest heartbeat counts for all of them."""
 
     kind: str
     model: str
@@ -137,7 +138,7 @@ class LiveGroup:
 
 
 class Clients:
-    """Every client that is connected. ``is_told``: whether a group's members learn when there are others."""
+    """All connected clients. ``is_told``: whether a group's members are notified when others come or go."""
 
     def __init__(self, is_told: Callable[[str], bool] = lambda _group: True) -> None:
         self._is_told = is_told
@@ -153,19 +154,19 @@ class Clients:
         )
 
     def find(self, group: str) -> LiveGroup | None:
-        """The consumer group, if anybody of it is there."""
+        """The consumer group, or None while no member is connected."""
         return self._groups.get(group)
 
     def subscribers(self, topic: str) -> list[str]:
-        """The groups of which somebody is there that want the topic."""
+        """The groups with connected members that subscribe to the topic."""
         return [name for name, group in self._groups.items() if topic in group.subscriptions]
 
     def producer(self, client_id: str) -> Member | None:
-        """The client, if it is there and produces; by its newest connection."""
+        """The connected producer with this id, by its newest connection; or None."""
         return next((one for one in self._with_id(client_id) if one.producers), None)
 
     def next_producer(self, group: str) -> Channel | None:
-        """The next of the clients that produce for the group, in turns; None if there is none."""
+        """The next connected producer of the group, in turns; or None."""
         channels = [member.channel for member in self._members.values() if group in member.producers]
         if not channels:
             return None
@@ -173,16 +174,16 @@ class Clients:
         return channels[self._turn % len(channels)]
 
     def consumer(self, group: str, client_id: str) -> Member | None:
-        """The client, if it is there and consumes for the group; by its newest connection."""
+        """The group's connected consumer with this id, by its newest connection; or None."""
         return next((one for one in self._with_id(client_id) if group in one.consumers), None)
 
     def _with_id(self, client_id: str) -> Iterator[Member]:
         return (self._members[channel] for channel in reversed(self._by_id.get(client_id, {})))
 
     def heartbeat(self, channel: Channel, beat: Heartbeat) -> None:
-        """A client is there. Its groups are told if their members or topics are others now.
+        """Register a client. Its groups are notified if their members or topics changed.
 
-        A group that it no longer names stays its own, as upstream, until it leaves.
+        A group that it names no more stays its own until it leaves, as upstream.
         """
         before = self._members.get(channel)
         if before is not None:
@@ -201,7 +202,7 @@ class Clients:
         for one in beat.consumers:
             self._join(channel, beat, one)
 
-    def _join(self, channel: Channel, beat: Heartbeat, one: Consuming) -> None:
+    def _join(self, channel: Channel, beat: Heartbeat, one: ConsumerData) -> None:
         group = self._groups.setdefault(one.group, LiveGroup(one.kind, one.model))
         group.kind, group.model = one.kind, one.model
         is_changed = group.members.get(channel) != beat.client_id
@@ -217,7 +218,7 @@ class Clients:
             self._notify(one.group, group)
 
     def leave(self, channel: Channel, producer_group: str | None, consumer_group: str | None) -> None:
-        """The client produces or consumes no longer for these groups."""
+        """Take the client out of these groups."""
         member = self._members.get(channel)
         if member is not None:
             producers = [name for name in member.producers if name != producer_group]
@@ -230,7 +231,7 @@ class Clients:
             self._part(channel, consumer_group)
 
     def gone(self, channel: Channel) -> None:
-        """The connection has ended."""
+        """Forget the client of a connection that has ended."""
         member = self._forget(channel)
         for name in member.consumers if member else ():
             self._part(channel, name)
@@ -248,7 +249,7 @@ class Clients:
             del self._by_id[member.client_id]
 
     def _part(self, channel: Channel, name: str) -> None:
-        """Its members are told even if the client was none of them, as upstream."""
+        """Take a member out. The others are notified even if it was none, as upstream."""
         group = self._groups.get(name)
         if group is None:
             return
@@ -263,11 +264,11 @@ class Clients:
             for channel in group.members:
                 channel.notify_members_changed(name)
 
-    def tell(self, moved: OffsetReset) -> None:
-        """Let the clients of a group go on elsewhere, or their next commit would undo it."""
-        group = self._groups.get(moved.group)
+    def push_offsets(self, reset: OffsetReset) -> None:
+        """Push the new offsets to a group's clients, or their next commit would undo the reset."""
+        group = self._groups.get(reset.group)
         for channel in group.members if group else ():
-            channel.reset_offsets(moved, self._members[channel].language)
+            channel.reset_offsets(reset, self._members[channel].language)
 
 
 def _version(subscription: Subscription) -> int:

@@ -26,9 +26,9 @@ _SAVE_OFFSET = (
 
 
 class GroupConfig(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True):
-    """What upstream's SubscriptionGroupConfig has beside its retries, by its names (4.9.8; the rest 5.3.3).
+    """The other fields of upstream's SubscriptionGroupConfig, by its names (4.9.8; the rest 5.3.3).
 
-    The first three have effects; the others are kept for those who ask.
+    The first three have effects; the others are kept for clients that ask.
     """
 
     consume_enable: bool = True
@@ -49,11 +49,11 @@ USUAL = GroupConfig()
 
 
 class GroupQueue:
-    """One group in one queue.
+    """How far a group has come in one queue.
 
-    ``reported`` is the offset that its pulling consumers were told or have told last, None before that. They
-    go back only by telling less: what they tell may well be less than what others have acknowledged since.
-    ``attempt`` is what the consumer called it that was last given messages in order, "" if nothing.
+    ``reported`` is the offset that its pulling consumers read or reported last, None before that. They go
+    back only by reporting less: what they report may well be below what others have acknowledged since.
+    ``attempt`` is the consumer's id of the last pop in order, "" if there was none.
     """
 
     __slots__ = (
@@ -73,7 +73,7 @@ class GroupQueue:
         self.next_offset = next_offset
         self.saved_offset: int | None = None  # what is stored of it
         self.reported: int | None = None
-        self.pulled_offset = 0  # what its consumers have pulled last begins here
+        self.pulled_offset = 0  # where the last pull of its consumers began
         self.attempt = ""
         self.open: dict[int, Take] = {}  # by queue offset
 
@@ -84,7 +84,7 @@ class GroupQueue:
 
     @property
     def given_offset(self) -> int:
-        """The first offset that the group was not given, as far as that is known."""
+        """The first offset that was not delivered to the group, as far as is known."""
         return max(self.next_offset, self.pulled_offset)
 
     @property
@@ -144,25 +144,26 @@ class Group:
     def gives_up(self, take: "Take") -> bool:
         """Whether a message whose time has run out is a dead letter.
 
-        Half messages never are, nor what was popped: its clients see to that themselves (sheet 2.11).
+        Half messages never are, nor is what was popped: pop clients send dead letters themselves
+        (docs/protocol/remoting.md §2.11).
         """
         is_over = take.times > 0 and take.reconsume_times + take.times > self.max_retries
         return is_over and not take.pop_ms and self.name != HALF_GROUP
 
     def place(self, queue: Queue) -> GroupQueue:
-        """The group in this queue; a new one begins at the oldest message there is."""
+        """How far the group has come in the queue; it begins at the oldest message."""
         place = self.queues.get(queue)
         if place is None:
             place = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
         return place
 
     def take_closed(self) -> None:
-        """Tell those who wait for it: more of a queue may be free to be taken in order."""
+        """Wake those who wait for it: more of a queue may be free to be taken in order."""
         for event in self._watching:
             event.set()
 
     def forget(self, queues: Iterable[Queue]) -> None:
-        """The queues were emptied: what was open is gone, and reading goes on at their end."""
+        """Close all takes in queues that were emptied, and go on at their end."""
         for queue in queues:
             self.pulled.pop(queue, None)
             place = self.queues.get(queue)

@@ -39,7 +39,7 @@ class Groups:
         self._writer = ground.writer
         self._on_deleted = on_deleted
         self._groups: dict[str, Group] = {}
-        self._left: dict[str, dict[Queue, int]] = {}  # offsets that deleted groups have left behind
+        self._left: dict[str, dict[Queue, int]] = {}  # offsets of deleted groups
 
     async def load(self) -> None:
         """Read every group from the store."""
@@ -62,15 +62,15 @@ class Groups:
         return group
 
     def of_client(self, name: str) -> Group:
-        """The group in whose name a client settles. Raises GroupNotFoundError, NoPermissionError."""
+        """The group for which a client settles messages. Raises GroupNotFoundError, NoPermissionError."""
         _check_is_for_clients(name)
         return self.get(name)
 
     async def for_use(self, name: str, max_retries: int = MAX_RETRIES) -> Group:
-        """The group in whose name a client consumes, made on first use if that is on or upstream has it.
+        """The group for which a client consumes, created on first use if that is on or upstream has it.
 
-        ``max_retries`` is that of a group that is made. Raises InvalidArgumentError, GroupNotFoundError,
-        NoPermissionError for the broker's own group.
+        ``max_retries`` is for a new group. Raises InvalidArgumentError, GroupNotFoundError, NoPermissionError
+        for the broker's own groups.
         """
         _check_is_for_clients(name)
         group = self._groups.get(name)
@@ -97,10 +97,10 @@ class Groups:
         *,
         replace: bool = True,
     ) -> Group:
-        """Create the group, or change it; without ``replace``, one that exists by then stays as it is.
+        """Create the group or change it; without ``replace``, an existing group stays as it is.
 
-        Without ``config`` the one that is known stays. A group that was deleted goes on with the offsets that
-        it left. Raises InvalidArgumentError for a bad name or number.
+        Without ``config`` it keeps its own. A group that is created again goes on at its last offsets.
+        Raises InvalidArgumentError for a bad name or number.
         """
         self.check(name, max_retries, retry_queues)
 
@@ -119,7 +119,7 @@ class Groups:
             known = self._groups.get(name)
             wanted = config or (known.config if known else USUAL)
             row = (name, max_retries, retry_queues, _write(wanted).decode())
-            # In whichever order the two statements run in one transaction, the one that replaces prevails.
+            # In whichever order the two statements run in one transaction, the one that replaces wins.
             batch.execute(_SAVE_GROUP if replace else _ADD_GROUP, row)
             batch.on_commit(partial(apply, wanted, batch.now_us))
 
@@ -135,9 +135,9 @@ class Groups:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
 
     async def delete(self, name: str, *, clean_offsets: bool) -> None:
-        """Forget the group. What it holds is free, and its offsets stay for a group that is made again.
+        """Delete the group, its takes and, if ``clean_offsets``, the offsets that its successor would have.
 
-        ``clean_offsets``: they do not. Raises GroupNotFoundError, NoPermissionError for the broker's own.
+        Raises GroupNotFoundError, NoPermissionError for the broker's own groups.
         """
         group = self.of_client(name)
         async with group.lock:
@@ -166,7 +166,7 @@ class Groups:
         batch.on_commit(apply)
 
     def restore(self, name: str, queue: Queue, next_offset: int) -> None:
-        """A stored offset of a group, or of one that was deleted and has left it."""
+        """Set a stored offset of a group, which may have been deleted."""
         offset, group = min(next_offset, queue.next_offset), self._groups.get(name)
         if group is None:
             self._left.setdefault(name, {})[queue] = offset
@@ -175,7 +175,7 @@ class Groups:
             place.next_offset = place.saved_offset = offset
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
-        """The queues' topic is being deleted in this transaction: no group has come anywhere in them."""
+        """Forget all offsets in the queues, whose topic this transaction deletes."""
 
         def apply() -> None:
             for group in self._groups.values():
@@ -191,22 +191,22 @@ class Groups:
         batch.on_commit(apply)
 
     def with_offsets(self) -> set[str]:
-        """The groups, also those that were deleted and have left their offsets."""
+        """The names of all groups with offsets, deleted ones among them."""
         return self._groups.keys() | self._left.keys()
 
     def offsets_of(self, name: str) -> Mapping[Queue, int]:
-        """By queue, the first offset that the group has not finished, or had not when it was deleted."""
+        """The group's committed offsets by queue; of a deleted group, the last ones."""
         group = self._groups.get(name)
         if group is None:
             return self._left.get(name, {})
         return {queue: place.committed_offset for queue, place in group.queues.items()}
 
     def forget_left(self) -> None:
-        """Everything was emptied, also the offsets that deleted groups had left."""
+        """Forget the offsets of deleted groups."""
         self._left.clear()
 
     def tells_changes(self, name: str) -> bool:
-        """Whether the members of the group are told when there are others."""
+        """Whether the group's members are notified when others come or go."""
         group = self._groups.get(name)
         return group is None or group.config.notify_consumer_ids_changed_enable
 

@@ -1,4 +1,4 @@
-"""What only the name server knows: key-value configurations, and whether routes let clients write."""
+"""What only a name server knows: key-value configurations, and whether routes let clients write."""
 
 from collections.abc import Mapping
 from typing import Final
@@ -8,7 +8,7 @@ from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
 
 ORDERS: Final = "ORDER_TOPIC_CONFIG"
-"""The namespace that says, by topic, to how many queues of which broker messages in order are sent."""
+"""The namespace of order configurations: by topic, how many queues of which broker get messages in order."""
 
 _SAVE = (
     "INSERT INTO kv_configs VALUES (?, ?, ?)"
@@ -20,12 +20,12 @@ _DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
 class NameServer:
     """Reads are from memory; a change of a configuration is durable before it is seen.
 
-    ``is_written`` and ``shows_orders`` hold until the next start, as with upstream's name server: whether
-    routes let clients write, and whether they tell of queues for messages in order (orderMessageEnable).
+    ``is_writable`` and ``shows_orders`` hold until the next start, as with upstream's name server: whether
+    routes let clients write, and whether they show order configurations (orderMessageEnable).
     """
 
     def __init__(self, ground: Ground) -> None:
-        self.is_written = True
+        self.is_writable = True
         self.shows_orders = False
         self._database = ground.database
         self._writer = ground.writer
@@ -37,7 +37,7 @@ class NameServer:
             self._configs.setdefault(namespace, {})[key] = value
 
     def namespace(self, name: str) -> Mapping[str, str]:
-        """All values of a namespace by key; none if there is no such."""
+        """All values of a namespace by key."""
         return self._configs.get(name, {})
 
     async def put(self, namespace: str, key: str, value: str) -> None:
@@ -68,9 +68,9 @@ class NameServer:
         await self._writer.commit(work, alone=True)
 
     def perm(self, topic: Topic) -> int:
-        """What clients may do with the topic, as routes tell it."""
-        return topic.perm if self.is_written else topic.perm & ~PERM_WRITE
+        """The topic's permission, as routes show it."""
+        return topic.perm if self.is_writable else topic.perm & ~PERM_WRITE
 
     def order(self, topic: str) -> str | None:
-        """What routes tell of the topic's queues for messages in order."""
+        """The topic's order configuration, as routes show it; or None."""
         return self.namespace(ORDERS).get(topic) if self.shows_orders else None

@@ -1,6 +1,6 @@
-"""How a group gets a topic's messages: by pulling queues or by popping (sheet 2.5, 401; upstream 5.3.3).
+"""Whether a group pulls or pops a topic's messages, and which queues the broker assigns to each client.
 
-And which queues each of its clients gets that leaves it to the broker to divide them.
+Codes 400 and 401 of 5.3.3: docs/protocol/remoting.md §2.5.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
@@ -26,11 +26,14 @@ _SAVE = (
 )
 
 Strategy = Callable[[int, int, int], Sequence[int]]
-"""Which of so many queues the client gets that is at this place among so many."""
+"""``strategy(queues, members, index)``: the ids of the queues that one of the members gets."""
 
 
 class RequestMode(NamedTuple):
-    """``share_queues``: a popping client gets the queues of so many members after it as well, 0 for all."""
+    """How a group gets a topic's messages.
+
+    A popping client also gets the queues of ``share_queues`` members after it; 0 means all queues.
+    """
 
     topic: str
     group: str
@@ -39,7 +42,7 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """The modes that were set, which outlive their topics and groups, as upstream's.
+    """The modes that were set. They outlive their topics and groups, as upstream's.
 
     Reads are from memory; a change is durable before it is seen.
     """
@@ -52,18 +55,18 @@ class RequestModes:
         self._modes: dict[tuple[str, str], RequestMode] = {}
 
     async def load(self) -> None:
-        """Read them from the store."""
+        """Read the modes from the store."""
         for row in await self._database.rows(
             "SELECT topic, group_name, mode, share_queues FROM request_modes"
         ):
             self._modes[row[0], row[1]] = RequestMode(*row)
 
     def __iter__(self) -> Iterator[RequestMode]:
-        """All, by topic and group."""
+        """All modes, by topic and group."""
         return iter(sorted(self._modes.values()))
 
     def of(self, topic: str, group: str) -> RequestMode:
-        """The mode of a group in a topic; pulling unless it was set."""
+        """The mode of a group in a topic; by default it pulls."""
         return self._modes.get((topic, group)) or RequestMode(topic, group)
 
     async def put(self, mode: RequestMode) -> None:
@@ -109,7 +112,7 @@ STRATEGIES: Final[Mapping[str, Strategy]] = {"AVG": averagely, "AVG_BY_CIRCLE": 
 def assigned(
     mode: RequestMode, strategy: Strategy, queues: int, clients: Sequence[str], client: str
 ) -> Sequence[int]:
-    """The queues that a client gets of a topic, by id, or all as one (QueryAssignmentProcessor of 5.3.3)."""
+    """The ids of the topic's queues that a client gets, or :data:`ALL_QUEUES` (QueryAssignmentProcessor)."""
     members, share = sorted(clients), mode.share_queues
     is_popping = mode.mode == POP
     if is_popping and not 0 < share < len(members) - 1:

@@ -1,8 +1,8 @@
-"""What goes through the broker: messages put and got, in total and of late.
+"""Count messages put and got: in total, and in the last minute, hour and day.
 
 Rates are by real time, whatever the emulated clock does: they say how busy the broker is, and a clock that
-stands still or jumps would make that infinite or nothing. Counting is all that is done on a message's way;
-how it was a minute, an hour and a day ago is noted beside it. Everything begins at 0 with each start.
+stands still or jumps would make them infinite or zero. Sends and receives only count; a chore notes the
+totals, to be compared with later ones. Everything begins at 0 with each start.
 """
 
 from bisect import bisect_right
@@ -21,14 +21,14 @@ MINUTE_US: Final = 60 * US_PER_S
 HOUR_US: Final = 60 * MINUTE_US
 DAY_US: Final = 24 * HOUR_US
 STEPS: Final = 6
-"""Notes in a minute, an hour and a day; their windows may be longer by one step."""
+"""Notes in a minute, an hour and a day; a window may be longer by one step."""
 
 PUT_MS: Final = (1, 10, 50, 100, 200, 500, 1_000, 2_000, 3_000, 4_000, 5_000, 10_000)
-"""Bounds by which the time to store a message is counted, as upstream's (StoreStatsService)."""
+"""Bounds of the histogram of times to store a message, as upstream's (StoreStatsService)."""
 
 
 class Totals(NamedTuple):
-    """Sums since the start. ``size`` in bytes of bodies; ``calls`` are those that had the messages."""
+    """Sums since the start. ``size`` in bytes of bodies; ``calls`` that carried the messages."""
 
     messages: int = 0
     size: int = 0
@@ -48,7 +48,7 @@ class Window(NamedTuple):
 
 
 class Meter:
-    """Counts, and notes what it had counted before. While nothing changes nothing is noted."""
+    """Counts, and notes its totals from time to time, unless they are unchanged."""
 
     __slots__ = ("_day", "_hour", "_minute", "calls", "messages", "size", "took_us")
 
@@ -60,11 +60,11 @@ class Meter:
 
     @property
     def totals(self) -> Totals:
-        """Up to now."""
+        """The totals up to now."""
         return Totals(self.messages, self.size, self.calls, self.took_us)
 
     def add(self, messages: int, size: int, calls: int = 1, took_us: int = 0) -> None:
-        """Count a call, or several."""
+        """Count one call or several."""
         self.messages += messages
         self.size += size
         self.calls += calls
@@ -96,8 +96,8 @@ class Meter:
         return ((self._minute, MINUTE_US), (self._hour, HOUR_US), (self._day, DAY_US))
 
 
-class Mornings(NamedTuple):
-    """Messages put and got up to the last midnights of UTC."""
+class DailyTotals(NamedTuple):
+    """How many messages had been put and got at the last two midnights, UTC."""
 
     put_yesterday: int = 0
     put_today: int = 0
@@ -106,7 +106,7 @@ class Mornings(NamedTuple):
 
 
 class Statistics(Chore):
-    """Every meter. ``found`` and ``missed`` are reads of queues; ``put_times`` counts by :data:`PUT_MS`."""
+    """All meters. ``found`` and ``missed`` count reads of queues, ``put_times`` stores by :data:`PUT_MS`."""
 
     name = "statistics"
     interval_s = TURN_S
@@ -120,7 +120,7 @@ class Statistics(Chore):
         self.groups: dict[tuple[str, str], Meter] = {}  # gets, by topic and group
         self.given_back: dict[tuple[str, str], Meter] = {}
         self.fired = Meter()  # messages of the timed scheme that became visible
-        self.mornings = Mornings()
+        self.daily = DailyTotals()
         self.put_times = [0] * (len(PUT_MS) + 1)
         self.longest_put_us = self.longest_read_us = 0
         self._wall = wall
@@ -132,7 +132,7 @@ class Statistics(Chore):
     # Count
 
     def stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
-        """Messages and bytes were appended to queues by one transaction."""
+        """Count the messages and bytes that one transaction appended to queues."""
         total = 0
         for queue, messages, size in appended:
             meter = self.topics.get(queue.topic)
@@ -145,32 +145,32 @@ class Statistics(Chore):
         self.longest_put_us = max(self.longest_put_us, took_us)
 
     def delivered(self, messages: int) -> None:
-        """The timed scheme has let messages become visible."""
+        """Count messages that the timed scheme delivered."""
         self.fired.add(messages, 0, messages)
 
     def read(self, messages: int, took_us: int) -> None:
-        """A queue was read, and so many messages found."""
+        """Count a read of a queue that found so many messages."""
         (self.found if messages else self.missed).add(messages, 0)
         self.longest_read_us = max(self.longest_read_us, took_us)
 
     def given(self, topic: str, group: str, messages: Collection[StoredMessage], took_us: int) -> None:
-        """A group was given messages of a topic, if there are any."""
+        """Count the messages of a topic that a group was given."""
         if messages:
             size = sum(len(message.body) for message in messages)
             self.groups.setdefault((topic, group), Meter()).add(len(messages), size, 1, took_us)
             self.got.add(len(messages), size)
 
     def gave_back(self, topic: str, group: str) -> None:
-        """A group gave a message of a topic back."""
+        """Count a message of a topic that a group gave back."""
         self.given_back.setdefault((topic, group), Meter()).add(1, 0)
 
     def forget_topic(self, topic: str) -> None:
-        """The topic is gone."""
+        """Drop the meters of a deleted topic."""
         self.topics.pop(topic, None)
         self._forget(lambda key: key[0] == topic)
 
     def forget_group(self, group: str) -> None:
-        """The group is gone."""
+        """Drop the meters of a deleted group."""
         self._forget(lambda key: key[1] == group)
 
     def _forget(self, is_gone: Callable[[tuple[str, str]], bool]) -> None:
@@ -181,16 +181,16 @@ class Statistics(Chore):
     # Look back
 
     def window(self, meter: Meter, span_us: int) -> Window:
-        """What a meter counted in the last minute, hour or day, or any time below."""
+        """What a meter counted in the last ``span_us``, up to a day."""
         return meter.window(span_us, self.ticks(), self._started_us)
 
     @property
     def age_us(self) -> int:
-        """How long it has been counted."""
+        """For how long the broker has been counting."""
         return self.ticks() - self._started_us
 
     async def turn(self) -> None:
-        """Note what every meter has counted."""
+        """Note the totals of every meter."""
         now_us, today = self.ticks(), self._wall() // DAY_US
         for meter in (self.put, self.got, self.found, self.missed, self.fired):
             meter.note(now_us, self._turns)
@@ -201,4 +201,4 @@ class Statistics(Chore):
         if today != self._today:
             self._today = today
             put, got = self.put.messages, self.got.messages
-            self.mornings = Mornings(self.mornings.put_today, put, self.mornings.got_today, got)
+            self.daily = DailyTotals(self.daily.put_today, put, self.daily.got_today, got)

@@ -30,7 +30,7 @@ from mocketmq.store.writer import Batch
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1
 MAX_QUEUES = 1_024
 TEMPLATE_QUEUES = 8
-"""How many queues a topic made for a remoting client has at most, as upstream (sheet 7.3)."""
+"""The most queues of a topic created by a remoting client's send (docs/protocol/remoting.md §7.3)."""
 
 _SAVE_TOPIC = (
     "INSERT INTO topics VALUES (?, ?, ?, ?, ?) ON CONFLICT (name) DO UPDATE SET"
@@ -42,9 +42,9 @@ _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0)"
 
 
 class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
-    """What is noted of a topic beside its queues, for those who ask (TopicConfig of 4.9.8 and 5.3.3).
+    """A topic's settings beside its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
-    ``sys_flag`` has bit 0 for a unit's own topic, bit 1 for one with subscribers from other units.
+    ``sys_flag``: bit 0 for a unit's own topic, bit 1 for one with subscribers in other units.
     """
 
     filter_type: str = "SINGLE_TAG"
@@ -75,7 +75,7 @@ class Topic:
 
     @property
     def is_system(self) -> bool:
-        """Whether only the broker creates it."""
+        """Whether only the broker may create it."""
         return is_system_topic(self.name)
 
 
@@ -109,7 +109,9 @@ class Topics:
         self._deleted: dict[str, list[Queue]] = {}  # by topic
         self._closing: set[str] = set()
         self._creating = asyncio.Lock()
-        self._turns: dict[str, list[asyncio.Future[None]]] = {}  # of those who send to a topic in the making
+        self._turns: dict[
+            str, list[asyncio.Future[None]]
+        ] = {}  # of those who send to a topic that is being created
 
     async def load(self) -> None:
         """Read every topic and queue from the store."""
@@ -138,7 +140,7 @@ class Topics:
 
     @contextmanager
     def closing(self, name: str) -> Iterator[None]:
-        """Let nothing more be sent to the topic, which is being deleted."""
+        """Refuse sends to the topic while it is being deleted."""
         self._closing.add(name)
         try:
             yield
@@ -146,7 +148,7 @@ class Topics:
             self._closing.discard(name)
 
     def check_is_open(self, name: str) -> None:
-        """Raise TopicNotFoundError for a topic that is gone, or on its way."""
+        """Raise TopicNotFoundError for a topic that is deleted, or just being deleted."""
         self.get(name)
         if name in self._closing:
             raise TopicNotFoundError(f"topic[{name}] is being deleted")
@@ -162,21 +164,21 @@ class Topics:
 
     @property
     def auto_create(self) -> bool:
-        """Whether topics are made on first use."""
+        """Whether topics are created on first use."""
         return self._auto_create
 
     async def set_auto_create(self, *, is_on: bool) -> None:
-        """From now on make topics on first use, or no longer; clients look for the template (sheet 7.3)."""
+        """Create topics on first use from now on, or not; clients see that by the template topic."""
         if is_on or TEMPLATE_TOPIC in self._topics:
             perm = PERM_READ | PERM_WRITE | PERM_INHERIT if is_on else 0
             await self.put(TEMPLATE_TOPIC, TEMPLATE_QUEUES, TEMPLATE_QUEUES, perm)
         self._auto_create = is_on
 
     async def for_send(self, name: str, template: Template | None = None) -> Topic:
-        """The topic that a client sends to, made on first use if that is on, like the template if it has one.
+        """The topic that a client sends to, created on first use if that is on, or like the given template.
 
         Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
-        send, TopicNotFoundError when it does not exist and is not made.
+        send, TopicNotFoundError when it does not exist and is not created.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -203,7 +205,7 @@ class Topics:
             loop.call_soon(self._next_turn, name)
 
     def _next_turn(self, name: str) -> None:
-        """Let all go on who wait by now. Those who come before these have gone on wait once more."""
+        """Let all go on who wait by now. Who comes before they have gone on waits for the next turn."""
         turns, self._turns[name] = self._turns[name], []
         for turn in turns:
             if not turn.done():
@@ -214,7 +216,7 @@ class Topics:
             del self._turns[name]
 
     async def for_receive(self, name: str) -> Topic:
-        """The topic that a client consumes, made on first use if that is on. Raises as ``for_send``."""
+        """The topic that a client consumes, created on first use if that is on. Raises as ``for_send``."""
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
@@ -226,9 +228,9 @@ class Topics:
         return topic
 
     async def for_reading(self, name: str) -> Topic:
-        """As ``for_receive`` for clients that know the topic's queues, so it is not made on first use.
+        """As ``for_receive``, for clients that know the topic's queues: only system topics are created.
 
-        But system topics are. Raises TopicNotFoundError, too.
+        Raises TopicNotFoundError, too.
         """
         if not is_system_topic(name):
             self.get(name)
@@ -237,14 +239,14 @@ class Topics:
     async def for_route(self, name: str, *, first_use: bool) -> Topic:
         """The topic whose route a client asks for. Raises TopicNotFoundError.
 
-        Topics for replies and traces are made by it, and with ``first_use`` others too, if that is on: for
-        clients that never look for a template's route (sheet 7.3).
+        Topics for replies and traces are created. With ``first_use`` others are too, if that is on: for
+        clients that never look for a template's route (docs/protocol/remoting.md §7.3).
         """
         is_made = is_expected_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
         return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
 
     async def _first_use(self, name: str, template: Template | None = None) -> Topic:
-        """Like the template; but one queue for replies, traces, and retries and dead letters without one."""
+        """Create a topic like the template; with one queue for replies, traces, retries and dead letters."""
         is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         like = None if is_of_group and template is None else self._like(template)
         if (is_of_group and like is None) or is_expected_topic(name):
@@ -255,7 +257,7 @@ class Topics:
         return await self.put(name, queues, queues, perm, replace=False)
 
     def _like(self, template: Template | None) -> tuple[int, int] | None:
-        """Number of queues and permission of a topic made on first use; None if that is off (sheet 7.3)."""
+        """Number of queues and permission of a topic created on first use; None if that is off."""
         if template is None:
             return (self.default_queues, PERM_READ | PERM_WRITE) if self._auto_create else None
         topic = self._topics.get(template.topic)
@@ -264,7 +266,7 @@ class Topics:
         return min(template.queues, topic.write_queues), topic.perm & ~PERM_INHERIT
 
     async def ensure(self, name: str, queues: int) -> Topic:
-        """The topic, made with this many queues if it does not exist."""
+        """The topic, created with this many queues if it does not exist."""
         return self._topics.get(name) or await self.put(
             name, queues, queues, PERM_READ | PERM_WRITE, replace=False
         )
@@ -279,10 +281,10 @@ class Topics:
         *,
         replace: bool = True,
     ) -> Topic:
-        """Create the topic, or change it. Queues beyond a smaller count stay, as upstream, unread.
+        """Create the topic or change it. Queues beyond a smaller count stay, unread, as upstream.
 
-        Without ``particulars`` those that are known stay. Queues of a topic that was deleted go on with their
-        offsets. Raises InvalidArgumentError for a bad name, count or permission.
+        Without ``particulars`` it keeps its own. A topic that is created again has its old queues, at
+        their offsets. Raises InvalidArgumentError for a bad name, count or permission.
         """
         self.check(name, read_queues, write_queues, perm)
         async with self._creating:
@@ -332,19 +334,19 @@ class Topics:
         perm: int,
         particulars: Particulars | None = None,
     ) -> Topic:
-        """As ``put``, but system topics are refused, as upstream (sheet 7.2)."""
+        """As ``put``, but system topics are refused, as upstream."""
         self.check_is_for_clients(name)
         return await self.put(name, read_queues, write_queues, perm, particulars)
 
     def check_is_for_clients(self, name: str) -> None:
-        """Raise NoPermissionError, in upstream's words, for a topic that only the broker makes."""
+        """Raise NoPermissionError, in upstream's words, for a system topic."""
         if is_system_topic(name):
             raise NoPermissionError(f"The topic[{name}] is conflict with system topic.")
 
     def delete(self, batch: Batch, name: str) -> list[Queue]:
-        """Forget the topic in this transaction. Its queues stay, for what names them, and are returned.
+        """Delete the topic in this transaction, unless it is deleted already; returns its queues.
 
-        Nothing happens if it is gone by now.
+        They stay known, since messages and offsets refer to them.
         """
         topic = self._topics.get(name)
         if topic is None:
@@ -365,7 +367,7 @@ class Topics:
         return self._topics[SCHEDULE_TOPIC].queues
 
     def queue_for_send(self, topic: Topic, queue_id: int | None) -> Queue:
-        """The queue a message goes to; None or less than zero: any writable one, at random, as upstream.
+        """The queue that a message goes to; None or less than 0: a random writable one, as upstream.
 
         Raises WrongQueueError.
         """

@@ -6,7 +6,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from mocketmq.broker.registry.clients import Told
+from mocketmq.broker.registry.clients import ClientAnswer
 from mocketmq.errors import InvalidArgumentError, MessageNotFoundError
 from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -68,7 +68,7 @@ async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
     return Response(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
 
 
-def _offsets(told: Told) -> msgspec.Raw:
+def _offsets(told: ClientAnswer) -> msgspec.Raw:
     """The offsets of a client, with objects as keys; what has others is passed over."""
     table = told.content.get("messageQueueTable") if isinstance(told.content, Mapping) else None
     pairs = table.items() if isinstance(table, Mapping) else ()

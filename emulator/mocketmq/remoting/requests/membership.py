@@ -14,7 +14,7 @@ from mocketmq.broker.filters.filter import (
     parse_filter,
     prepare,
 )
-from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, Consuming, Heartbeat, Subscription
+from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING, ConsumerData, Heartbeat, Subscription
 from mocketmq.errors import InvalidArgumentError, RefusedError
 from mocketmq.message.names import retry_topic
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
@@ -138,8 +138,8 @@ def _check_sql(body: JsonObject) -> None:
         raise InvalidArgumentError("subString", None, allowed, reason)
 
 
-def _consuming(body: JsonObject) -> Consuming:
-    return Consuming(
+def _consuming(body: JsonObject) -> ConsumerData:
+    return ConsumerData(
         text_in(body, "groupName"),
         _choice(body, "consumeType", _KINDS, "CONSUME_PASSIVELY"),
         _choice(body, "messageModel", _MODELS, CLUSTERING),

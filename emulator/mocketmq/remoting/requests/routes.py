@@ -123,12 +123,12 @@ async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> R
 
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """205: let routes say that nothing may be sent to the broker."""
-    return Response({"wipeTopicCount": str(_set_written(call, is_written=False))})
+    return Response({"wipeTopicCount": str(_set_writable(call, is_writable=False))})
 
 
 async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
     """327: let routes say again what may be done with each topic."""
-    return Response({"addTopicCount": str(_set_written(call, is_written=True))})
+    return Response({"addTopicCount": str(_set_writable(call, is_writable=True))})
 
 
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
@@ -202,11 +202,11 @@ def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda
     return _json({"topicList": [topic.name for topic in call.broker.registry.topics if is_wanted(topic)]})
 
 
-def _set_written(call: RemotingCall[BrokerHeader], *, is_written: bool) -> int:
+def _set_writable(call: RemotingCall[BrokerHeader], *, is_writable: bool) -> int:
     """Of how many topics the routes say so now."""
     if call.header.broker_name != BROKER:
         return 0
-    call.broker.registry.name_server.is_written = is_written
+    call.broker.registry.name_server.is_writable = is_writable
     return sum(1 for _ in call.broker.registry.topics)
 
 

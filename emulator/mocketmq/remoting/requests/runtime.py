@@ -62,7 +62,7 @@ def _started(broker: Broker) -> dict[str, str]:
 
 def _traffic(broker: Broker) -> dict[str, str]:
     counts = broker.registry.statistics
-    put, mornings = counts.put, counts.mornings
+    put, daily = counts.put, counts.daily
     found, missed = (_rates(broker, meter, _calls) for meter in (counts.found, counts.missed))
     transferred = _joined(_rates(broker, counts.found, _messages))
     return {
@@ -81,11 +81,11 @@ def _traffic(broker: Broker) -> dict[str, str]:
             f"{name}:{count} " for name, count in zip(_TIMES, counts.put_times, strict=True)
         ),
         "getMessageEntireTimeMax": str(counts.longest_read_us // US_PER_MS),
-        "msgPutTotalYesterdayMorning": str(mornings.put_yesterday),
-        "msgPutTotalTodayMorning": str(mornings.put_today),
+        "msgPutTotalYesterdayMorning": str(daily.put_yesterday),
+        "msgPutTotalTodayMorning": str(daily.put_today),
         "msgPutTotalTodayNow": str(put.messages),
-        "msgGetTotalYesterdayMorning": str(mornings.got_yesterday),
-        "msgGetTotalTodayMorning": str(mornings.got_today),
+        "msgGetTotalYesterdayMorning": str(daily.got_yesterday),
+        "msgGetTotalTodayMorning": str(daily.got_today),
         "msgGetTotalTodayNow": str(counts.got.messages),
     }
 
