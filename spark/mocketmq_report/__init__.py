@@ -1,6 +1,7 @@
-"""Lateness reports: how late was every delayed delivery, why, and does it pass.
+"""Lateness reports: how late was every delayed delivery, why, and does that pass?
 
-``ledger`` reads what was recorded, ``bins`` and ``lateness`` turn it into the tables of a ``document``,
-``thresholds`` judges it, ``compare`` lays it beside others, and ``report`` writes it down. ``job`` does all
-of that in order, ``__main__`` is its command line.
+``ledger`` reads what brokers recorded, ``compute`` makes the tables of a ``document`` from it, ``judge``
+compares that with thresholds and with other reports, and ``report`` writes it as HTML, JSON, Markdown and
+JUnit XML. ``job`` does these steps in order, and ``command`` is the command line. ``live`` follows a running
+broker instead.
 """

@@ -1,1 +1,1 @@
-"""Computing: from rows to small tables that merge, and to those of the report."""
+"""Compute the tables of a report: from rows to small tables that can be merged, and on to the report's."""

@@ -1,7 +1,6 @@
-"""The second of two stages: from the tables of ``summary``, of one ledger or many, to those of the report.
+"""The second of two passes: from the tables of ``summary``, of one ledger or many, to those of the report.
 
-One function per table; its columns are the fields of a Struct in ``document``. Groups in which there is
-nothing are not there.
+Each function makes a table whose columns are the fields of a Struct in ``document``, without empty groups.
 """
 
 from collections.abc import Sequence
@@ -14,24 +13,24 @@ from mocketmq_report.compute import bins
 from mocketmq_report.ledger.columns import STATES
 
 COARSE: Final = 1
-"""Bits of a bin of the heat map: two an octave."""
+"""Bits of a bin of the heat map: two bins for each power of two."""
 
 _GROUP: Final = ("dimension", "name")
 _TICK_BITS: Final = 26
 _TICKS: Final = [
     (1 << _TICK_BITS) - (8 - tick << _TICK_BITS - 3 >> halving) for halving in range(24) for tick in range(4)
 ] + [1 << _TICK_BITS]
-"""Percentiles of a spectrum, of two to the power of ``_TICK_BITS``: four on each half of the way to 100 %."""
+"""Percentiles of a spectrum in units of 2^-``_TICK_BITS``: four for each halving of the distance to 100 %."""
 
 
 def busiest(counts: DataFrame, most: int) -> DataFrame:
-    """So many ``topic`` names, those with the most deliveries first."""
+    """The names of the ``most`` topics with the most deliveries, in order."""
     rows = counts.groupBy("topic").agg(F.sum("count").alias("count"))
     return rows.orderBy(F.desc("count"), "topic").limit(most).select("topic")
 
 
 def distributions(counts: DataFrame, runs: DataFrame, topics: Sequence[str]) -> DataFrame:
-    """Counts by dimension, name and ``value``, each with its rank. Of topics only those named."""
+    """Counts by dimension, name and ``value``, with ranks. Only the given topics are groups."""
     profiles = F.broadcast(runs.select("run", "profile"))
     names = {
         **_names(),
@@ -54,7 +53,7 @@ def distributions(counts: DataFrame, runs: DataFrame, topics: Sequence[str]) -> 
 def lateness(
     distributions: DataFrame, on_time_us: int, cutoffs_us: Sequence[int], percentiles: Sequence[float]
 ) -> DataFrame:
-    """Rows of ``document.Lateness``; ``percentiles`` are an array in the order asked for."""
+    """Rows of ``document.Lateness``; ``percentiles`` is an array in the given order."""
     measured = F.sum("count")
     on_time = _up_to(on_time_us)
     return distributions.groupBy(*_GROUP).agg(
@@ -93,7 +92,7 @@ def spectra(distributions: DataFrame) -> DataFrame:
 
 
 def reconciliation(outcomes: DataFrame, again: DataFrame, runs: DataFrame, on_time_us: int) -> DataFrame:
-    """Rows of ``document.Reconciliation``: the rows of each group, less those that are not a message more.
+    """Rows of ``document.Reconciliation``: the rows of each group, less further rows of the same messages.
 
     A group is silent only if what it owes is late by more than ``on_time_us``: a running broker always
     owes something that was due a moment ago.
@@ -147,7 +146,7 @@ def reconciliation(outcomes: DataFrame, again: DataFrame, runs: DataFrame, on_ti
 
 
 def _surplus(rows: DataFrame) -> DataFrame:
-    """By how much the rows of messages that have several are more than the messages, as a struct ``surplus``.
+    """Count the surplus rows of messages that have several, as a struct ``surplus``.
 
     A message counts in the first of ``STATES`` that it has.
     """
@@ -232,7 +231,7 @@ def cells(counts: DataFrame) -> DataFrame:
 
 
 def herds(seconds: DataFrame) -> DataFrame:
-    """Rows of ``document.Herd``, each for seconds that have from some power of two up to the next."""
+    """Rows of ``document.Herd``, each for the seconds with a power of two, up to the next, of deliveries."""
     whole = seconds.groupBy("run", "second").agg(
         F.sum("count").alias("count"), F.sum("sum").alias("sum"), F.max("most").alias("most")
     )
@@ -258,7 +257,7 @@ def disorder(levels: DataFrame) -> DataFrame:
 
 
 def _names() -> dict[str, Column]:
-    """The name that a row has in each dimension; null where it has no part in it."""
+    """The name of a row's group in each dimension; null where it is in none."""
     return {
         "total": F.lit("total"),
         "level": F.col("level").cast("string"),
@@ -267,7 +266,7 @@ def _names() -> dict[str, Column]:
 
 
 def _by_dimension(rows: DataFrame, names: dict[str, Column]) -> DataFrame:
-    """Each row once for every dimension in which it has a name."""
+    """Repeat each row for every dimension in which it has a name."""
     groups = F.array(
         *(F.struct(F.lit(each).alias("dimension"), name.alias("name")) for each, name in names.items())
     )
@@ -280,6 +279,6 @@ def _by_dimension(rows: DataFrame, names: dict[str, Column]) -> DataFrame:
 
 
 def _up_to(cutoff_us: int) -> Column:
-    """How many are not early and not later than this, as far as their bins can tell."""
+    """How many are neither early nor later than this, as far as their bins tell."""
     is_within = (F.col("value") >= 0) & (F.col("most") <= cutoff_us)
     return F.sum(F.when(is_within, F.col("count")).otherwise(0))

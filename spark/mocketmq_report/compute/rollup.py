@@ -1,13 +1,13 @@
-"""Rollups: a ledger's summary as Parquet, of which reports are made without the ledger, of many as of one.
+"""Keep a ledger's summary as Parquet: a rollup, from which reports are made when the ledger is gone.
 
 A rollup is a directory with a folder for each table: ``lateness`` has counts in bins by run, level, scheme,
-topic and minute, ``runs`` and ``moves`` are as they were, the rest is what ``summary`` makes. Rollups are
-merged by reading them together. All counts and percentiles are what one of all rows would give in bins, but
+topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest is made by ``summary``. Rollups
+are merged by reading them together. Counts and percentiles are those of one rollup of all rows, except that
 
-- a message whose deliveries are in different rollups counts in each of them, and an order that was broken
-  between two is not noticed: the runs of a store belong into one rollup;
-- counts up to a limit that is not one of ``CUTOFFS_US`` leave out the bin that the limit is in;
-- steps of time are minutes at least.
+- a message with deliveries in different rollups counts in each of them, and disorder between two is not
+  noticed: the runs of a store belong in one rollup;
+- counts up to a limit that is not one of ``CUTOFFS_US`` leave out the bin of the limit;
+- steps of time are at least minutes.
 """
 
 from collections.abc import Sequence
@@ -32,19 +32,19 @@ CUTOFFS_US: Final = (
     5 * US_PER_S,
     60 * US_PER_S,
 )
-"""The buckets that people know."""
+"""The limits up to which every report counts deliveries."""
 
 _TABLES: Final = ("outcomes", "again", "stages", "herds", "disorder", "worst", "runs", "moves", "lateness")
 _ABOUT: Final = "about"
-"""The table that says whether the others are all there."""
+"""The table that says whether the others are complete."""
 
 
 class BrokenRollupError(BrokenLedgerError):
-    """A rollup cannot be read, or not together with another."""
+    """A rollup cannot be read, or cannot be read together with another."""
 
 
 class Rollup(NamedTuple):
-    """What was read. ``summary.timeline`` has the minutes."""
+    """One rollup, or several that were merged. ``summary.timeline`` has steps of a minute."""
 
     summary: Summary
     runs: DataFrame
@@ -52,9 +52,9 @@ class Rollup(NamedTuple):
 
 
 def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
-    """The rollups that paths and URLs name, or that are in the folders they name; none if these are ledgers.
+    """Find the rollups at paths and URLs, or in folders there. Returns none if all are ledgers.
 
-    Raises BrokenRollupError when there are rollups and other things.
+    Raises BrokenRollupError if some are rollups and others are not.
     """
     places = HadoopFiles(spark)
     found: list[str] = []
@@ -63,7 +63,7 @@ def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
         try:
             inside = _rollups(places, places.find(each))
         except BrokenLedgerError:
-            inside = []  # who reads ledgers says what is wrong with it
+            inside = []  # reading it as a ledger will say what is wrong
         found += inside
         others += [] if inside else [each]
     if found and others:
@@ -74,7 +74,7 @@ def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
 
 
 def _rollups(places: HadoopFiles, place: HadoopPath) -> list[str]:
-    """The place itself, or the folders in it, if all of them are rollups."""
+    """The path itself if it is a rollup, or the folders in it if all of them are."""
     if _is_one(places, place):
         return [place.url]
     folders = [each for each in places.inside(place) if each.is_folder] if place.is_folder else []
@@ -86,7 +86,7 @@ def _is_one(places: HadoopFiles, place: HadoopPath) -> bool:
 
 
 def save(ledger: LedgerFrames, path: str, progress: ProgressCallback) -> None:
-    """Write the rollup of a ledger, in place of one that is there."""
+    """Write the rollup of a ledger over an earlier one."""
     key = bins.key(F.col("lateness_us"), CUTOFFS_US)
     with summarize.persisted(summary.outcomes(ledger)) as outcomes:
         progress("counting", 0, len(_TABLES) + 1)
@@ -102,7 +102,7 @@ def save(ledger: LedgerFrames, path: str, progress: ProgressCallback) -> None:
 
 
 def load(spark: SparkSession, paths: Sequence[str]) -> Rollup:
-    """Read rollups as one. Raises BrokenRollupError when one is not whole, or when two have the same run."""
+    """Read rollups as one. Raises BrokenRollupError if one is incomplete, or if two have the same run."""
     try:
         about = _read(spark, paths, _ABOUT)
         broken = about.where(~F.col("is_whole")).limit(1).collect()

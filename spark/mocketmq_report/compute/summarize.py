@@ -1,4 +1,4 @@
-"""A ledger's summary, and what must be known of all rows before it can be computed."""
+"""Make the summary of a ledger, after a look at all rows for what its tables need to know."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -12,11 +12,11 @@ from mocketmq_report.compute.summary import Summary
 from mocketmq_report.ledger.frames import LedgerFrames
 
 _FEW: Final = 1_000_000
-"""Buckets with more rows than messages, up to which every executor holds all of them."""
+"""Up to so many suspect buckets are sent to every executor."""
 
 
 class Extent(NamedTuple):
-    """How much there is, and from when to when; all times are 0 where there are none."""
+    """How many rows there are, and their first and last times, which are 0 if there are none."""
 
     rows: int
     delivered_from_us: int
@@ -27,7 +27,7 @@ class Extent(NamedTuple):
 
 @contextmanager
 def persisted(frame: DataFrame) -> Iterator[DataFrame]:
-    """The frame, computed at most once while this is open."""
+    """Compute the frame at most once while this context lasts."""
     frame.persist()
     try:
         yield frame
@@ -36,7 +36,7 @@ def persisted(frame: DataFrame) -> Iterator[DataFrame]:
 
 
 def measure_extent(outcomes: Sequence[Row]) -> Extent:
-    """What the rows of ``summary.outcomes`` say."""
+    """The extent of a ledger, from the rows of ``summary.outcomes``."""
     return Extent(
         sum(row.rows for row in outcomes),
         min((row.first_us for row in outcomes if row.first_us is not None), default=0),
@@ -50,7 +50,7 @@ def measure_extent(outcomes: Sequence[Row]) -> Extent:
 def summarized(
     ledger: LedgerFrames, outcomes: DataFrame, extent: Extent, key: Column, step_us: int
 ) -> Iterator[Summary]:
-    """All tables of the ledger, of which the repeats and the worst are looked for already."""
+    """The summary of a ledger; repeats and the worst deliveries are looked for at once."""
     with persisted(summary.suspects(ledger)) as suspects:
         few = suspects.count() <= _FEW
         dues_us = [row.due_us for row in summary.worst_times(ledger).collect()]

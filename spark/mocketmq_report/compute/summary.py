@@ -1,8 +1,8 @@
-"""The first of two stages: from a ledger's rows, however many, to small tables that can be merged.
+"""The first of two passes: from a ledger's rows, however many, to small tables that can be merged.
 
 Each function reads only the columns that it needs, and groups them. Tables of several ledgers are merged by
-putting their rows together: the second stage, ``lateness``, groups again and adds counts and sums. ``again``
-and ``disorder`` must see all rows of a store to be right. Forced deliveries have no part where times count.
+a union: the second pass, ``lateness``, groups again and adds counts and sums. ``again`` and ``disorder`` must
+see all rows of a store to be right. Forced deliveries are left out of everything that measures time.
 """
 
 from collections.abc import Iterable
@@ -18,12 +18,12 @@ from mocketmq_report.document import STAGES, Worst
 from mocketmq_report.ledger.frames import DELIVERIES, LedgerFrames
 
 STAGE_BITS: Final = 6
-"""Bits of a bin of a stage: 64 a power of two, so that a percentile is at most 1.6 % too high."""
+"""Bits of a bin of a stage: 64 bins for each power of two, so that a percentile is at most 1.6 % too high."""
 WORST: Final = 20
 _GROUP: Final = ("run", "scheme", "level")
 _MESSAGE: Final = ("store", "parked_offset", "message_id", "attempt")
 _BLOCK_BITS: Final = 20
-"""A million offsets, or a second, whose deliveries are put in order at once."""
+"""Deliveries are put in order by blocks of a million offsets, or of a second."""
 
 
 class Summary(NamedTuple):
@@ -40,7 +40,7 @@ class Summary(NamedTuple):
 
 
 def outcomes(ledger: LedgerFrames) -> DataFrame:
-    """Rows by run, scheme, level and ``state``: how many, from when to when, and what is overdue."""
+    """Counts by run, scheme, level and ``state``, with first and last times and with what is overdue."""
     delivered = ledger.deliveries.where(F.col("state") == "delivered")
     others = _with_runs(ledger.deliveries.where(F.col("state") != "delivered"), ledger)
     return _union(
@@ -62,11 +62,11 @@ def outcomes(ledger: LedgerFrames) -> DataFrame:
 
 
 def suspects(ledger: LedgerFrames) -> DataFrame:
-    """Where there are more rows than messages: a ``bucket`` of a ``store`` is 64 neighbouring numbers.
+    """Find where there are more rows than messages, by ``store`` and ``bucket`` of 64 neighbouring numbers.
 
-    To group all rows by message would move all of them. Here one mask stands for 64 messages, and only the
-    rows of the buckets found need a closer look. The number of a message is its offset, or else a
-    hash of its id.
+    Grouping all rows by message would shuffle all of them. Here one mask stands for 64 messages, and only
+    the rows of the buckets found need a closer look. The number of a message is its offset, or a hash of
+    its id.
     """
     bit = F.expr("shiftleft(1L, cast(number & 63 as int))")
     masks = _union(
@@ -85,7 +85,7 @@ def suspects(ledger: LedgerFrames) -> DataFrame:
 
 
 def again(ledger: LedgerFrames, suspects: DataFrame) -> DataFrame:
-    """The rows of messages of which there are several: the same offset of a store, else id and attempt."""
+    """The rows of messages that have several: with the same offset in a store, or the same id and attempt."""
     found = _union(
         _with_runs(rows, ledger)
         .withColumn("bucket", _bucket())
@@ -98,18 +98,18 @@ def again(ledger: LedgerFrames, suspects: DataFrame) -> DataFrame:
 
 
 def lateness(ledger: LedgerFrames, key: Column) -> DataFrame:
-    """Counts of what was measured, by run, scheme, level, topic and ``value``, the key of a lateness."""
+    """Counts of measured deliveries by run, scheme, level, topic and ``value``, the key of the lateness."""
     return _union(_counts(rows, ("topic",), key) for rows in (_measured(ledger), _overdue(ledger)))
 
 
 def minutes(ledger: LedgerFrames, key: Column) -> DataFrame:
-    """As ``lateness``, and by ``minute_us``, where the minute of the delivery begins; null: overdue."""
+    """As ``lateness``, and by ``minute_us``, the begin of the minute of delivery, null if overdue."""
     minute = begin("delivered_us", 60 * US_PER_S).alias("minute_us")
     return _union(_counts(rows, ("topic", minute), key) for rows in (_measured(ledger), _overdue(ledger)))
 
 
 def timeline(ledger: LedgerFrames, key: Column, step_us: int) -> DataFrame:
-    """Counts of deliveries by ``at_us``, where their step begins, and ``value``."""
+    """Counts of deliveries by ``at_us``, the begin of their step, and ``value``."""
     return (
         _measured(ledger)
         .groupBy(begin("delivered_us", step_us).alias("at_us"), key.alias("value"))
@@ -118,9 +118,9 @@ def timeline(ledger: LedgerFrames, key: Column, step_us: int) -> DataFrame:
 
 
 def stages(ledger: LedgerFrames) -> DataFrame:
-    """Counts by scheme, level, ``stage`` and ``value``; apart those of messages that have all stages.
+    """Counts by scheme, level, ``stage`` and ``value``, separately for messages that have all stages.
 
-    Six values of a row in fine bins would be more groups than rows: these bins are coarse, always.
+    These bins are always coarse: six values per row in fine bins would make more groups than rows.
     """
     spans = {name: F.col(end) - F.col(begin) for name, (begin, end) in STAGES.items()}
     total = reduce(Column.__add__, spans.values())
@@ -141,7 +141,7 @@ def stages(ledger: LedgerFrames) -> DataFrame:
 
 
 def herds(ledger: LedgerFrames) -> DataFrame:
-    """Deliveries of each run by ``second``, in which they were due."""
+    """Deliveries of each run by the ``second`` in which they were due."""
     return (
         _measured(ledger)
         .groupBy("run", F.expr(f"due_us div {US_PER_S}L").alias("second"))
@@ -156,9 +156,9 @@ def herds(ledger: LedgerFrames) -> DataFrame:
 def disorder(ledger: LedgerFrames, due_from_us: int, due_to_us: int) -> DataFrame:
     """By run and level: ``deliveries``, and ``violations``, which came after one that was due later.
 
-    Without offsets the order is that of the times of delivery, and those at the same time are in order. All
-    that is due lies between the two instants. An offset's last bits and the due time fit into one number, so
-    that a block of deliveries is put in order without its rows; most are found in order of due time as well.
+    Rows without offsets are ordered by the time of delivery, and those with the same time count as ordered.
+    All due times lie between the two given. An offset's last bits and the due time are packed into one
+    number, so that sorting a block needs only that; most blocks turn out to be in order of due time, too.
     """
     due_bits = (due_to_us - due_from_us).bit_length()
     bits = min(_BLOCK_BITS, 63 - due_bits)
@@ -189,13 +189,13 @@ def disorder(ledger: LedgerFrames, due_from_us: int, due_to_us: int) -> DataFram
 
 
 def worst_times(ledger: LedgerFrames) -> DataFrame:
-    """The ``due_us`` and ``lateness_us`` of the worst, found without reading anything else."""
+    """The ``due_us`` and ``lateness_us`` of the worst rows, which needs no other columns."""
     pairs = [rows.select("due_us", "lateness_us") for rows in (_measured(ledger), _overdue(ledger))]
     return _union(pairs).orderBy(F.desc("lateness_us"), "due_us").limit(WORST)
 
 
 def worst(ledger: LedgerFrames, dues_us: list[int]) -> DataFrame:
-    """The rows that are the worst, given when they were due: a file is skipped where nothing is due then."""
+    """The worst rows, given their due times, which let Spark skip files without such rows."""
     rows = ledger._replace(deliveries=ledger.deliveries.where(F.col("due_us").isin(dues_us)))
     columns = [name for name in DELIVERIES.names if name in Worst.__struct_fields__]
     return worst_of(
@@ -204,12 +204,12 @@ def worst(ledger: LedgerFrames, dues_us: list[int]) -> DataFrame:
 
 
 def worst_of(rows: DataFrame) -> DataFrame:
-    """The worst rows of these, the worst first."""
+    """The worst of these rows, the worst first."""
     return rows.orderBy(F.desc("lateness_us"), "due_us", "run", "message_id", "attempt").limit(WORST)
 
 
 def _measured(ledger: LedgerFrames) -> DataFrame:
-    """Deliveries with ``lateness_us``."""
+    """Deliveries that were not forced, with ``lateness_us``."""
     is_measured = (F.col("state") == "delivered") & ~F.col("forced")
     return ledger.deliveries.where(is_measured).withColumn(
         "lateness_us", F.col("delivered_us") - F.col("due_us")
@@ -217,7 +217,7 @@ def _measured(ledger: LedgerFrames) -> DataFrame:
 
 
 def _overdue(ledger: LedgerFrames) -> DataFrame:
-    """What should have been delivered, with ``lateness_us`` so far."""
+    """Messages that should have been delivered, with their ``lateness_us`` so far."""
     waiting = ledger.deliveries.where(F.col("state").isin("pending", "lost"))
     return (
         _with_runs(waiting, ledger)
@@ -237,7 +237,7 @@ def _counts(rows: DataFrame, by: Iterable[str | Column], key: Column) -> DataFra
 
 
 def _numbered(ledger: LedgerFrames) -> tuple[DataFrame, DataFrame]:
-    """Rows with the ``number`` of their message; of those with an offset the id is null, and is not read."""
+    """Rows with the ``number`` of their message. If they have an offset, their id is null and never read."""
     rows, offset = ledger.deliveries, F.col("parked_offset")
     ids = {"message_id": F.lit(None).cast("string"), "attempt": F.lit(None).cast("int")}
     return (
@@ -251,7 +251,7 @@ def _bucket() -> Column:
 
 
 def _with_runs(rows: DataFrame, ledger: LedgerFrames) -> DataFrame:
-    """With the ``store`` of the row's run, and its ``as_of_us``."""
+    """Add the ``store`` and the ``as_of_us`` of the row's run."""
     return rows.join(F.broadcast(ledger.runs.select("run", "store", "as_of_us")), "run", "left")
 
 
@@ -260,12 +260,12 @@ def _is_overdue() -> Column:
 
 
 def begin(column: str, step_us: int) -> Column:
-    """Where the step begins that an instant is in."""
+    """The begin of the step that an instant lies in."""
     return F.col(column) - F.pmod(column, F.lit(step_us))
 
 
 def _violations() -> Column:
-    """How many of ``dues`` are less than one before them; ``behind`` is the greatest of earlier blocks."""
+    """How many of ``dues`` are less than an earlier one; ``behind`` is the greatest of earlier blocks."""
     start = F.struct(F.col("behind").alias("most"), F.lit(0).cast("long").alias("count"))
 
     def step(seen: Column, due: Column) -> Column:

@@ -1,4 +1,4 @@
-"""The tables of a report, taken out of Spark: with the groups in which there is nothing, and in order."""
+"""Compute the tables of a report and take them out of Spark, in order and with the empty levels."""
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -34,11 +34,11 @@ from mocketmq_report.ledger.sources import UNKNOWN
 from mocketmq_report.progress import ProgressCallback
 
 EXACT_ROWS: Final = 1_000_000
-"""Up to so many rows percentiles are exact, unless it is said how they should be."""
+"""Up to so many rows percentiles are exact, by default."""
 TOPICS: Final = 100
 MARKERS: Final = 1000
 STEPS: Final = 300
-"""Of the timeline, about."""
+"""About how many steps a timeline has."""
 
 _MINUTE_US: Final = 60 * US_PER_S
 _STEPS_US: Final = [
@@ -68,16 +68,16 @@ Grouped = TypeVar("Grouped", Lateness, Reconciliation)
 
 
 class TablePlan(NamedTuple):
-    """What is asked for."""
+    """What a report should have."""
 
     on_time_us: int = 100 * US_PER_MS
     cutoffs_us: tuple[int, ...] = CUTOFFS_US
     percentiles: tuple[float, ...] = (50, 90, 99, 99.9)
-    exact: bool | None = None  # None: up to EXACT_ROWS
+    exact: bool | None = None  # None: if there are at most EXACT_ROWS
 
 
 class ReportTables(NamedTuple):
-    """The tables as a ``document.Report`` has them, and what its header says about them."""
+    """The tables of a ``document.Report``, and what its header says about them."""
 
     method: Literal["exact", "bins"]
     error: float
@@ -95,7 +95,7 @@ class ReportTables(NamedTuple):
 
 
 def tables(source: LedgerFrames | Rollup, plan: TablePlan, progress: ProgressCallback) -> ReportTables:
-    """Compute the tables of a ledger that ``quality`` has cleaned, or of rollups, which are never exact."""
+    """Compute the tables of a ledger without unusable rows, or of rollups, which are never exact."""
     cutoffs_us = sorted({*plan.cutoffs_us})
     percentiles = sorted({*plan.percentiles})
     split_us = sorted({*cutoffs_us, plan.on_time_us})
@@ -186,13 +186,13 @@ def tables(source: LedgerFrames | Rollup, plan: TablePlan, progress: ProgressCal
 
 
 def _step_us(span_us: int) -> int:
-    """The least step that needs no more than ``STEPS``; beyond half a day whole days."""
+    """The smallest step that makes at most ``STEPS`` steps; beyond half a day whole days."""
     least = -(-span_us // STEPS)
     return next((step for step in _STEPS_US if step >= least), -(-least // _DAY_US) * _DAY_US)
 
 
 def _delays(runs: Iterable[Row]) -> dict[str, str]:
-    """The delay of each level, by its number: of all runs, where they differ."""
+    """The delay of each level by its number; all delays of it if runs differ."""
     found: dict[str, dict[str, None]] = {}
     for run in runs:
         if run.levels not in (None, UNKNOWN):
@@ -202,7 +202,7 @@ def _delays(runs: Iterable[Row]) -> dict[str, str]:
 
 
 def _empty(found: Iterable[Row], delays: Iterable[str]) -> Iterator[Row]:
-    """Rows of the total and of the levels that are not found, with nothing but their names."""
+    """Rows with nothing but a name, for the total and for levels that have none."""
     there = {(row.dimension, row.name) for row in found}
     for group in (("total", "total"), *(("level", level) for level in delays)):
         if group not in there:
@@ -210,7 +210,7 @@ def _empty(found: Iterable[Row], delays: Iterable[str]) -> Iterator[Row]:
 
 
 def _sorted(rows: Iterable[Grouped], delays: Mapping[str, str], dimensions: Sequence[str]) -> list[Grouped]:
-    """Those of the dimensions, in order, and levels with their delays."""
+    """The rows of these dimensions in order, with the delays of levels."""
     shown = [row for row in rows if row.dimension in dimensions]
     for row in shown:
         row.delay = delays.get(row.name) if row.dimension == "level" else None

@@ -1,1 +1,1 @@
-"""The ledger: read from stores, exports and files as one frame of rows."""
+"""Read ledgers from stores, exports and other files as one table of rows."""

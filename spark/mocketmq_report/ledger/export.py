@@ -1,4 +1,4 @@
-"""A store written as Parquet, which any machine can read: ``mocketmq export``. Needs neither Spark nor Java.
+"""Write a store as Parquet, which any machine can read: ``mocketmq export``. Needs neither Spark nor Java.
 
 ::
 
@@ -6,11 +6,10 @@
     <out>/runs/<store>.parquet
     <out>/moves/<store>.parquet
 
-A row's day is that of its due time, in UTC; a store has the name of its first run. Several stores may share
-one folder. A store's files are first written below ``<out>/.<store>.part``, where no reader looks, and then
-moved into their places; those of an earlier export of it are replaced. Its file in ``runs`` goes first and
-comes last: if an export is killed while it moves files, there are deliveries of runs that ``runs`` does not
-know, until it is repeated.
+A row's day is that of its due time, in UTC; a store is named after its first run. Several stores may share
+one folder. A store's files are written below ``<out>/.<store>.part``, where no reader looks, and then moved
+into place over those of an earlier export. The store's file in ``runs`` is removed first and put back last.
+If the export is killed in between, the folder holds deliveries whose runs are unknown until it is repeated.
 """
 
 import shutil
@@ -36,17 +35,17 @@ DELIVERIES: Final = "deliveries"
 RUNS: Final = "runs"
 MOVES: Final = "moves"
 GROUP_ROWS: Final = 1_000_000
-"""Rows of a row group, and of all that waits in memory."""
+"""Rows of a row group, and the most rows that wait in memory."""
 OPEN_FILES: Final = 64
 _COLUMNS: Final = [name for name in columns.DELIVERIES.names if name != "run"]
 _DAY_US: Final = 86_400 * US_PER_S
 _EPOCH: Final = date(1970, 1, 1)
 _LAST_DAY: Final = (date.max - _EPOCH).days
-"""Where everything is that is due later."""
+"""The last day that has a name; messages due later are stored there."""
 
 
 class Exported(NamedTuple):
-    """What was written."""
+    """How much was written."""
 
     rows: int  # of deliveries
     runs: int
@@ -57,7 +56,7 @@ class Exported(NamedTuple):
 def export(source: Path, out: Path, progress: ProgressCallback) -> Exported:
     """Write the store of a data directory, or of a database file, into the folder ``out``.
 
-    Raises a StoreError when the store cannot be read or the folder not be written.
+    Raises StoreError when the store cannot be read or the folder cannot be written.
     """
     store = take_snapshot(source, progress)
     staging = out / f".{store.name}.part"
@@ -76,7 +75,7 @@ def export(source: Path, out: Path, progress: ProgressCallback) -> Exported:
 
 
 def _write(store: StoreSnapshot, staging: Path, progress: ProgressCallback) -> int:
-    """Write all files; how many deliveries are in them."""
+    """Write all files below ``staging``, and return how many deliveries they hold."""
     total = store.deliveries + store.undelivered.num_rows
     rows = 0
     with _DeliveryFiles(staging / DELIVERIES) as parts:
@@ -97,7 +96,7 @@ def _batches(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
 
 
 def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
-    """Put the files into their places, instead of those that are there."""
+    """Move the files into place, over those of an earlier export."""
     file = f"{store.name}.parquet"
     for name in (DELIVERIES, RUNS, MOVES):
         (out / name).mkdir(exist_ok=True)
@@ -116,14 +115,14 @@ def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
 
 
 class _DeliveryFiles:
-    """The files of the deliveries. Rows wait in memory until there are enough for a row group."""
+    """Writes the files of the deliveries. Rows wait in memory until they fill a row group."""
 
     def __init__(self, root: Path) -> None:
         self._root = root
         self._waiting: dict[Path, list[pa.RecordBatch]] = {}  # by folder
-        self._rows: Counter[Path] = Counter()  # of these
-        self._writers: dict[Path, pq.ParquetWriter] = {}  # the one used last is the last
-        self._files: Counter[Path] = Counter()  # in each folder
+        self._rows: Counter[Path] = Counter()  # that wait, by folder
+        self._writers: dict[Path, pq.ParquetWriter] = {}  # the least recently used first
+        self._files: Counter[Path] = Counter()  # begun in each folder
 
     def __enter__(self) -> Self:
         return self
@@ -137,7 +136,7 @@ class _DeliveryFiles:
             writer.close()
 
     def add(self, batch: pa.RecordBatch) -> None:
-        """Write these rows, or let them wait."""
+        """Take these rows in, and write the fullest folders once too many wait."""
         for folder, rows in self._split(batch):
             self._waiting.setdefault(folder, []).append(rows.select(_COLUMNS))
             self._rows[folder] += rows.num_rows
@@ -146,7 +145,7 @@ class _DeliveryFiles:
             self._flush(folder)
 
     def _split(self, batch: pa.RecordBatch) -> Iterator[tuple[Path, pa.RecordBatch]]:
-        """The rows of each folder."""
+        """Split the rows by folder: by the day on which they are due, and by run."""
         runs = batch["run"].dictionary_encode()
         days = batch["due_us"].to_numpy() // _DAY_US
         for day in np.unique(days):

@@ -1,7 +1,7 @@
-"""Ledgers that mocketmq did not write: CSV, JSON lines and Parquet with the columns of ``columns``.
+"""Read ledgers that mocketmq did not write: CSV, JSON lines and Parquet with the columns of ``columns``.
 
-What each column may hold is said in ``docs/ledger-format.md``. Schemas are never guessed. Numbers of CSV and
-JSON are read as text, so that what is none is known; such a row says in ``unreadable`` what is wrong with it.
+``docs/ledger-format.md`` says what each column may hold. Schemas are never guessed. Numbers in CSV and JSON
+are read as text, so that what is not a number can be reported: the row's ``unreadable`` says what is wrong.
 """
 
 import csv
@@ -22,7 +22,7 @@ from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath, file_of
 from mocketmq_report.ledger.quality import UNREADABLE
 
 ABOUT_RUN: Final = ("version", "host", "profile", "clock")
-"""Columns that say of a row's run what RUNS says."""
+"""Columns of RUNS that a file may give for the run of each row."""
 FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
 
 _KINDS: Final = {"csv": "csv", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
@@ -41,7 +41,7 @@ _OPTIONS: Final = {
     "csv": {
         "header": "true",
         "escape": '"',
-        "columnPruning": "false",  # or a row is corrupt in one query and not in the next
+        "columnPruning": "false",  # otherwise a row is corrupt in one query and not in the next
     },
     "json": {},
     "parquet": {},
@@ -54,7 +54,7 @@ _FROM_PARQUET: Final = {
     **dict.fromkeys(("binary (STRING)", "binary (ENUM)"), "string"),
     "boolean": "boolean",
 }
-"""What Spark is told to read of Parquet's columns."""
+"""The Spark type as which each type of Parquet is read."""
 _SAYS: Final = {
     "long": "a whole number of 64 bits",
     "integer": "a whole number of 32 bits",
@@ -62,36 +62,36 @@ _SAYS: Final = {
     "string": "text",
 }
 _EXACT: Final = float(1 << 53)
-"""Doubles hold every whole number up to here; pandas makes doubles of whole numbers with gaps."""
+"""Doubles hold every whole number up to here. Pandas writes whole numbers with gaps as doubles."""
 
 
 class ExternalFile(NamedTuple):
-    """A file, or a folder with a file's name, that can be read."""
+    """A readable ledger file, or a folder of files with such a name."""
 
     place: HadoopPath
     kind: str
-    run: str  # of rows that name none; as long as nobody else has it, the name without its end
+    run: str  # of rows without one: the file's name without its ending, or more of its path
     parts: tuple[HadoopPath, ...]
-    columns: tuple[tuple[str, str], ...]  # as they stand in it, and what Spark is told to read
+    columns: tuple[tuple[str, str], ...]  # each with the Spark type as which it is read
 
     @property
     def known(self) -> dict[str, str]:
-        """Those of the columns that mean something."""
+        """The columns that mean something, with their Spark types."""
         return {name: held for name, held in self.columns if name in _TYPES}
 
     @property
     def ignored(self) -> list[str]:
-        """The names that mean nothing here."""
+        """The names of the other columns."""
         return [name for name, _ in self.columns if name not in _TYPES]
 
 
 def is_file(place: HadoopPath) -> bool:
-    """Whether it is one by its name."""
+    """Whether the name is that of a ledger file."""
     return _NAME.fullmatch(place.name) is not None
 
 
 def inspect(places: HadoopFiles, place: HadoopPath) -> ExternalFile:
-    """Look at the columns of a file. Raises BrokenLedgerError when they are not enough, or not readable."""
+    """Look at a file's columns. Raises BrokenLedgerError if needed ones are missing or cannot be read."""
     name = _NAME.fullmatch(place.name)
     if name is None:
         raise BrokenLedgerError(f"its name has none of the endings of a ledger: {FORMATS}")
@@ -104,9 +104,9 @@ def inspect(places: HadoopFiles, place: HadoopPath) -> ExternalFile:
 
 
 def rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
-    """The rows of all: DELIVERIES, ``unreadable``, the columns of ``ABOUT_RUN``, and ``source``.
+    """The rows of all files: the columns of DELIVERIES and ``ABOUT_RUN``, ``unreadable`` and ``source``.
 
-    What has the same columns is read at once, so a hundred files are not a hundred plans.
+    Files with the same columns are read together, so that a hundred files do not make a hundred plans.
     """
     alike: dict[object, list[ExternalFile]] = {}
     for file in files:
@@ -127,7 +127,7 @@ def _columns(places: HadoopFiles, part: HadoopPath, kind: str) -> tuple[tuple[st
             raise BrokenLedgerError(f"none of its first {len(lines)} lines is a JSON object")
         if lines:
             _check(keys)
-        # A later line may have what the first ones have not.
+        # Later lines may have columns that the first ones lack.
         return tuple(dict.fromkeys([*_TYPES, *keys], "string").items())
     _check(columns)
     for name, in_us in _IN_MS.items():
@@ -156,7 +156,7 @@ def _header(lines: list[str]) -> list[str]:
     for name in names:
         if name in _TYPES and names.count(name) > 1:
             raise BrokenLedgerError(f"two of its columns are called {name}")
-    # What has no name, or the name of another, is to be told apart.
+    # Columns without a name, or with the same name, must be told apart.
     return [name if names.index(name) == place else f"{name}#{place}" for place, name in enumerate(names)]
 
 
@@ -184,13 +184,13 @@ def _check(names: Iterable[str]) -> None:
 
 
 def _rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
-    """Of files with the same columns."""
+    """The rows of files that have the same columns."""
     kind, known = files[0].kind, files[0].known
     schema = StructType()
     for place, (name, held) in enumerate(files[0].columns):
         if name in known:
             schema.add(name, held)
-        elif kind == "csv":  # which goes by position
+        elif kind == "csv":  # whose columns go by position
             schema.add(f"_c{place}", "string")
     if kind in _CORRUPT_BECAUSE:
         schema.add(_CORRUPT, "string")
@@ -216,7 +216,7 @@ def _rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
 
 
 def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[ExternalFile]) -> DataFrame:
-    """The same with ``file_run`` and ``source``, of the file that each row is from."""
+    """Add ``file_run`` and ``source``: of the file from which each row comes."""
     if len(files) == 1:
         return read.withColumns({"file_run": F.lit(files[0].run), "source": F.lit(str(files[0].place))})
     table = [
@@ -229,14 +229,14 @@ def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[ExternalF
 
 
 def _raw(name: str, held: str) -> Column:
-    """What stands in the file; null where nothing does."""
+    """The value as it stands in the file, null where it is empty."""
     if held == "string":
         return F.nullif(F.trim(name), F.lit(""))
     return F.when(~F.isnan(name), F.col(name)) if held == "double" else F.col(name)
 
 
 def _cell(name: str, held: str, raw: Column) -> Column:
-    """It as what it should be; null where it is not."""
+    """The value in the type that its column should have, null where it does not fit."""
     wanted = _TYPES[name]
     if held == "double":
         raw = F.when((raw == F.floor(raw)) & (F.abs(raw) <= _EXACT), raw)
@@ -247,7 +247,7 @@ def _cell(name: str, held: str, raw: Column) -> Column:
 
 
 def _row(cells: dict[str, Column]) -> dict[str, Column]:
-    """The columns of DELIVERIES; what is not there has its default."""
+    """The columns of DELIVERIES, with defaults for what the file lacks."""
     row = {}
     for field in DELIVERIES:
         in_ms = field.name.removesuffix("_us") + "_ms"
@@ -264,7 +264,7 @@ def _row(cells: dict[str, Column]) -> dict[str, Column]:
 
 
 def _can_be(wanted: DataType, held: str) -> bool:
-    """Whether what Spark reads of a Parquet column can hold what is wanted."""
+    """Whether values that Spark reads as ``held`` may become the type that is wanted."""
     if isinstance(wanted, StringType):
         return held in ("string", "long")
     if isinstance(wanted, BooleanType):

@@ -1,6 +1,6 @@
-"""Files and folders wherever Spark can read: on this machine, or behind a URL such as ``s3a://bucket/ledgers``.
+"""Find files and folders wherever Spark can read: on this machine or by a URL such as ``s3a://bucket/ledgers``.
 
-All by Hadoop's file systems, as Spark itself: what is found here is found there. Whatever is not there or
+This uses Hadoop's file systems, as Spark does, so that Spark finds the same files. Whatever does not exist or
 cannot be read raises BrokenLedgerError.
 """
 
@@ -18,29 +18,29 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from mocketmq_report.ledger.frames import BrokenLedgerError
 
 FAILURES: Final = (Py4JJavaError, PySparkException)
-"""What Spark and Hadoop raise."""
+"""The errors of Spark and Hadoop."""
 
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
-_HIDDEN: Final = ("_", ".")  # as Spark has it
+_HIDDEN: Final = ("_", ".")  # names that begin so, which Spark skips
 _FIELD: Final = re.compile(r"^  \w+ (\w+)(?:\(\d+\))? (.+?)(?: \((.*)\))?(?: = \d+)?(?:;| \{)$", re.MULTILINE)
 
 
 class HadoopPath(NamedTuple):
-    """A file or folder that is there."""
+    """An existing file or folder."""
 
     name: str
     url: str
-    uri: str  # the same with what URLs cannot hold escaped, as ``file_of_row`` has it
+    uri: str  # the same, escaped as ``file_of_row`` has it
     is_folder: bool
 
     @property
     def pattern(self) -> str:
-        """What Spark's readers take, who would see patterns in some names."""
+        """The path for Spark's readers, with characters escaped that they would take for a pattern."""
         return _PATTERN.sub(r"\\\g<0>", self.url)
 
     @property
     def local(self) -> Path | None:
-        """Its path on this machine."""
+        """The path on this machine, or None."""
         scheme, _, path = self.url.partition(":")
         return Path(path) if scheme == "file" else None
 
@@ -49,12 +49,12 @@ class HadoopPath(NamedTuple):
 
 
 def file_of_row() -> Column:
-    """The ``uri`` of the file that a row was read from. The slashes of local ones vary."""
+    """The ``uri`` of the file from which a row was read. Local ones vary in their slashes."""
     return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
 
 
 class HadoopFiles:
-    """Looks at them, by the JVM of a session."""
+    """Looks at files through the JVM of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
         context: Any = spark.sparkContext
@@ -63,7 +63,7 @@ class HadoopFiles:
         self._conf = context._jsc.hadoopConfiguration()
 
     def find(self, data: str) -> HadoopPath:
-        """What a path or a URL names."""
+        """Look up a path or a URL."""
         with _failing():
             if re.match(r"\w+:/", data):
                 path = self._hadoop.fs.Path(data)
@@ -72,7 +72,7 @@ class HadoopFiles:
             return _place(path.getFileSystem(self._conf).getFileStatus(path))
 
     def inside(self, folder: HadoopPath) -> list[HadoopPath]:
-        """What is in a folder, by name, without what Spark hides."""
+        """The entries of a folder, by name, without those that Spark skips."""
         path = self._hadoop.fs.Path(folder.url)
         with _failing():
             found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
@@ -85,7 +85,7 @@ class HadoopFiles:
         ]
 
     def head(self, file: HadoopPath, most: int) -> list[str]:
-        """The first lines of a text, unpacked if its name says that it is compressed."""
+        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
         path = self._hadoop.fs.Path(file.url)
         lines: list[str] = []
         with _failing():
@@ -101,7 +101,7 @@ class HadoopFiles:
         return lines
 
     def parquet_columns(self, file: HadoopPath) -> dict[str, str]:
-        """The columns of a Parquet file, and what they hold in Parquet's words."""
+        """The columns of a Parquet file, with their types in Parquet's words."""
         parquet = self._jvm.org.apache.parquet.hadoop
         with _failing("it is damaged, or no Parquet file"):
             source = parquet.util.HadoopInputFile.fromPath(self._hadoop.fs.Path(file.url), self._conf)
@@ -114,7 +114,7 @@ class HadoopFiles:
 
 
 def reason_of(error: Exception) -> str:
-    """What Spark or Hadoop found, in one line and without the name of a Java class."""
+    """The error of Spark or Hadoop in one line, without names of Java classes."""
     text = str(error.java_exception if isinstance(error, Py4JJavaError) else error).strip()
     return re.sub(r"^(?:[\w.$]+(?:Exception|Error): )+", "", text.partition("\n")[0])
 

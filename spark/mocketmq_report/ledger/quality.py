@@ -1,8 +1,8 @@
-"""What the data is like: which rows cannot be used and why, and what is odd about the others.
+"""Assess the data: which rows cannot be used and why, and what is odd about the others.
 
-A row is dropped when it would spoil the tables: no identity, no due time, times that are none, a state that
-its times contradict. Odd stages are kept and counted: they come from clocks that differ, and the lateness
-is still right.
+A row is dropped when it would spoil the tables: it has no identity or no due time, an impossible instant, or
+a state that its times contradict. Rows with stages in an impossible order are kept and counted: they come
+from clocks that differ, and their lateness is still right.
 """
 
 from collections.abc import Sequence
@@ -16,16 +16,16 @@ from mocketmq_report.document import BrokenSource, Drop, Quality
 from mocketmq_report.ledger.columns import DELIVERIES, STATES
 
 UNREADABLE: Final = "unreadable"
-"""A column beside DELIVERIES, of what comes from elsewhere: why a row could not be read, else null."""
+"""An extra column of files from elsewhere: why a row could not be read, else null."""
 MAX_DROPPED: Final = 0.01
-"""The share of rows that may be dropped unless somebody says otherwise."""
+"""The share of rows that may be dropped, by default."""
 
 _END_US: Final = 253_402_300_800_000_000  # of the year 9999
 _INSTANTS: Final = [name for name in DELIVERIES.names if name.endswith("_us")]
 
 
 def fault(deliveries: DataFrame) -> Column:
-    """Why a row is dropped, in words; null if it is kept. The first of several reasons."""
+    """The first reason to drop a row, in words; null if it is kept."""
     state, delivered_us = F.col("state"), F.col("delivered_us")
     reasons: list[tuple[Column, str | Column]] = [
         (_is_nothing("message_id"), "no message_id"),
@@ -43,14 +43,14 @@ def fault(deliveries: DataFrame) -> Column:
 
 
 def kept(deliveries: DataFrame, quality: Quality | None = None) -> DataFrame:
-    """The rows that can be used. If ``quality`` knows that all can, nothing is looked at again."""
+    """The rows that can be used. Nothing is filtered if ``quality`` has found that all can be."""
     if quality is None or quality.dropped:
         deliveries = deliveries.filter(fault(deliveries).isNull())
     return deliveries.drop(UNREADABLE)
 
 
 def assess(deliveries: DataFrame, broken: Sequence[BrokenSource] = ()) -> Quality:
-    """Count what was read, in one pass over all of it."""
+    """Count all rows, dropped ones and odd ones, in one pass."""
     odd = {"skewed": F.col("born_us") > F.col("stored_us"), **_disorder()}
     rows = (
         deliveries.select(
@@ -74,9 +74,9 @@ def assess(deliveries: DataFrame, broken: Sequence[BrokenSource] = ()) -> Qualit
 
 
 def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
-    """Raise RefusedError when a greater share of the rows had to be dropped, or all of them.
+    """Raise RefusedError if all rows, or a share of more than ``max_dropped``, had to be dropped.
 
-    An empty ledger is fine: of a broker that had nothing to delay there is nothing to complain.
+    An empty ledger is fine: a broker may have had nothing to delay.
     """
     gone = quality.read - quality.kept
     if gone <= max_dropped * quality.read and (quality.kept or not quality.read):
@@ -90,7 +90,7 @@ def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
 
 
 def _disorder() -> dict[str, Column]:
-    """What cannot be if all clocks agree. By hand something may be delivered before it is due."""
+    """Orders of stages that are impossible if clocks agree. Forced deliveries may come early."""
     due, stored, picked = F.col("due_us"), F.col("stored_us"), F.col("picked_us")
     delivered, pulled, acked = F.col("delivered_us"), F.col("pulled_us"), F.col("acked_us")
     by_timer = ~F.coalesce(F.col("forced"), F.lit(False))

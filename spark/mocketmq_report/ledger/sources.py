@@ -1,9 +1,9 @@
-"""Reads as one ledger whatever there is: stores, exports, files from elsewhere, and folders of all of these.
+"""Read stores, exports, files from elsewhere, and folders of all of these as one ledger.
 
-A store is a data directory of mocketmq; an export is the folder that ``mocketmq export`` writes, with
-``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet`` and ``moves/*.parquet``. What cannot be read is
-left out and named; runs that are in several places are counted once. What is alike is read at once, so that
-a hundred stores, exports or files are one plan.
+A store is a data directory of mocketmq. An export is the folder that ``mocketmq export`` writes, with
+``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet`` and ``moves/*.parquet``. Sources that cannot be read
+are left out and named. A run that is in several sources is counted once. Sources of one kind are read
+together, so that a hundred of them make one plan.
 """
 
 from collections import Counter
@@ -30,22 +30,22 @@ from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
 from mocketmq_report.progress import ignore_progress
 
 UNKNOWN: Final = "unknown"
-"""What is not said of a run from elsewhere."""
+"""What a file from elsewhere does not say about its run."""
 
 _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
     f" docs/ledger-format.md ({external_files.FORMATS}), and a folder of these"
 )
-_DEPTH: Final = 5  # of folders in folders
+_DEPTH: Final = 5  # of nested folders
 
 
 class LedgerReading(NamedTuple):
-    """What was read. Rows of ``ledger.deliveries`` are not judged yet: see ``quality``."""
+    """A ledger that was read. ``quality`` has not yet looked at its rows."""
 
     ledger: LedgerFrames
     broken: list[BrokenSource]
     warnings: list[str]  # sentences
-    is_cheap: bool  # to read again and again: only exports are, whose columns are read one by one
+    is_cheap: bool  # to read several times, as only exports are: their columns are read singly
 
 
 class _ExportFolder(NamedTuple):
@@ -56,7 +56,7 @@ class _ExportFolder(NamedTuple):
 
 
 class _SourceOfRuns(NamedTuple):
-    """A store or an export, whose runs may be in another one as well."""
+    """A store or an export. Its runs may be in another one as well."""
 
     name: str
     runs: list[dict[str, Any]]
@@ -65,10 +65,11 @@ class _SourceOfRuns(NamedTuple):
 
 
 def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = None) -> LedgerReading:
-    """Read paths and URLs as one ledger. Raises BrokenLedgerError when nothing of it can be read.
+    """Read paths and URLs as one ledger. Raises BrokenLedgerError when none of them can be read.
 
-    Runs, clock moves, what waits in stores and all of what is from elsewhere are looked at before this
-    returns. At ``as_of_us`` what is due and not delivered is overdue, instead of the latest instant of each.
+    Runs, clock moves, undelivered messages of stores and all files from elsewhere are read before this
+    returns. What is due by ``as_of_us`` and not delivered is overdue; by default by the latest instant of
+    each run.
     """
     finder = _SourceFinder(spark)
     for each in data:
@@ -103,7 +104,7 @@ def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = Non
 
 
 class _SourceFinder:
-    """Finds out what is there, each once, and keeps what is broken."""
+    """Finds stores, exports and files, each once, and notes which are broken."""
 
     def __init__(self, spark: SparkSession) -> None:
         self.broken: list[BrokenSource] = []
@@ -114,7 +115,7 @@ class _SourceFinder:
         self._seen: set[str] = set()
 
     def look(self, data: str) -> None:
-        """Look at what a path or URL names, and at what is inside."""
+        """Look at a path or URL, and into folders."""
         try:
             place = self._places.find(data)
         except BrokenLedgerError as error:
@@ -124,11 +125,11 @@ class _SourceFinder:
             self.leave_out(place, f"there is no ledger in it: {_ALLOWED}")
 
     def leave_out(self, source: object, reason: object) -> None:
-        """Name what cannot be read."""
+        """Note a source that cannot be read."""
         self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
 
     def _look(self, place: HadoopPath, depth: int) -> bool:
-        """Whether it is, or holds, something that looks like a ledger, be it broken."""
+        """Add the ledgers at or below a path. Returns whether there are any, even broken ones."""
         try:
             if external_files.is_file(place):
                 if self._is_new(place):
@@ -166,7 +167,7 @@ class _SourceFinder:
             self.stores.append(database)
 
     def _export(self, place: HadoopPath, inside: dict[str, HadoopPath]) -> _ExportFolder:
-        """Look at the columns of all its files."""
+        """Check the columns of all files of an export."""
         found = {}
         for name, schema in (("deliveries", DELIVERIES), ("runs", RUNS), ("moves", MOVES)):
             folder = inside.get(name)
@@ -219,7 +220,7 @@ def _exports(spark: SparkSession, exports: Sequence[_ExportFolder]) -> list[_Sou
 def _by_file(
     spark: SparkSession, parts: Sequence[HadoopPath], schema: StructType
 ) -> dict[str, list[dict[str, Any]]]:
-    """The rows of small files, which are read at once."""
+    """The rows of small files, which are read together."""
     found: dict[str, list[dict[str, Any]]] = {}
     if parts:
         read = spark.read.schema(schema).parquet(*(part.pattern for part in parts))
@@ -229,7 +230,7 @@ def _by_file(
 
 
 def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str, set[str]]:
-    """Runs of each source that are left to another, which knows them until later."""
+    """The runs that are left out of each source, since another one knows them until later."""
     repeated: dict[str, set[str]] = {}
     owners: dict[str, str] = {}
     for each in sorted(
@@ -248,7 +249,7 @@ def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str
 def _frames(
     spark: SparkSession, sources: Sequence[_SourceOfRuns], repeated: dict[str, set[str]]
 ) -> list[DataFrame]:
-    """The deliveries of stores and exports, without the repeated runs."""
+    """The deliveries of stores and exports, without repeated runs."""
     frames = _deliveries(spark, [each for each in sources if not repeated[each.name]])
     for each in sources:
         again = repeated[each.name]
@@ -258,7 +259,7 @@ def _frames(
 
 
 def _deliveries(spark: SparkSession, sources: Sequence[_SourceOfRuns]) -> list[DataFrame]:
-    """Those of all stores, and those of all exports."""
+    """Deliveries: one frame of all stores and one of all exports."""
     stores = [each.deliveries for each in sources if isinstance(each.deliveries, StoreSnapshot)]
     folders = [each.deliveries for each in sources if isinstance(each.deliveries, HadoopPath)]
     frames = [open_stores(spark, stores).deliveries] if stores else []
@@ -266,12 +267,12 @@ def _deliveries(spark: SparkSession, sources: Sequence[_SourceOfRuns]) -> list[D
 
 
 def _exported(spark: SparkSession, folders: Sequence[HadoopPath]) -> DataFrame:
-    """What is in ``day=…/run=…`` below each folder."""
+    """The deliveries in ``day=…/run=…`` below each folder."""
     paths = [folder.pattern for folder in folders]
     reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
     if len(paths) == 1:
         return reader.parquet(*paths).select(*DELIVERIES.names)
-    # Spark takes columns from the names of folders only if these are in one place.
+    # Spark makes columns of the names of folders only if all are below one folder.
     run = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/run=", -1), "/", 1)
     read = reader.option("recursiveFileLookup", "true").parquet(*paths)
     return read.withColumn("run", run).select(*DELIVERIES.names)
@@ -280,13 +281,13 @@ def _exported(spark: SparkSession, folders: Sequence[HadoopPath]) -> DataFrame:
 def _foreign(
     spark: SparkSession, finder: _SourceFinder
 ) -> tuple[list[ExternalFile], DataFrame | None, list[dict[str, Any]]]:
-    """The files from elsewhere that can be read to their ends, their rows and their runs."""
+    """The files from elsewhere that can be read to the end, with their rows and runs."""
     good = _named_apart(finder.files)
     if not good:
         return [], None, []
     try:
         runs = _runs_of(spark, good)
-    except FAILURES:  # in one of them: which?
+    except FAILURES:  # find out in which file
         runs = []
         for file in list(good):
             try:
@@ -300,7 +301,7 @@ def _foreign(
 
 
 def _named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
-    """The same, with the folder in the run's name where two files have the same name, or all of the path."""
+    """Name runs apart whose files have the same name: by folder too, or else by the whole path."""
     named = list(found)
     for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
         counts = Counter(file.run for file in named)
@@ -309,7 +310,7 @@ def _named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
 
 
 def _runs_of(spark: SparkSession, good: Sequence[ExternalFile]) -> list[dict[str, Any]]:
-    """A row of RUNS for each run that the files name, or for a file without rows."""
+    """A row of RUNS for each run that the files name, and for each file without rows."""
     happened = [name for name in DELIVERIES.names if name.endswith("_us") and name != "due_us"]
     rows = kept(external_files.rows(spark, good))
     found = rows.groupBy("run").agg(
@@ -330,7 +331,7 @@ def _runs_of(spark: SparkSession, good: Sequence[ExternalFile]) -> list[dict[str
 
 
 def _ignored(good: Iterable[ExternalFile]) -> list[str]:
-    """A warning for each set of columns that mean nothing."""
+    """A warning for each set of ignored columns."""
     sources: dict[tuple[str, ...], list[str]] = {}
     for file in good:
         if file.ignored:

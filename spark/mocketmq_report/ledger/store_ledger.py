@@ -1,7 +1,7 @@
-"""A broker's own store as a ledger, whether the broker runs or not: read here if it is small, else by Spark.
+"""Give a broker's store to Spark as a ledger: the driver reads a small store, Spark's tasks a larger one.
 
-Each of Spark's tasks opens the database file by its path, so a cluster's workers have to see it where the
-driver does; where they do not, ``mocketmq export`` writes what any of them can read.
+The broker may be running. Each task opens the database file by its path, so the workers of a cluster must see
+it where the driver does; if they do not, ``mocketmq export`` writes files that any of them can read.
 """
 
 import json
@@ -21,33 +21,33 @@ from mocketmq_report.ledger.store_snapshot import RANGE_ROWS, OffsetRange, Store
 from mocketmq_report.progress import ignore_progress
 
 SMALL_ROWS: Final = 200_000
-"""Deliveries that are read sooner than a worker for Python is started."""
+"""So many deliveries are read sooner than a Python worker is started."""
 
 _FORMAT: Final = "mocketmq-store"
 
 _Part = tuple[str, list[tuple[int, str]], OffsetRange]
-"""A database, the names of its runs by number, and which rows of it."""
+"""A database, the names of its runs by number, and a range of its deliveries."""
 
 
 class StoreDeliveries(DataSource):
-    """What was delivered, by the option ``tasks`` of :func:`open_stores`."""
+    """The deliveries of stores; the option ``tasks`` says which ranges each task reads."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``spark.read.format`` calls it."""
+        """The name for ``spark.read.format``."""
         return _FORMAT
 
     def schema(self) -> StructType:
-        """Always the same columns."""
+        """The columns of every ledger."""
         return DELIVERIES
 
     def reader(self, schema: StructType) -> DataSourceReader:  # noqa: ARG002 - as Spark asks
-        """What reads them."""
+        """Make the reader of the tasks."""
         return _RangeReader(json.loads(self.options["tasks"]))
 
 
 class _RangeReader(DataSourceReader):
-    """Reads some ranges of rows in each task; Spark 4.3 has no way to tell which columns it needs."""
+    """Reads some ranges of rows in each task. Spark 4.3 cannot say which columns it needs."""
 
     def __init__(self, tasks: list[list[_Part]]) -> None:
         self._tasks = tasks
@@ -61,9 +61,8 @@ class _RangeReader(DataSourceReader):
 
 
 def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) -> LedgerFrames:
-    """The ledger of a data directory, or of a database file, as it is now; later rows are not in it.
+    """Read a snapshot of a data directory, or of a database file, as :func:`take_snapshot` describes it.
 
-    Everything is looked at before this returns, as :func:`.store.take_snapshot` says; ``as_of_us`` is its.
     Raises BrokenLedgerError.
     """
     try:
@@ -74,12 +73,12 @@ def open_store(spark: SparkSession, path: Path, *, as_of_us: int | None = None) 
 
 
 def open_stores(spark: SparkSession, stores: Sequence[StoreSnapshot]) -> LedgerFrames:
-    """One or more stores, as they were when they were looked at, as one ledger."""
+    """Join snapshots of stores into one ledger."""
     is_small = sum(store.deliveries for store in stores) <= SMALL_ROWS
     rows = [store.undelivered for store in stores]
     if is_small:
         rows += [pa.Table.from_batches(_read(store), columns.DELIVERIES) for store in stores]
-    # Combined, since createDataFrame of PySpark 4.3 may lose all chunks of a table but the first.
+    # In one chunk, since createDataFrame of PySpark 4.3 may lose all chunks of a table but the first.
     here, runs, moves = (
         pa.concat_tables(tables).combine_chunks()
         for tables in (rows, [store.runs for store in stores], [store.moves for store in stores])
@@ -102,7 +101,7 @@ def _read(store: StoreSnapshot) -> Iterator[pa.RecordBatch]:
 
 
 def _tasks(stores: Sequence[StoreSnapshot]) -> list[list[_Part]]:
-    """A range in each task; of small stores, which are one range, as many as make up a range."""
+    """Give each task one range, or as many small stores as make up a range."""
     tasks: list[list[_Part]] = []
     room = 0
     for store in stores:

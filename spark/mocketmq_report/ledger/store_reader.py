@@ -1,9 +1,9 @@
-"""The SQLite file of a broker, read without changing it, whether the broker runs or not.
+"""Read the SQLite file of a broker without changing it, whether the broker runs or not.
 
-Reading takes no lock that a broker would wait for. A database without a write-ahead log is read as one that
-does not change (SQLite's ``immutable``), which leaves no file behind and needs no directory that can be
-written; one with a log is read as SQLite reads beside a writer. All through ADBC, which makes Arrow's columns
-four times as fast as sqlite3 makes tuples; two copies of SQLite in one process would undo each other's locks.
+Reading takes no lock for which a broker would wait. A database without a write-ahead log is opened as
+``immutable``, which leaves no file behind and works in a read-only directory; one with a log is read as any
+reader of SQLite does beside a writer. All reading goes through ADBC, which makes Arrow columns four times as
+fast as sqlite3 makes tuples. Two copies of SQLite in one process would undo each other's locks.
 """
 
 import os
@@ -30,22 +30,24 @@ _NEEDED: Final = {
     "timed_messages",
 }
 _SOURCE: Final = re.compile(r"[A-Z_]+: |\[SQLite] |[Ff]ailed to (prepare|step) query: ")
-"""Of an error, as ADBC words it."""
+"""The prefixes that ADBC puts before SQLite's message."""
 _STORE: Final = f"a store is the file {FILE_NAME} in the data directory of a broker"
-_HEADER: Final = struct.Struct(">16xH10xI")  # how a database begins: …, bytes of a page, …, pages
+_HEADER: Final = struct.Struct(
+    ">16xH10xI"
+)  # the begin of a database file, with the size and the number of its pages
 
 
 class StoreReader:
     """A connection that sees one state of the database, from its first answer to its last.
 
-    Here and in every answer, StoreUnreadableError is raised for what is no database, damaged, or not of this
-    version, and StoreUnavailableError for what the disk or a permission refuses.
+    All methods raise StoreUnreadableError if the file is no database, damaged or of another version, and
+    StoreUnavailableError if the disk or a permission prevents reading.
     """
 
     def __init__(self, database: Path) -> None:
         self._database = database
         try:
-            with database.open("rb"):  # says better than SQLite why it cannot be
+            with database.open("rb"):  # gives a better reason than SQLite if it cannot be read
                 self._changed_ns = database.stat().st_mtime_ns
             self.has_log = _has_log(database)
         except OSError as error:
@@ -69,7 +71,7 @@ class StoreReader:
         """Raise StoreUnreadableError unless this is a store of this version's schema."""
         tables = self.table("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")["name"]
         names = tables.to_pylist()
-        if not self.has_log and (cut := _cut(self._database)):  # else the rest is in the log
+        if not self.has_log and (cut := _cut(self._database)):  # otherwise the rest is in the log
             raise StoreUnreadableError(f"{self._database} {cut}; restore it from a copy")
         if "alembic_version" not in names:
             found = f"is a database of another program, it has a table {names[0]!r}" if names else "is empty"
@@ -87,15 +89,15 @@ class StoreReader:
             raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")
 
     def batches(self, sql: str) -> Iterator[pa.RecordBatch]:
-        """What ``sql`` selects, a part at a time.
+        """The rows that ``sql`` selects, batch by batch.
 
-        ADBC takes a column's type from its first rows, so where these may all be null, text may not follow.
+        ADBC takes a column's type from its first rows, so a column of text must not begin with nulls.
         """
         with self._answer(sql) as batches:
             yield from batches
 
     def table(self, sql: str) -> pa.Table:
-        """What ``sql`` selects, at once."""
+        """All rows that ``sql`` selects."""
         with self._answer(sql) as batches:
             return batches.read_all()
 
@@ -115,7 +117,7 @@ class StoreReader:
             raise self._error(error) from error
 
     def _error(self, error: Exception) -> StoreError:
-        """What SQLite found, in a sentence."""
+        """The error of SQLite in a sentence."""
         reason = _SOURCE.sub("", str(error).partition("\n")[0])
         if "not a database" in reason:
             return StoreUnreadableError(f"{self._database} is not a database: {_STORE}")
@@ -136,7 +138,7 @@ def _has_log(database: Path) -> bool:
 
 
 def _cut(database: Path) -> str | None:
-    """That the end of the file is missing, if it is."""
+    """A clause that says that the end of the file is missing, or None."""
     with database.open("rb") as file:
         header = file.read(_HEADER.size)
         size = file.seek(0, os.SEEK_END)
@@ -148,5 +150,5 @@ def _cut(database: Path) -> str | None:
 
 
 def is_running(database: Path) -> bool:
-    """Whether a broker is seen to hold the store. Takes no lock: one might be starting just now."""
+    """Whether a broker holds the store. Takes no lock itself, since a broker may be starting just now."""
     return Path(f"{database}-wal").exists() and is_held(database.parent)

@@ -1,9 +1,8 @@
-"""One state of a broker's store, as a ledger: what ``export`` writes and ``store_ledger`` gives to Spark.
+"""Take a snapshot of a broker's store as a ledger, for ``export`` and ``store_ledger``.
 
-Looking reads all of it that can be lost or damaged, once: the files of second directories first, then the
-database in one transaction. So what is delivered meanwhile is either a row of ``deliveries`` up to the
-newest that was seen, or still waits; never both, never neither. Rows beyond the newest are left alone, but
-what consumers do with older ones later may show.
+A snapshot first reads the files of second directories, then the database in one transaction. So a message
+that is delivered meanwhile either has a row among the deliveries that were seen, or still waits: never both,
+never neither. Later rows are left out, but what consumers do later with older messages may show.
 """
 
 from collections.abc import Iterator
@@ -24,11 +23,11 @@ from mocketmq_report.ledger.waiting_files import waiting_files
 from mocketmq_report.progress import ProgressCallback
 
 RANGE_ROWS: Final = 500_000
-"""Rows that are read at once: a second's work."""
+"""Rows that a task reads at a time: a second's work."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_STORE: Final = {"message_id": "unique_key", "pulled_by": "coalesce(pulled_by, '')"}
-"""Columns of the ledger that are not, as they are, columns of the table ``deliveries``."""
+"""Columns of the ledger that the table ``deliveries`` holds in another form."""
 _SELECTED: Final = ", ".join(
     f"{_IN_STORE.get(name, name)} AS {name}" for name in DELIVERIES.names if name != "state"
 )
@@ -49,40 +48,42 @@ FROM runs LEFT JOIN clock_moves USING (run) ORDER BY run DESC, move DESC LIMIT 1
 
 
 class OffsetRange(NamedTuple):
-    """Deliveries that are read at once, by their offsets, both included."""
+    """Deliveries that are read together, by their first and last offset."""
 
     first: int
     last: int
 
 
 class StoreSnapshot(NamedTuple):
-    """What a look at a store found."""
+    """A store as it was at one moment. Its deliveries are read later, by ``ranges``."""
 
     database: Path
-    names: dict[int, str]  # of its runs, by number
+    names: dict[int, str]  # of runs, by number
     runs: pa.Table
     moves: pa.Table
     deliveries: int
-    ranges: list[OffsetRange]  # of these
+    ranges: list[OffsetRange]  # of deliveries
     undelivered: pa.Table
 
     @property
     def name(self) -> str:
-        """That of its first run."""
+        """The name of the store: that of its first run."""
         return self.names[min(self.names)]
 
 
 def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None = None) -> StoreSnapshot:
-    """Look at the store in a data directory, or at a database file, whose broker may be running.
+    """Take a snapshot of a data directory, or of a database file. Its broker may be running.
 
-    ``as_of_us`` is the emulated instant at which what is due and not delivered is overdue. If it is not
-    given, it is the present one where a broker runs whose clock does, otherwise the latest that is stored.
-    Raises a StoreError with a sentence that names the file.
+    What is due by ``as_of_us`` and not delivered is overdue. By default that is now, by the clock of a
+    running broker, or otherwise the latest instant that is stored. Raises StoreError with a sentence that
+    names the file.
     """
     database = path / FILE_NAME if path.is_dir() else path
     if path.is_dir() and not database.exists():
         raise StoreUnreadableError(f"{path} is not a data directory: there is no {FILE_NAME} in it")
-    data = database.parent if database.name == FILE_NAME else None  # else it is a copy without its directory
+    data = (
+        database.parent if database.name == FILE_NAME else None
+    )  # otherwise it is a copy without its directory
     files = waiting_files(data, progress) if data else []
     with StoreReader(database) as reader:
         reader.check()
@@ -120,7 +121,7 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
 
 
 def read(database: Path, names: dict[int, str], span: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """The deliveries of a range, in order. Raises a StoreError."""
+    """Read the deliveries of a range, in order. Raises StoreError."""
     with StoreReader(database) as reader:
         for batch in reader.batches(_DELIVERIES.format(*span)):
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
@@ -136,7 +137,7 @@ def read(database: Path, names: dict[int, str], span: OffsetRange) -> Iterator[p
 def _count_deliveries(
     reader: StoreReader, parked: UndeliveredOffsets, progress: ProgressCallback
 ) -> tuple[int, list[OffsetRange]]:
-    """How many deliveries there are, and in which ranges; tells ``parked`` of each."""
+    """Count the deliveries and divide them into ranges; mark each in ``parked``."""
     rows, firsts, last = 0, list[int](), 0
     for batch in reader.batches(
         "SELECT delivered_offset, parked_offset FROM deliveries ORDER BY delivered_offset"

@@ -1,29 +1,29 @@
-"""What a store holds that was not delivered, as rows of a ledger. Where each state is found:
+"""Find the messages of a store that were not delivered, as rows of a ledger.
 
-**Messages of the levels** are parked: rows of ``messages`` in the queues of ``SCHEDULE_TOPIC_XXXX``. One with
-a row in ``deliveries`` was delivered, wherever the delay offset is: in profile ``rocketmq4`` that is saved
-later. So is one that was ``forced`` in ``interventions``. Of the others
+**Messages of the levels** are parked: they are rows of ``messages`` in the queues of ``SCHEDULE_TOPIC_XXXX``.
+A message with a row in ``deliveries`` was delivered, whatever the delay offset says: profile ``rocketmq4``
+saves that later. So was a message with the kind ``forced`` in ``interventions``. Of the others
 
-- one that is ``cancelled`` there, by hand or by the reset of its topic, is *cancelled*;
-- one that the delay offset of its level has not passed is *pending*;
-- one that it has passed is *lost*, unless retention may have removed its delivery. That is so if the oldest
-  messages of its real queue were removed, and the oldest delivery that is left came after it was due.
+- a message that ``interventions`` calls ``cancelled``, by hand or by the reset of its topic, is *cancelled*;
+- a message that the delay offset of its level has not passed is *pending*;
+- a message that it has passed is *lost*, unless retention may have removed its delivery. That may be so if
+  the oldest messages of its real queue were removed, and the oldest delivery left is later than its due time.
 
-**Messages with an absolute due time** are files, which ``timed_messages`` knows by number and key hash once
-they are done with. Of those that it does not know
+**Messages with an absolute due time** are files. Once a message is settled, ``timed_messages`` has its number
+and key hash. Of the messages that are not settled
 
-- one whose file can be delivered is *pending*;
-- one whose file is damaged, in its place or in the quarantine, is *lost*, until it is repaired. What is known
-  is what its name says: ``message_id`` is number and key hash, there is no topic.
+- a message whose file can be delivered is *pending*;
+- a message whose file is damaged, in its place or in quarantine, is *lost* until the file is repaired. Only
+  the file's name is known: ``message_id`` is number and key hash, and there is no topic.
 
-Of those that it does know, one that was ``cancelled`` left a record in the queue of ``rmq_sys_wheel_timer``
-and is *cancelled*; when it was stored is not known any more. One that was ``cleared``, by a reset of
-everything, is *expired*, and only number, key hash and due time are left of it.
+Of the settled messages, a ``cancelled`` one left a record in the queue of ``rmq_sys_wheel_timer`` and is
+*cancelled*; the time at which it was stored is lost. One ``cleared`` by a reset of everything is *expired*;
+only its number, key hash and due time are left.
 
-What is gone without a trace is in no state: level messages after a reset of everything, as their deliveries;
-cancelled ones that retention removed; files that somebody deleted. Half messages are none until they are
-committed. An undelivered message has no ``delivered_offset`` and no offset in its real queue. It belongs to
-the run in which it was cancelled, otherwise to the last one.
+Messages that left no trace have no row: level messages after a reset of everything, cancelled messages that
+retention removed, and deleted files. Half messages do not count before they are committed. An undelivered
+message has no ``delivered_offset`` and no offset in its real queue. It belongs to the run in which it was
+cancelled, otherwise to the last one.
 """
 
 from collections.abc import Iterator, Sequence
@@ -43,7 +43,7 @@ from mocketmq_report.ledger.waiting_files import WaitingFile
 OffsetArray = np.ndarray[Any, np.dtype[np.int64]]
 
 _AT_ONCE: Final = 1_000
-"""Messages that one statement asks for."""
+"""Messages that one statement selects."""
 _FOREVER_US: Final = (1 << 63) - 1
 
 _ENDS: Final = """
@@ -81,7 +81,7 @@ SELECT scheme FROM deliveries WHERE delivered_offset = (SELECT commit_offset FRO
 
 
 class UndeliveredOffsets:
-    """Which messages of the levels have no delivery: one byte for each message from the first to the last."""
+    """The messages of the levels that have no delivery, kept as one byte for each message of the store."""
 
     def __init__(self, reader: StoreReader) -> None:
         [ends] = reader.table(_ENDS).to_pylist()
@@ -93,19 +93,19 @@ class UndeliveredOffsets:
             self.mark_delivered(batch["parked_offset"].to_numpy())
 
     def mark_delivered(self, parked_offsets: OffsetArray) -> None:
-        """These were delivered, or are of no concern."""
+        """Take messages out that were delivered, or that an intervention settled."""
         places = parked_offsets - self._first
         self._is_left[places[(places >= 0) & (places < len(self._is_left))]] = False
 
     def remaining(self) -> OffsetArray:
-        """The commit offsets of the others, in order."""
+        """The commit offsets of all others, in order."""
         return np.flatnonzero(self._is_left) + self._first
 
 
 def undelivered(
     reader: StoreReader, parked: UndeliveredOffsets, files: Sequence[WaitingFile], runs: pa.Table
 ) -> pa.Table:
-    """The rows. ``parked`` was told of all deliveries; ``files`` were read before the database was."""
+    """Make the rows. ``parked`` knows all deliveries; ``files`` were read before the database."""
     timed = pa.scalar((reader.table(_TIMED_SCHEME)["scheme"].to_pylist() or [TIMED_SCHEME])[0])
     levels = pa.scalar("levels")
     last_run = runs["run"][-1]
@@ -132,7 +132,7 @@ def _rows(table: pa.Table, **more: pa.Scalar | pa.ChunkedArray) -> pa.Table:
 
 
 def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
-    """Pending and lost messages of the levels, by their commit offsets."""
+    """Pending and lost messages of the levels, given the commit offsets."""
     oldest_us = (reader.table(_OLDEST_US)["us"].to_pylist() or [_FOREVER_US])[0]
     for start in range(0, len(offsets), _AT_ONCE):
         some = ",".join(map(str, offsets[start : start + _AT_ONCE]))
@@ -140,7 +140,7 @@ def _left(reader: StoreReader, offsets: OffsetArray) -> Iterator[pa.Table]:
 
 
 def _not_settled(reader: StoreReader, files: Sequence[WaitingFile]) -> pa.Table:
-    """Those whose message is not done with: a file may be removed later, or was copied back."""
+    """The files of messages that are not settled. Others are yet to be removed, or were copied back."""
     settled: set[Identity] = set()
     for start in range(0, len(files), _AT_ONCE):
         numbers = ",".join(str(file.parked_offset) for file in files[start : start + _AT_ONCE])

@@ -1,4 +1,4 @@
-"""What the delay directory of a store holds, as rows of a ledger: what waits, and what damage has lost."""
+"""Read a store's delay directory as rows of a ledger: messages that wait, and messages lost by damage."""
 
 import re
 from pathlib import Path
@@ -12,11 +12,11 @@ from mocketmq_compat.delay.delayed_file import Entry, Identity, parse_name
 from mocketmq_report.progress import ProgressCallback
 
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")
-"""In a path, also of a file in the quarantine, where there is more around it."""
+"""The name of a delayed message's file, which a file in quarantine has within a longer name."""
 
 
 class WaitingFile(NamedTuple):
-    """A message that is a file. Of a damaged one only what its name says is known."""
+    """A message in a file. If the file is damaged, only the fields in its name are known."""
 
     state: str  # pending, lost
     parked_offset: int
@@ -32,14 +32,14 @@ class WaitingFile(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """Which message it is, whenever that is due."""
+        """The message's number and key hash."""
         return self.parked_offset, self.key_hash
 
 
 def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
-    """Every message in the files of a data directory, once, those that can be delivered in order of due time.
+    """Every message in the files of a data directory, once: deliverable ones first, in order of due time.
 
-    Raises StoreUnavailableError for a file that cannot be read: that says nothing about its message.
+    Raises StoreUnavailableError for a file that cannot be read, since its message may be intact.
     """
     root = data / FOLDER
     if not root.is_dir():
@@ -86,6 +86,6 @@ def _lost(entry: Entry) -> WaitingFile:
 
 
 def _entry(path: str) -> Entry | None:
-    """What the name in a path says."""
+    """The fields in a file's name, or None."""
     named = _NAME.search(path)
     return parse_name(named[0]) if named else None
