@@ -5,7 +5,7 @@ from typing import Any
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Settled, Taken
-from mocketmq.broker.transactions.popped_halves import Prepared
+from mocketmq.broker.transactions.popped_halves import PreparedHalf
 from mocketmq.message.message import Message
 from mocketmq.message.names import half_topic
 
@@ -16,10 +16,10 @@ from tests.support.brokers import (
 
 HALF = half_topic(TOPIC)
 IMMUNITY_US = 20 * S
-Decide = Callable[[Broker, Sequence[Prepared | Taken]], Awaitable[Settled]]
+Decide = Callable[[Broker, Sequence[PreparedHalf | Taken]], Awaitable[Settled]]
 
 
-async def prepare(broker: Broker, body: str = "half", **how: Any) -> Prepared:
+async def prepare(broker: Broker, body: str = "half", **how: Any) -> PreparedHalf:
     """Prepare one message for the topic; what is not a field of Message is a property."""
     fields = {name: how.pop(name) for name in ("topic", "queue_id", "born_us") if name in how}
     message = Message(**{"topic": TOPIC, **fields}, body=body.encode(), properties=how)
@@ -30,9 +30,9 @@ async def pop(broker: Broker, limit: int = 100, *, topic: str = TOPIC, wait_s: f
     return await broker.transactions.popped_halves.pop(topic, max_messages=limit, wait_s=wait_s)
 
 
-async def commit(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
+async def commit(broker: Broker, halves: Sequence[PreparedHalf | Taken]) -> Settled:
     return await broker.transactions.popped_halves.commit(TOPIC, [half.handle for half in halves])
 
 
-async def rollback(broker: Broker, halves: Sequence[Prepared | Taken]) -> Settled:
+async def rollback(broker: Broker, halves: Sequence[PreparedHalf | Taken]) -> Settled:
     return await broker.transactions.popped_halves.rollback(TOPIC, [half.handle for half in halves])

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.consuming.receipts import Taken
-from mocketmq.broker.transactions.popped_halves import LIFETIME_US, Prepared
+from mocketmq.broker.transactions.popped_halves import LIFETIME_US, PreparedHalf
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import (
     EmulatorError,
@@ -102,7 +102,7 @@ async def test_handles_that_are_not_valid_fail_beside_those_that_are(decide: Dec
         [other_kind] = await receive(broker)
         half, elsewhere = await prepare(broker), await prepare(broker, topic="other")
         nonsense = half._replace(handle="nonsense")
-        halves: list[Prepared | Taken] = [nonsense, other_kind, elsewhere, half]
+        halves: list[PreparedHalf | Taken] = [nonsense, other_kind, elsewhere, half]
         settled = await decide(broker, halves)
         assert settled.done == [half.handle]
         assert [handle for handle, _ in settled.failed] == ["nonsense", other_kind.handle, elsewhere.handle]

@@ -245,7 +245,7 @@ def test_what_passes(expression: str, properties: Mapping[str, str], result: Any
         ("a > 0.0", 5, "0.0 is less than 4.9E-324"),
         ("a > 1e999", 5, "1e999 is greater than 1.7976931348623157E308"),
         ("NOT " * 99 + "TRUE", None, ""),
-        ("NOT " * 100 + "TRUE", 1, "here more than 100 expressions are inside each other"),
+        ("NOT " * 100 + "TRUE", 1, "more than 100 expressions are nested here"),
         ("(" * 5_000 + "a = 1" + ")" * 5_000, None, ""),
         (" OR ".join(["a = 1"] * 1_000), None, ""),
     ],

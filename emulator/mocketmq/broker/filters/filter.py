@@ -1,4 +1,4 @@
-"""Filters: which messages of a topic a consumer wants, by their tags or by an expression of SQL92."""
+"""Filter a topic's messages for a consumer: by their tags, or by an SQL92 expression on their properties."""
 
 import asyncio
 import sys
@@ -15,26 +15,29 @@ from mocketmq.message.properties import TAGS, decode_properties, java_hash
 TAG: Final = "TAG"
 SQL92: Final = "SQL92"
 KINDS: Final = (TAG, SQL92)
-"""Languages of filters, as clients call them (ExpressionType of upstream)."""
+"""Filter languages, by the names of upstream's ExpressionType."""
 
 MAX_TAGS = 100
 MAX_SQL_LENGTH: Final = 16_384
-"""Characters: to read so many takes a tenth of a second, in which nothing else happens."""
+"""Characters: parsing so many takes a tenth of a second, in which the broker does nothing else."""
 _PARSED: Final = 100
-"""Expressions that are remembered, as upstream."""
+"""Parsed expressions in the cache, as many as upstream's."""
 _GRAMMAR: Final = "mocketmq.broker.filters.sql_grammar"
 
 
 @dataclass(frozen=True, slots=True)
 class TagFilter:
-    """``*`` for everything, or tags such as ``A || B`` (sheet 8.3). ``tags`` empty: everything."""
+    """``*`` for everything, or tags such as ``A || B``. No ``tags``: everything.
+
+    Source: docs/protocol/remoting.md §8.3.
+    """
 
     tags: frozenset[str] = frozenset()
     hashes: tuple[int, ...] = ()
 
     @classmethod
     def parse(cls, expression: str | None) -> "TagFilter":
-        """Read a subscription expression. Raises InvalidArgumentError for more than 100 tags or none."""
+        """Parse a subscription expression. Raises InvalidArgumentError unless it has 1 to 100 tags."""
         if expression is None or expression.strip() in ("", "*"):
             return EVERYTHING
         tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
@@ -45,7 +48,7 @@ class TagFilter:
         return cls(tags, tuple(sorted(map(java_hash, tags))))
 
     def matches(self, message: StoredMessage) -> bool:
-        """Whether the message bears one of the tags. Two tags may have one hash, so both are compared."""
+        """Whether the message has one of the tags. Tags may share a hash, so the tags are compared too."""
         if not self.tags:
             return True
         return (
@@ -58,23 +61,26 @@ EVERYTHING = TagFilter()
 
 @dataclass(frozen=True, slots=True)
 class SqlFilter:
-    """A condition on properties such as ``price > 10 AND region IN ('x', 'y')`` (sheet 8.4)."""
+    """A condition on properties such as ``price > 10 AND region IN ('x', 'y')``.
+
+    Source: docs/protocol/remoting.md §8.4.
+    """
 
     condition: Expression
     hashes: tuple[int, ...] = ()
-    """Tags decide nothing."""
+    """None: tags do not decide."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "SqlFilter":
-        """Read an expression. Raises InvalidArgumentError, whose sentence says where it goes wrong."""
+        """Parse an expression. Raises InvalidArgumentError, with line and column of the mistake."""
         return _sql_filter(expression or "")
 
     def matches(self, message: StoredMessage) -> bool:
-        """Whether the condition is true of the message's properties, and not false or null."""
+        """Whether the condition is true, neither false nor null, for the message's properties."""
         return self.accepts(message.properties)
 
     def accepts(self, properties: str) -> bool:
-        """As ``matches``, for the properties as they are stored."""
+        """As ``matches``, for properties as they are stored."""
         try:
             return self.condition.evaluate(decode_properties(properties)) is True
         except IncomparableError:
@@ -85,12 +91,12 @@ Filter = TagFilter | SqlFilter
 
 
 def parse_filter(expression: str | None, kind: str = TAG) -> Filter:
-    """Read an expression of one of the KINDS. Raises InvalidArgumentError."""
+    """Parse an expression of one of the KINDS. Raises InvalidArgumentError."""
     return SqlFilter.parse(expression) if kind == SQL92 else TagFilter.parse(expression)
 
 
 async def prepare(kind: str) -> None:
-    """Get ready to read expressions of this kind, while others go on: the first of SQL92 takes its time."""
+    """Import what parses expressions of this kind in a thread: for SQL92 it takes a tenth of a second."""
     if kind == SQL92 and _GRAMMAR not in sys.modules:
         await asyncio.to_thread(import_module, _GRAMMAR)
 

@@ -5,7 +5,7 @@ come from: ``filter/.../expression`` of 5.3.3, above all ComparisonExpression. W
 
 - A property is text, or null when the message does not have it. Beside a number it is read as one of that
   number's type, so ``a > 1`` wants 32 bits, ``a > 9999999999`` 64, and only ``a > 1.0`` takes ``2.5``.
-- What cannot be read so ends the whole expression: the message does not match, whatever an OR says.
+- Text that cannot be read so ends the whole expression: the message does not match, whatever an OR says.
 - ``=`` is false when only its right side is null, and null when only its left side is; two nulls are equal.
 - A property alone is never true, but false or null.
 """
@@ -18,7 +18,7 @@ from operator import ge, gt, le, lt
 from typing import Final
 
 MAX_DEPTH: Final = 100
-"""Of expressions inside each other; upstream takes as many as a thread's stack holds."""
+"""Of nested expressions; upstream takes as many as fit a thread's stack."""
 
 _SMALLEST: Final = 5e-324
 _INT32: Final = range(-(1 << 31), 1 << 31)
@@ -33,7 +33,7 @@ _DOUBLE: Final = re.compile(
 
 
 class Long(int):
-    """A whole number of 64 bits, beside which a property is read as one; an ``int`` here is one of 32."""
+    """A whole number of 64 bits, so that a property beside it is read as one; an ``int`` here has 32."""
 
 
 Value = str | bool | int | float | None
@@ -42,7 +42,7 @@ Evaluate = Callable[[Properties], Value]
 
 
 class ExpressionError(Exception):
-    """The expression cannot be used. ``start`` is where, as an index into its text."""
+    """The expression is wrong at ``start``, an index into its text."""
 
     def __init__(self, start: int, reason: str) -> None:
         super().__init__(reason)
@@ -55,9 +55,9 @@ class IncomparableError(Exception):
 
 @dataclass(frozen=True, slots=True)
 class Expression:
-    """What stands from ``start`` to ``end`` of the text. ``depth`` is how many are inside each other.
+    """A part of the text, from ``start`` to ``end``, ready to be evaluated. ``depth`` counts nested ones.
 
-    Of constants there is the ``constant``, in a tuple because it may be null; of properties the name.
+    A constant has a ``constant``, in a tuple because it may be null; a property has its name.
     """
 
     start: int
@@ -108,7 +108,7 @@ def property_named(start: int, end: int, name: str) -> Expression:
 
 
 def negative(start: int, operand: Expression) -> Expression:
-    """The number with the other sign; of everything else null."""
+    """The number with its sign changed; null for anything else."""
     evaluate = operand.evaluate
 
     def value(properties: Properties) -> Value:
@@ -128,7 +128,7 @@ def _constant(start: int, end: int, value: Value, *, is_boolean: bool = False) -
 
 
 def as_boolean(operand: Expression) -> Expression:
-    """The expression as something that holds or not. Text, so every property, does not."""
+    """The expression as a condition. Text, so any property, does not hold."""
     if operand.is_boolean:
         return operand
     if operand.property_name is None:
@@ -158,12 +158,12 @@ def _not(start: int, operand: Expression) -> Expression:
 
 
 def all_of(operands: Sequence[Expression]) -> Expression:
-    """AND: what comes after a false one is not looked at."""
+    """AND: operands after a false one are not evaluated."""
     return _first_that_is(False, operands)
 
 
 def any_of(operands: Sequence[Expression]) -> Expression:
-    """OR: what comes after a true one is not looked at."""
+    """OR: operands after a true one are not evaluated."""
     return _first_that_is(True, operands)
 
 
@@ -325,7 +325,7 @@ def one_of(left: Expression, texts: Sequence[str], end: int, *, is_not: bool) ->
 def having(
     left: Expression, search: str, end: int, test: Callable[[str, str], bool], *, is_not: bool
 ) -> Expression:
-    """CONTAINS, STARTSWITH or ENDSWITH, by ``test``, and NOT of it: never true without both texts."""
+    """CONTAINS, STARTSWITH or ENDSWITH, by ``test``, or NOT of it: never true unless both are text."""
     evaluate = left.evaluate
 
     def value(properties: Properties) -> Value:
@@ -341,7 +341,7 @@ def having(
 
 
 def _compare(left: Value, right: Value) -> int:
-    """Below 0, 0 or above, as ``__compare`` of upstream: what has no order is always below."""
+    """Below 0, 0 or above, as upstream's ``__compare``: values without an order are always below."""
     kind, other = type(left), type(right)
     if kind is not other:
         if isinstance(left, str):
@@ -385,7 +385,7 @@ def _whole_in(allowed: range, value: str) -> int:
 
 
 def _double(value: str) -> float:
-    """As Double.valueOf, which takes spaces around, and a letter for its type behind."""
+    """As Double.valueOf, which allows spaces around the number and a type letter behind it."""
     match = _DOUBLE.fullmatch(value)
     if match is None:
         raise IncomparableError
@@ -416,7 +416,7 @@ def _inner(
 ) -> Expression:
     depth = 1 + max(operand.depth for operand in operands)
     if depth > MAX_DEPTH:
-        raise ExpressionError(start, f"here more than {MAX_DEPTH} expressions are inside each other")
+        raise ExpressionError(start, f"more than {MAX_DEPTH} expressions are nested here")
     return Expression(start, end, evaluate, is_boolean, depth=depth)
 
 

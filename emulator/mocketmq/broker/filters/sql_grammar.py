@@ -1,4 +1,4 @@
-"""The grammar of SQL92 filters: text to expression. Imported with the first filter, for Lark takes its time.
+"""Parse the text of an SQL92 filter. Imported with the first filter, since importing Lark takes long.
 
 As SelectorParser.jj of RocketMQ 5.3.3 with two exceptions: nothing may follow the expression, which upstream
 ignores without a word, and a comment may end with the text.
@@ -89,11 +89,11 @@ _WORDS: Final = {
     "MINUS": "-",
     "$END": "the end",
 }
-"""How terminals are called that are not written as their names."""
+"""How to call terminals whose names users do not write."""
 
 
 def parse(text: str) -> Expression:
-    """The expression, which is true, false or null for a message. Raises ExpressionError."""
+    """Parse the text to an expression that is true, false or null for a message. Raises ExpressionError."""
     try:
         return _PARSER.parse(text)  # type: ignore[return-value]
     except UnexpectedToken as error:
@@ -145,7 +145,7 @@ _TESTS: Final[dict[str, Callable[[str, str], bool]]] = {
 
 @v_args(inline=True)
 class _Builder(Transformer[Token, Expression]):
-    """Makes the expressions, each when the parser has read it to its end."""
+    """Builds each expression when the parser has reached its end."""
 
     start = staticmethod(sql.as_boolean)
     equal = staticmethod(sql.equal)

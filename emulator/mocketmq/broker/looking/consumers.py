@@ -1,6 +1,6 @@
-"""Consumers that are connected, asked on behalf of people: what they do, how far they are, to consume now.
+"""Ask connected consumers what they are doing and how far they are, and make them consume a message.
 
-As AdminBrokerProcessor and Broker2Client of 4.9.8 (sheet 2.6, 2.10).
+Sources: AdminBrokerProcessor and Broker2Client of 4.9.8; docs/protocol/remoting.md §2.6 and §2.10.
 """
 
 import asyncio
@@ -24,15 +24,15 @@ class Consumers:
         self._topics = registry.topics
 
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
-        """What a consumer does at the moment; with the stacks of its threads, if it can tell them."""
+        """What a consumer is doing; with the stacks of its threads, if it can tell them."""
         member = self._find(group, client_id)
         return await member.channel.running_info(group, client_id, with_stacks=with_stacks)
 
     async def consume(self, group: str, client_id: str, message_id: str) -> ClientAnswer:
-        """Let a consumer consume a message now, which it may have consumed before; what came of that.
+        """Let a consumer consume a message now, perhaps once more, and return its result.
 
-        The group's offsets stay as they are. Of the records of a message it is that which the id names, or
-        else the last. Raises MessageNotFoundError, also for what is not visible yet.
+        The group's offsets do not change. Of a message with several records it is the one with the id, or
+        else the last. Raises MessageNotFoundError, also while the message is not visible.
         """
         member = self._find(group, client_id)
         message = await self._message(message_id)
@@ -47,9 +47,9 @@ class Consumers:
         return next((one for one in visible if one.commit_offset == commit_offset), visible[-1])
 
     async def offsets(self, group: str, topic: str, client_id: str = "") -> dict[str, ClientAnswer]:
-        """How far each consumer of a group is in its queues of a topic; or only one.
+        """The offsets of a group's consumers, or of one, in their queues of a topic; by client id.
 
-        Those who do not answer are left out, as upstream.
+        Consumers that do not answer are left out, as upstream.
         """
         live = self._clients.find(group)
         if live is None:

@@ -1,6 +1,7 @@
-"""How far groups have come in topics, for those who look (sheet 2.10; AdminBrokerProcessor of 4.9.8).
+"""How far groups have come in topics: offsets, lag and times, as monitoring asks for them.
 
-Times are those at which messages were stored, in emulated milliseconds.
+Times are store times in emulated milliseconds. Sources: AdminBrokerProcessor of 4.9.8;
+docs/protocol/remoting.md §2.10.
 """
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -19,9 +20,9 @@ _OLDEST = "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset L
 
 
 class QueueProgress(NamedTuple):
-    """A group in a queue: the first offset that it has not finished, and the first that it was not given.
+    """How far a group has come in a queue: its committed offset, and the first that it was not given.
 
-    ``last_ms`` is the time of the last message that it has finished, 0 if it has finished none.
+    ``last_ms`` is the time of the last message that it finished, 0 if there is none.
     """
 
     queue: Queue
@@ -41,7 +42,7 @@ class QueueProgress(NamedTuple):
 
 
 class TopicProgress(NamedTuple):
-    """A group in a topic, and how many messages a second it was given in the last minute."""
+    """How far a group has come in a topic, and how many messages a second it got in the last minute."""
 
     topic: Topic
     queues: Sequence[QueueProgress]
@@ -49,9 +50,9 @@ class TopicProgress(NamedTuple):
 
 
 class QueueTimes(NamedTuple):
-    """Times of a queue: of its oldest and newest message, of the last that a group has finished.
+    """Times of a queue's oldest and newest message, and of the last that a group finished; or -1.
 
-    -1 and 0 as upstream. ``delay_ms`` is the age of the first message that it has not.
+    ``delay_ms`` is the age of the first message that the group has not finished, 0 if there is none.
     """
 
     queue: Queue
@@ -73,11 +74,11 @@ class GroupProgress:
         self._statistics = registry.statistics
 
     def topics_of(self, group_name: str) -> list[str]:
-        """The topics of which the group has consumed, even if it was deleted and has left its offsets."""
+        """The topics that the group has consumed; also of a deleted group with offsets."""
         return sorted({queue.topic for queue in self._groups.offsets_of(group_name)})
 
     def groups_of(self, topic_name: str) -> list[str]:
-        """The groups that have consumed of the topic, or have members that subscribe to it."""
+        """The groups that have consumed the topic, or have members that subscribe to it."""
         consumed = {
             name
             for name in self._groups.with_offsets()
@@ -96,9 +97,9 @@ class GroupProgress:
         return [(queue, times.get((queue.key, queue.next_offset - 1), 0)) for queue in queues]
 
     async def of_group(self, group_name: str, topic_name: str | None = None) -> list[TopicProgress]:
-        """How far the group has come in a topic, or in all of which it has consumed.
+        """How far the group has come in a topic, or in all that it has consumed.
 
-        Without those that its members, if there are any, no longer subscribe to, as upstream.
+        Topics that its connected members, if any, do not subscribe to are left out, as upstream.
         """
         names = self.topics_of(group_name) if topic_name is None else [topic_name]
         live = self._clients.find(group_name)
@@ -144,9 +145,9 @@ class GroupProgress:
         return spans
 
     def corrections(self, topic_name: str, group_name: str, others: Collection[str]) -> dict[int, int | None]:
-        """By queue id, the least offset that any group but the ``others`` has come to in the topic.
+        """By queue id, the smallest committed offset in the topic of any group but the ``others``.
 
-        None where the group itself is not as far.
+        None where the group itself is behind it.
         """
         least: dict[int, int] = {}
         for group in self._groups:
@@ -163,7 +164,7 @@ class GroupProgress:
         return {queue_id: None if queue_id in behind else offset for queue_id, offset in least.items()}
 
     async def oldest(self) -> tuple[int, int] | None:
-        """The commit offset and the time of the oldest message of all; None if there are none."""
+        """The commit offset and the time of the oldest message of all; None if there is no message."""
         rows = await self._database.rows(_OLDEST)
         return (rows[0][0], rows[0][1] // US_PER_MS) if rows else None
 

@@ -1,4 +1,7 @@
-"""Replies: brought to the client that asked, and stored (sheet 2.7; ReplyMessageProcessor of 4.9.8)."""
+"""Push a reply to the client that sent the request, and store it.
+
+Sources: docs/protocol/remoting.md §2.7; ReplyMessageProcessor.java of 4.9.8.
+"""
 
 import logging
 
@@ -14,7 +17,7 @@ log = logging.getLogger(__name__)
 
 
 class Replies:
-    """Pushes replies through the connection of the client that asked."""
+    """Pushes replies, and stores them as any message."""
 
     def __init__(self, clock: Clock, registry: Registry, sender: Sender) -> None:
         self._clock = clock
@@ -23,10 +26,10 @@ class Replies:
         self._sender = sender
 
     async def send(self, message: Message, producer_group: str, *, is_unit_mode: bool) -> SendResult | None:
-        """Bring a reply to the client that asked, then store it; None if only the latter failed, as upstream.
+        """Push a reply to the client that sent the request, and store it; None if storing failed.
 
         Raises as :meth:`Topics.for_send` and ``queue_for_send``, then nothing was done; ClientOfflineError
-        or ClientFailedError if nobody could be told, then it is stored all the same.
+        or ClientFailedError if the push failed, then the reply is stored all the same.
         """
         topic = await self._topics.for_send(message.topic, message.template)
         self._topics.queue_for_send(topic, message.queue_id)
@@ -41,7 +44,7 @@ class Replies:
         return sent
 
     async def _push(self, message: Message, producer_group: str, is_unit_mode: bool) -> EmulatorError | None:
-        """Why nobody could be told, in upstream's words."""
+        """Push the reply; returns why that failed, in upstream's words, or None."""
         client_id = message.properties.get(REPLY_TO_CLIENT)
         if client_id is None:
             return ClientOfflineError(f"reply message properties[{REPLY_TO_CLIENT}] is null")

@@ -1,16 +1,16 @@
-"""Check-backs: producers are asked about half messages that they have not decided about.
+"""Ask producers about half messages that they have not decided about.
 
-As upstream asks (sheet 9; TransactionalMessageServiceImpl of 4.9.8), but at exact instants of the broker's
-clock. Upstream looks every ``transaction_check_interval`` at all that are older than ``transaction_timeout``;
-here a half message is asked about when it has been there for that timeout, and then again after each
-interval, ``transaction_check_max`` times. After one interval more it goes to ``TRANS_CHECK_MAX_TIME_TOPIC``.
-One producer of the group is asked, in turns; a check that finds none there counts as well. What fell due
-while no broker ran is asked about one interval after the start, as upstream.
+As upstream (docs/protocol/remoting.md §9; TransactionalMessageServiceImpl of 4.9.8), but at exact instants of
+the broker's clock. Upstream looks every ``transaction_check_interval`` at all that are older than
+``transaction_timeout``; here a half message is asked about once that timeout is over, and then again after
+each interval, ``transaction_check_max`` times. After one interval more it goes to
+``TRANS_CHECK_MAX_TIME_TOPIC``. One producer of the group is asked, in turns; a check counts even if none is
+connected. Checks that fell due while no broker ran are made one interval after the start, as upstream.
 
-That a check was made is durable before the question is sent. A move of the clock that makes checks stands
-still at each until those who were asked have answered, but for no longer than :data:`ANSWER_S` real seconds;
-who lets that pass is not waited for again by the same move. So a producer that is there can decide after the
-first check, and what it commits is stored at the instant of that check; one that hangs holds up a move once.
+A check is durable before the question is sent. A move of the clock stops at each check until the producers
+have answered, but for no longer than :data:`ANSWER_S` real seconds; a move waits only once for a silent
+producer. So a connected one can decide after the first check, and what it commits is stored at the instant of
+that check; one that hangs holds up a move once.
 """
 
 from collections.abc import Sequence
@@ -38,11 +38,11 @@ from mocketmq.store.writer import Batch
 ANSWER_S: Final = 3.0
 """Real seconds for which a move of the clock waits for a producer's answer."""
 BATCH: Final = 64
-"""Half messages that are read, with their bodies, to be asked about at once."""
+"""Half messages read at once, with their bodies."""
 
 
 class CheckBacks:
-    """Asks, and gives up. A due source."""
+    """Asks producers, and gives up on half messages in the end. A due source."""
 
     def __init__(
         self,
@@ -70,10 +70,10 @@ class CheckBacks:
         self._interval_us = interval_us
         self._most = most
         self._move = 0
-        self._silent: set[Channel] = set()  # who let the move wait in vain
+        self._silent: set[Channel] = set()  # who did not answer during the move
 
     def load(self) -> None:
-        """Put off what fell due while no broker ran."""
+        """Put off checks that fell due while no broker ran."""
         group = self._groups.find(CHECKED_HALF_GROUP)
         now_us = self._clock.now_us()
         for take in group.takes.values() if group else ():
@@ -82,11 +82,11 @@ class CheckBacks:
                 self._due.expect(take)
 
     def next_due_us(self) -> int | None:
-        """When the next half message is to be asked about."""
+        """When the next check is due."""
         return self._due.next_us()
 
     async def fire(self, until_us: int) -> Fired:
-        """Ask about half messages whose time is up, and give up those that were asked about too often."""
+        """Make the checks that are due, and give up half messages that were checked too often."""
         is_moving = self._timer.is_moving
         if is_moving:  # one instant after the other, as answers may change what happens in between
             until_us = self._due.next_us() or until_us
@@ -109,7 +109,7 @@ class CheckBacks:
         return Fired(0, last_us)
 
     async def _check(self, halves: Sequence[Half], last_us: int) -> list[Half]:
-        """Those that are to be asked about now, which is durable; the others were given up, or decided."""
+        """Store that these are checked now; returns those to ask about: others are decided or given up."""
         undecided = None
         if any(half.take.times >= self._most for half in halves):
             [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
@@ -141,7 +141,7 @@ class CheckBacks:
         return list(checked)
 
     def _ask(self, halves: Sequence[Half]) -> dict[int, Channel]:
-        """Who was asked, by commit offset of what."""
+        """Ask one producer about each; returns the producers asked, by commit offset."""
         asked = {}
         for half in halves:
             channel = self._clients.next_producer(half.producer_group or "")
@@ -152,7 +152,7 @@ class CheckBacks:
         return asked
 
     async def _hear(self, asked: dict[int, Channel]) -> None:
-        """Wait until they have answered, or their time is up."""
+        """Wait until the producers have answered, or their time is up."""
         if self._move != self._timer.moves:
             self._move, self._silent = self._timer.moves, set()
         awaited = [offset for offset, channel in asked.items() if channel not in self._silent]
@@ -161,6 +161,6 @@ class CheckBacks:
 
 
 def _asked(half: Half) -> StoredMessage:
-    """The half message as its producer is asked about it."""
+    """The half message as its producer gets it in the question."""
     properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.take.times)}
     return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

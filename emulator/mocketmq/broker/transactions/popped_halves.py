@@ -1,6 +1,6 @@
 """Half messages of Aliyun's HTTP door: producers pop them when their time is up, and decide by handle.
 
-They lie in ``%HALF%T`` of each topic. One that nobody has decided about is rolled back after 24 hours.
+They are stored in ``%HALF%T`` for each topic. One without a decision is rolled back after 24 hours.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -27,12 +27,12 @@ from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
 
 CHECK_INTERVAL_US = 10 * US_PER_S
-"""For how long a half message that was popped is not popped again."""
+"""The invisible time of a popped half message, unless the pop says another."""
 LIFETIME_US = 24 * 3600 * US_PER_S
-"""After so long without a decision a half message is rolled back."""
+"""How long a half message waits for a decision before it is rolled back."""
 
 
-class Prepared(NamedTuple):
+class PreparedHalf(NamedTuple):
     """A stored half message, and the handle that decides about it until ``visible_us``."""
 
     stored: StoredMessage
@@ -41,7 +41,7 @@ class Prepared(NamedTuple):
 
 
 class PoppedHalves:
-    """Hands half messages out, and hears what is decided. A due source: some are never decided."""
+    """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
 
     def __init__(
         self,
@@ -59,7 +59,7 @@ class PoppedHalves:
         self._receipts = receipts
         self._half_messages = half_messages
 
-    async def prepare(self, message: Message, immunity_us: int) -> Prepared:
+    async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
         """Store a half message, which can be popped from ``immunity_us`` on.
 
         Durable when this returns. Raises as :meth:`Intake.judge`; then nothing was stored.
@@ -67,7 +67,7 @@ class PoppedHalves:
         judged = await self._half_messages.judge(message)
         topic_name = half_topic(judged.queue.topic)
         stored, take = await self._half_messages.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
-        return Prepared(stored, handle_of(take.place.group, take), take.visible_us)
+        return PreparedHalf(stored, handle_of(take.place.group, take), take.visible_us)
 
     async def pop(
         self,
@@ -78,7 +78,7 @@ class PoppedHalves:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
     ) -> list[Taken]:
-        """Half messages of the topic that wait for a decision, oldest first; waits as ``receive``.
+        """Pop half messages of the topic, oldest first; waits as ``receive``.
 
         Raises as :meth:`Topics.for_send`.
         """
@@ -127,16 +127,16 @@ class PoppedHalves:
         self._half_messages.rolled_back += len(settled.done)
         return settled
 
-    # What nobody decides
+    # Half messages that are never decided
 
     def next_due_us(self) -> int | None:
-        """When the next half message is rolled back. One that is held by then is not, until it is free."""
+        """When the next half message is rolled back; one that is in flight by then waits until it is free."""
         now_us = self._clock.now_us()
         overs = ((_over_us(take), take.state is State.FREE) for take in self._undecided())
         return next((over_us for over_us, is_free in overs if is_free or over_us > now_us), None)
 
     async def fire(self, until_us: int) -> Fired:
-        """Roll back what nobody has decided for :data:`LIFETIME_US`."""
+        """Roll back half messages without a decision for :data:`LIFETIME_US`."""
         over = takewhile(lambda take: _over_us(take) <= until_us, self._undecided())
         takes = list(islice((take for take in over if take.state is State.FREE), EXPIRY_BATCH))
         if not takes:
@@ -159,7 +159,7 @@ class PoppedHalves:
         return Fired(0, _over_us(takes[-1]))
 
     def _undecided(self) -> Iterable[Take]:
-        """All, in the order in which they were prepared."""
+        """All half messages, in the order in which they were prepared."""
         group = self._groups.find(HALF_GROUP)
         return group.takes.values() if group else ()
 
