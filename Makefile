@@ -11,7 +11,8 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all interop dashboard differential check format bench lock clean
+.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all test-lowest interop dashboard differential \
+	check format bench dist lock clean
 
 help:  ## show this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | while IFS="$$(printf '\t')" read -r target text; do \
@@ -40,6 +41,10 @@ test-slow: setup-dev  ## what takes long by nature: kills by the hundred, cluste
 
 test-all: test test-slow interop differential  ## run everything, once
 
+test-lowest: build/lowest/.made  ## run some tests on the oldest versions that pyproject.toml allows, in build/lowest
+	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http \
+		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
+
 interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
 	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)
 
@@ -60,6 +65,9 @@ format: setup-dev  ## format the code and repair what lint can repair
 
 bench: setup-dev  ## measure throughput, lateness, memory; never fails
 	@$(BIN)/python -m tests.bench $(ARGS)
+
+dist: setup  ## build the wheel and the sdist into dist/, without a network
+	@$(BIN)/python -m hatchling build -t sdist -t wheel
 
 lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for the newest versions)
 	@echo "Resolving pyproject.toml into requirements.lock, requirements-report.lock and requirements-dev.lock …"
@@ -94,6 +102,15 @@ clean:  ## remove .venv, caches and builds; data directories stay
 	$(call install-from-source,requirements-dev.lock,mq-http-sdk)
 	$(call install,requirements-dev.lock)
 	@touch .venv/.runtime .venv/.report $@
+
+build/lowest/.made: pyproject.toml | $(UV)
+	@echo "Installing the oldest versions into build/lowest …"
+	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra report \
+		--group build --group test --output-file build/lowest.txt pyproject.toml
+	@$(UV) venv --no-config --quiet --clear --python 3.11 --no-python-downloads build/lowest
+	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python -r build/lowest.txt
+	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python --no-deps --no-build-isolation -e .
+	@touch $@
 
 # pip appears last in a new environment: without it, an earlier attempt was interrupted.
 define environment

@@ -261,7 +261,7 @@ def failing() -> Iterator[None]:
     except ModuleNotFoundError as error:
         raise NoReport(
             f"lateness reports need more than the broker, and {error.name} is not installed:"
-            " pip install 'mocketmq[report]'"
+            " install mocketmq with its extra 'report'"
         ) from error
     except EmulatorError as error:
         raise NoReport(str(error)) from error

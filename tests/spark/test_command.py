@@ -96,7 +96,7 @@ def test_without_the_extra_it_says_what_to_install(tmp_path: Path) -> None:
     )
     done = report(LEDGER, PYTHONPATH=str(tmp_path))
     assert done.returncode == 3
-    assert "pyspark is not installed: pip install 'mocketmq[report]'" in done.stderr
+    assert "pyspark is not installed: install mocketmq with its extra 'report'" in done.stderr
 
 
 def test_a_page_that_cannot_be_written_is_refused_before_it_is_made(tmp_path: Path) -> None:

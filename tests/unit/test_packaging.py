@@ -12,7 +12,13 @@ from packaging.utils import canonicalize_name
 ROOT = Path(__file__).parents[2]
 PYPROJECT: dict[str, Any] = tomllib.loads((ROOT / "pyproject.toml").read_text())
 RUNTIME = [*PYPROJECT["project"]["dependencies"], *PYPROJECT["dependency-groups"]["build"]]
-DEVELOPMENT = [line for line in PYPROJECT["dependency-groups"]["dev"] if isinstance(line, str)]
+DEVELOPMENT = [
+    line
+    for group in ("source", "test", "dev")
+    for line in PYPROJECT["dependency-groups"][group]
+    if isinstance(line, str)
+]
+REPORT = PYPROJECT["project"]["optional-dependencies"]["report"]
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -22,7 +28,11 @@ def pins(lock: str) -> dict[str, str]:
 
 @pytest.mark.parametrize(
     ("lock", "wanted"),
-    [("requirements.lock", RUNTIME), ("requirements-dev.lock", RUNTIME + DEVELOPMENT)],
+    [
+        ("requirements.lock", RUNTIME),
+        ("requirements-report.lock", RUNTIME + REPORT),
+        ("requirements-dev.lock", RUNTIME + REPORT + DEVELOPMENT),
+    ],
 )
 def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) -> None:
     pinned = pins(lock)
@@ -47,3 +57,23 @@ def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
     assert roots == set(wheel["dev-mode-dirs"]) == set(PYPROJECT["tool"]["mypy"]["mypy_path"])
     assert {Path(folder).name for folder in folders} == set(PYPROJECT["tool"]["mypy"]["packages"]) - {"tests"}
     assert roots <= set(re.findall(r"^!(\w+)$", (ROOT / ".dockerignore").read_text(), re.MULTILINE))
+
+
+def test_what_users_install_has_an_upper_bound_only_with_its_reason() -> None:
+    bounded = {
+        requirement.name
+        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT)
+        if not {each.operator for each in requirement.specifier} <= {">="}
+    }
+    lines = (ROOT / "pyproject.toml").read_text().splitlines()
+    for name in bounded:
+        [line] = [line for line in lines if line.startswith(f'    "{name}>=')]
+        assert re.search(r"<.*  # .*[a-z]", line), f"why may {name} not be newer?"
+
+
+def test_the_papers_of_the_metadata_are_there_for_the_image_as_well() -> None:
+    project = PYPROJECT["project"]
+    papers = [project["readme"], *project["license-files"]]
+    assert {f"!{paper}" for paper in papers} <= set((ROOT / ".dockerignore").read_text().splitlines())
+    assert "Apache License" in (ROOT / "LICENSE").read_text()
+    assert project["license"] == "Apache-2.0"

@@ -28,7 +28,7 @@ def export(as_json: bool, data: Path, out: Path) -> None:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise
         raise Failure(
-            f"exporting needs {error.name}, which is not installed: pip install 'mocketmq[report]'",
+            f"exporting needs {error.name}, which is not installed: install mocketmq with its extra 'report'",
             Exit.USAGE,
         ) from error
     with ProgressLine() as meter:
