@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from click.testing import CliRunner
 from mocketmq.cli import commands
 
+from tests.support.command_line import runner
 from tests.support.delayed_files import Made
 from tests.support.process import clean_environment
 
@@ -24,8 +24,8 @@ class Ended(NamedTuple):
 
 def mocketmq(*args: str | Path) -> Ended:
     """Run the command in this process, where no broker can be reached."""
-    runner = CliRunner(env={"MOCKETMQ_URL": NOWHERE, "MOCKETMQ_TOKEN": None, "MOCKETMQ_DATA": None})
-    result = runner.invoke(commands, ["delayed", *map(str, args)])
+    alone = runner(MOCKETMQ_URL=NOWHERE, MOCKETMQ_TOKEN=None, MOCKETMQ_DATA=None)
+    result = alone.invoke(commands, ["delayed", *map(str, args)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)
 
@@ -61,6 +61,6 @@ def damaged(file: Made, delay: Path) -> Path:
 
 
 def command(url: str, *args: str) -> Any:
-    result = CliRunner(env={"MOCKETMQ_URL": url}).invoke(commands, [*args, "--json"])
+    result = runner(MOCKETMQ_URL=url).invoke(commands, [*args, "--json"])
     assert result.exit_code == 0, result.output
     return json.loads(result.stdout)

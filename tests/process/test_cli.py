@@ -13,9 +13,9 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-from click.testing import CliRunner
 from mocketmq.cli import commands
 
+from tests.support.command_line import runner
 from tests.support.process import StartError, broker_process, clean_environment
 
 NOWHERE = "http://127.0.0.1:9"
@@ -46,7 +46,7 @@ class Shell:
 
     def __init__(self, url: str, **env: str) -> None:
         self.url = url
-        self._runner = CliRunner(env={"MOCKETMQ_URL": url, **env})
+        self._runner = runner(MOCKETMQ_URL=url, **env)
 
     async def __call__(self, *args: str) -> Ended:
         result = await asyncio.to_thread(self._runner.invoke, commands, args)
@@ -71,7 +71,7 @@ async def shell() -> AsyncIterator[Shell]:
 async def test_the_start_line_says_everything(tmp_path: Path) -> None:
     async with broker_process("--data", str(tmp_path), "--clock", "x60", "--profile", "rocketmq4") as process:
         assert re.fullmatch(
-            r"mocketmq \S+ is ready after \d\.\d\d s: JSON API at http://127\.0\.0\.1:\d+,"
+            r"mocketmq \S+ is ready after \d+\.\d\d s: JSON API at http://127\.0\.0\.1:\d+,"
             r" name server at 127\.0\.0\.1:\d+, broker port \d+,"
             rf" data in {tmp_path}, clock x60, profile rocketmq4, levels 1s 5s 10s 30s 1m .* 1h 2h\n",
             process.start_line,
@@ -187,12 +187,12 @@ async def test_a_part_that_dies_ends_the_broker() -> None:
 
 
 def test_help_explains_the_exit_codes() -> None:
-    shown = CliRunner().invoke(commands, ["--help"])
+    shown = runner().invoke(commands, ["--help"])
     assert shown.exit_code == 0
     assert re.search(r"3 +the broker cannot be reached", shown.stdout)
     for command in ("serve", "send", "receive", "message", "levels", "delayed", "clock", "topics", "groups"):
         assert re.search(rf"^  {command} +[A-Z]", shown.stdout, re.MULTILINE)
-        assert CliRunner().invoke(commands, [command, "--help"]).exit_code == 0
+        assert runner().invoke(commands, [command, "--help"]).exit_code == 0
 
 
 async def test_the_main_job(shell: Shell) -> None:

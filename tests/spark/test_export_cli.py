@@ -8,13 +8,13 @@ from typing import NamedTuple
 
 import pyarrow.dataset as ds
 import pytest
-from click.testing import CliRunner
 from mocketmq.cli import commands
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import Client, MessageOptions
 from mocketmq.clock import wall_us
 
 from tests.support.brokers import S
+from tests.support.command_line import runner
 from tests.support.process import forked_broker
 from tests.support.stores import STORE, MadeStore
 
@@ -30,7 +30,7 @@ class Ended(NamedTuple):
 
 def export(*args: str | Path) -> Ended:
     """Run the command in this process."""
-    result = CliRunner().invoke(commands, ["export", *map(str, args)])
+    result = runner().invoke(commands, ["export", *map(str, args)])
     assert result.exception is None or isinstance(result.exception, SystemExit), result.exception
     return Ended(result.exit_code, result.stdout, result.stderr)
 
@@ -61,7 +61,9 @@ def test_what_is_wrong_is_a_sentence_and_an_exit_code(tmp_path: Path) -> None:
 def test_without_the_extra_it_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_report.ledger.export", raising=False)
     monkeypatch.setitem(sys.modules, "pyarrow", None)
-    sentence = "Error: exporting needs pyarrow, which is not installed: pip install 'mocketmq[report]'\n"
+    sentence = (
+        "Error: exporting needs pyarrow, which is not installed: install mocketmq with its extra 'report'\n"
+    )
     assert export(tmp_path, tmp_path / "out") == (Exit.USAGE, "", sentence)
 
 
@@ -70,7 +72,7 @@ def test_a_module_of_ours_that_is_missing_is_a_defect(
 ) -> None:
     monkeypatch.delitem(sys.modules, "mocketmq_report.ledger.export", raising=False)
     monkeypatch.setitem(sys.modules, "mocketmq_report.ledger.store_snapshot", None)
-    result = CliRunner().invoke(commands, ["export", str(tmp_path), str(tmp_path / "out")])
+    result = runner().invoke(commands, ["export", str(tmp_path), str(tmp_path / "out")])
     assert isinstance(result.exception, ModuleNotFoundError)
 
 

@@ -31,8 +31,9 @@ class IncompleteBodyError(HttpError):
 
 
 def client_of(request: web.BaseRequest) -> str:
-    """The client's address and port."""
-    return _address(request.protocol.peername)
+    """The client's address and port; the port is 0 once the client has gone."""
+    transport = request.transport
+    return _address(transport.get_extra_info("peername") if transport else (request.remote or "127.0.0.1", 0))
 
 
 def host_of(request: web.BaseRequest) -> str:

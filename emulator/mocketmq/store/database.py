@@ -177,8 +177,12 @@ def _set_pragmas(in_memory: bool, durability: str) -> Any:
 
     def set_pragmas(connection: Any, _record: object) -> None:
         cursor = connection.cursor()
-        for pragma in pragmas:
-            cursor.execute(pragma)
+        try:
+            for pragma in pragmas:
+                cursor.execute(pragma)
+        except BaseException:
+            connection.close()  # SQLAlchemy 2.0 would leave it open
+            raise
         cursor.close()
 
     return set_pragmas

@@ -5,7 +5,6 @@ import json
 import re
 from typing import Any
 
-from click.testing import CliRunner
 from mocketmq.cli import commands
 from mocketmq.client import Client
 
@@ -19,6 +18,7 @@ from tests.doors.remoting.consuming import (
     subscription,
 )
 from tests.support.brokers import GROUP, TOPIC, send
+from tests.support.command_line import runner
 from tests.support.remoting import Remoting, running_remoting
 
 
@@ -30,8 +30,8 @@ async def listed(remoting: Remoting) -> list[Any]:
 
 async def shown(remoting: Remoting, *args: str) -> str:
     """What the command prints."""
-    env = {"MOCKETMQ_URL": remoting.emulator.url}
-    result = await asyncio.to_thread(CliRunner(env=env).invoke, commands, ["clients", *args])
+    alone = runner(MOCKETMQ_URL=remoting.emulator.url)
+    result = await asyncio.to_thread(alone.invoke, commands, ["clients", *args])
     assert (result.exit_code, result.stderr) == (0, "")
     return result.stdout
 

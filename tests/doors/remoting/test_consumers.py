@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 
 import pytest
-from click.testing import CliRunner, Result
+from click.testing import Result
 from mocketmq.cli import commands
 from mocketmq.client import BrokerError, Client
 from mocketmq.remoting.wire.command import Command
@@ -16,6 +16,7 @@ from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer, join
 from tests.doors.remoting.producing import UNIQUE, sent
 from tests.support.brokers import GROUP, TOPIC
+from tests.support.command_line import runner
 from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
 
 STATUS, INFO, DIRECTLY, CLIENT_STATUS = 223, 307, 309, 221
@@ -251,8 +252,8 @@ async def answering(
 
 async def shown(remoting: Remoting, *args: str) -> Result:
     """What the command does."""
-    env = {"MOCKETMQ_URL": remoting.emulator.url}
-    return await asyncio.to_thread(CliRunner(env=env).invoke, commands, ["client", *args])
+    alone = runner(MOCKETMQ_URL=remoting.emulator.url)
+    return await asyncio.to_thread(alone.invoke, commands, ["client", *args])
 
 
 async def test_people_look_into_a_consumer() -> None:
