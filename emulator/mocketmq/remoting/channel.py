@@ -95,7 +95,7 @@ class RemotingChannel:
     async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
         """What a consumer does at the moment: its queues, rates and threads."""
         ext = {"consumerGroup": group, "clientId": client_id, "jstackEnable": str(with_stacks).lower()}
-        return _told(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
+        return _client_answer(await self.call(RequestCode.GET_CONSUMER_RUNNING_INFO, ext))
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:
         """Let a consumer consume a message now, and answer with the result."""
@@ -107,12 +107,14 @@ class RemotingChannel:
             "topic": queue.topic,
         }
         record = encode_record(message, queue.topic, queue.queue_id, self.store_host)
-        return _told(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
+        return _client_answer(await self.call(RequestCode.CONSUME_MESSAGE_DIRECTLY, ext, record))
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:
         """The offsets that a consumer has reached in its queues of a topic."""
         ext = {"topic": topic, "group": group}
-        return _told(await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S))
+        return _client_answer(
+            await self.call(RequestCode.GET_CONSUMER_STATUS_FROM_CLIENT, ext, timeout_s=STATUS_S)
+        )
 
     def ask(self, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
         """Send the client a request that it does not answer."""
@@ -159,7 +161,7 @@ class RemotingChannel:
         return ClientFailedError(f"the connection of {self.remote} has ended")
 
 
-def _told(answer: Command) -> ClientAnswer:
+def _client_answer(answer: Command) -> ClientAnswer:
     try:
         return ClientAnswer(answer.body, loads(answer.body))
     except InvalidArgumentError:

@@ -1,1 +1,1 @@
-"""Every request of the remoting protocol: a file per family."""
+"""The requests that clients may send: a file per family, with headers, handlers and access rules."""

@@ -1,4 +1,4 @@
-"""Dividing queues for clients, and how they get messages: 400, 401 and 402 (sheet 2.5; upstream 5.3.3)."""
+"""Divide a topic's queues among a group's clients, and set whether these pull or pop (5.3.3)."""
 
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
@@ -21,7 +21,7 @@ _MODELS: Final = (BROADCASTING, CLUSTERING)
 
 
 async def query_assignment(call: RemotingCall[NoHeader]) -> Response:
-    """400: a client's queues of a topic. Nothing at all where it shall go on with those that it has."""
+    """Answer with a client's queues of a topic; with an empty body if it shall keep those that it has."""
     body = object_of(call.command.body)
     topic, group, client = (text_in(body, name) for name in ("topic", "consumerGroup", "clientId"))
     mode = call.broker.registry.request_modes.of(topic, group)
@@ -55,7 +55,7 @@ def _queues(
 
 
 async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
-    """401: how a group is to get a topic's messages from now on."""
+    """Set whether a group pulls or pops a topic's messages from now on."""
     body = object_of(call.command.body)
     mode = str(body.get("mode") or PULL)
     topic, group = text_in(body, "topic"), text_in(body, "consumerGroup")
@@ -66,7 +66,7 @@ async def set_request_mode(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def request_modes(call: RemotingCall[NoHeader]) -> Response:
-    """402: all that were set."""
+    """List the modes that were set, by topic and group."""
     modes: dict[str, dict[str, Any]] = {}
     for topic, group, mode, share in call.broker.registry.request_modes:
         modes.setdefault(topic, {})[group] = {

@@ -1,7 +1,7 @@
-"""Configurations of broker and name server, by upstream's names, and what an administrator starts by hand.
+"""Show and change the settings of broker and name server by upstream's names, and clean up on request.
 
-25, 26, 306, 316, 318, 319 and 329 (sheet 2.1 and 2.10; BrokerConfig, NamesrvConfig and MessageStoreConfig of
-4.9.8). A change holds until the next start; what was set at the start holds again then.
+The names are those of BrokerConfig.java, NamesrvConfig.java and MessageStoreConfig.java, 4.9.8. A change
+holds until the next start.
 """
 
 import logging
@@ -26,7 +26,7 @@ _SWITCHES: Final = {"true": True, "false": False}
 
 
 class _Changeable(NamedTuple):
-    """How a property is changed while the broker runs. ``read`` raises KeyError or ValueError."""
+    """How a setting is changed while the broker runs. ``read`` raises KeyError or ValueError."""
 
     read: Callable[[str], Any]
     allowed: str
@@ -67,33 +67,33 @@ _NAME_SERVER_CHANGES: Final = {
 
 
 async def broker_config(call: RemotingCall[NoHeader]) -> Response:
-    """26: what is set, and what cannot be otherwise here."""
+    """List the broker's settings, including those that are fixed here."""
     version = dumps({"counter": 0, "stateVersion": 0, "timestamp": 0}).decode()
     return Response({"version": version}, _text(_of_broker(call)))
 
 
 async def update_broker(call: RemotingCall[NoHeader]) -> Response:
-    """25: change properties. Raises RemotingError for what cannot be changed; then nothing was."""
+    """Change some of the broker's settings: all that are named, or none. Raises RemotingError."""
     return await _update(call, _of_broker(call), _BROKER_CHANGES)
 
 
 async def name_server_config(call: RemotingCall[NoHeader]) -> Response:
-    """319: as 26, of the name server."""
+    """List the name server's settings."""
     return Response(body=_text(_of_name_server(call)))
 
 
 async def update_name_server(call: RemotingCall[NoHeader]) -> Response:
-    """318: as 25, of the name server."""
+    """Change some of the name server's settings: all that are named, or none. Raises RemotingError."""
     return await _update(call, _of_name_server(call), _NAME_SERVER_CHANGES)
 
 
 async def nothing_to_clean(call: RemotingCall[NoHeader]) -> Response:  # noqa: ARG001
-    """306 and 316: queues and topics that are not used leave nothing behind."""
+    """Do nothing: unused queues and topics leave nothing behind here."""
     return Response(remark="there is nothing to clean: what is removed leaves nothing behind")
 
 
 async def remove_old(call: RemotingCall[NoHeader]) -> Response:
-    """329: remove at once what is old enough to be removed."""
+    """Remove the messages whose retention time is over."""
     removed = await call.broker.upkeep.retention.turn()
     return Response(remark=f"{removed} messages were removed")
 
@@ -171,7 +171,7 @@ async def _update(
 
 
 def _properties(content: bytes) -> Mapping[str, str]:
-    """Lines ``name=value``, as clients write them. Raises InvalidArgumentError."""
+    """The settings in lines of ``name=value``. Raises InvalidArgumentError."""
     lines = [line.strip() for line in content.decode("utf-8", "replace").splitlines()]
     pairs = [line.partition("=") for line in lines if line and not line.startswith("#")]
     for name, equals, _ in pairs:

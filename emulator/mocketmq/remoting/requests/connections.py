@@ -1,4 +1,4 @@
-"""Who is connected: 203, 204 and 328 (sheet 2.10)."""
+"""List the clients that are connected, by group (docs/protocol/remoting.md §2.10)."""
 
 from typing import Any, Final, NamedTuple
 
@@ -14,13 +14,13 @@ from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
 
 
 class ProducerGroupHeader(NamedTuple):
-    """2.10."""
+    """Of a request for a group's producers."""
 
     producer_group: str
 
 
 async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
-    """The clients that consume for a group, and what they want."""
+    """List a group's consumers and their subscriptions."""
     name = call.header.consumer_group
     group = call.broker.registry.clients.find(name)
     if group is None:
@@ -37,7 +37,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
 
 
 async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
-    """The clients that produce for a group."""
+    """List a group's producers."""
     name = call.header.producer_group
     members = [member for member in call.broker.registry.clients if name in member.producers]
     if not members:
@@ -46,7 +46,7 @@ async def producers(call: RemotingCall[ProducerGroupHeader]) -> Response:
 
 
 async def all_producers(call: RemotingCall[NoHeader]) -> Response:
-    """The clients that produce, by group."""
+    """List all producers, by group."""
     table: dict[str, list[dict[str, Any]]] = {}
     for member in call.broker.registry.clients:
         for name in member.producers:
@@ -63,7 +63,7 @@ async def all_producers(call: RemotingCall[NoHeader]) -> Response:
 
 
 def subscription(wanted: Subscription) -> dict[str, Any]:
-    """SubscriptionData, as tools show it."""
+    """A subscription as JSON, in the form of SubscriptionData.java."""
     tags = sorted(tag for part in wanted.expression.split("||") if (tag := part.strip()) and tag != "*")
     return {
         "classFilterMode": False,

@@ -1,4 +1,4 @@
-"""Consumers asked on behalf of people: 223, 307 and 309 (sheet 2.6, 2.10)."""
+"""Ask connected consumers what they do, on behalf of tools (docs/protocol/remoting.md §2.6)."""
 
 from collections.abc import Mapping
 from contextlib import suppress
@@ -16,7 +16,7 @@ from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
 
 
 class RunningInfoHeader(NamedTuple):
-    """2.6."""
+    """``jstack_enable`` asks for the stacks of the client's threads."""
 
     consumer_group: str
     client_id: str
@@ -24,7 +24,7 @@ class RunningInfoHeader(NamedTuple):
 
 
 class ConsumeDirectlyHeader(NamedTuple):
-    """2.6; ``msg_id`` is an offset message id or, here, a unique key."""
+    """``msg_id`` is an offset message id or, here, a unique key."""
 
     consumer_group: str
     client_id: str | None = None
@@ -32,7 +32,7 @@ class ConsumeDirectlyHeader(NamedTuple):
 
 
 class ConsumerStatusHeader(NamedTuple):
-    """2.10; ``client_addr`` is the id of the only client that is asked."""
+    """``client_addr`` is the id of the client to ask; without it all are asked."""
 
     topic: str
     group: str
@@ -40,37 +40,39 @@ class ConsumerStatusHeader(NamedTuple):
 
 
 async def running_info(call: RemotingCall[RunningInfoHeader]) -> Response:
-    """What a consumer does at the moment, as it tells it."""
+    """Answer with a consumer's own account of what it does at the moment."""
     header = call.header
-    told = await call.broker.looking.consumers.running_info(
+    answer = await call.broker.looking.consumers.running_info(
         header.consumer_group, header.client_id, with_stacks=header.jstack_enable
     )
-    return Response(body=told.text)
+    return Response(body=answer.text)
 
 
 async def consume_directly(call: RemotingCall[ConsumeDirectlyHeader]) -> Response:
-    """A consumer consumes a message now, and says what came of it."""
+    """Let a consumer consume a message now, and answer with its result."""
     header = call.header
     try:
-        told = await call.broker.looking.consumers.consume(
+        answer = await call.broker.looking.consumers.consume(
             header.consumer_group, header.client_id or "", header.msg_id or ""
         )
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
-    return Response(body=told.text)
+    return Response(body=answer.text)
 
 
 async def consumer_status(call: RemotingCall[ConsumerStatusHeader]) -> Response:
-    """How far the consumers of a group are, by their ids."""
+    """Answer with the offsets that a group's consumers have reached, by client id."""
     header = call.header
-    told = await call.broker.looking.consumers.offsets(header.group, header.topic, header.client_addr or "")
-    tables = {client_id: _offsets(one) for client_id, one in told.items()}
+    answers = await call.broker.looking.consumers.offsets(
+        header.group, header.topic, header.client_addr or ""
+    )
+    tables = {client_id: _offsets(one) for client_id, one in answers.items()}
     return Response(body=dumps({"messageQueueTable": {}, "consumerTable": tables}))
 
 
-def _offsets(told: ClientAnswer) -> msgspec.Raw:
-    """The offsets of a client, with objects as keys; what has others is passed over."""
-    table = told.content.get("messageQueueTable") if isinstance(told.content, Mapping) else None
+def _offsets(answer: ClientAnswer) -> msgspec.Raw:
+    """A client's offsets, with queues as keys; entries with other keys are left out."""
+    table = answer.content.get("messageQueueTable") if isinstance(answer.content, Mapping) else None
     pairs = table.items() if isinstance(table, Mapping) else ()
     queues = ((_queue(name), offset) for name, offset in pairs)
     return object_keys((queue, offset) for queue, offset in queues if isinstance(queue, Mapping))

@@ -1,4 +1,4 @@
-"""Every family of requests, in the order of the documentation."""
+"""All families of requests, in the order of the documentation."""
 
 from typing import Final
 

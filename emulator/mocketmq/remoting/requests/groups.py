@@ -1,4 +1,4 @@
-"""Consumer groups, for administrators: 200, 201, 207, 225 and 352 (sheet 2.9)."""
+"""List, create, change and delete consumer groups (docs/protocol/remoting.md §2.9)."""
 
 import logging
 from collections.abc import Mapping, Sequence
@@ -22,7 +22,7 @@ log = logging.getLogger(__name__)
 
 
 class DeleteGroupHeader(NamedTuple):
-    """2.9; 4.x says ``remove_offset``, 5.x ``clean_offset``."""
+    """Clients of 4.x send ``remove_offset``, those of 5.x ``clean_offset``."""
 
     group_name: str
     remove_offset: bool = False
@@ -41,18 +41,18 @@ _EFFECTIVE: Final = {"consumeEnable", "consumeBroadcastEnable", "notifyConsumerI
 
 
 async def create(call: RemotingCall[NoHeader]) -> Response:
-    """200: create a group, or change it."""
-    return await _put(call, [_wanted(object_of(call.command.body))])
+    """Create or change a group."""
+    return await _put(call, [_group_in(object_of(call.command.body))])
 
 
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
-    """225: create groups, or change them; none, if one of them cannot be read."""
+    """Create or change groups; none of them, if one is refused."""
     body = object_of(call.command.body)
-    return await _put(call, list(map(_wanted, objects_in(body, "groupConfigList"))))
+    return await _put(call, list(map(_group_in, objects_in(body, "groupConfigList"))))
 
 
 async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
-    """207: delete a group; one that does not exist is gone already, as upstream."""
+    """Delete a group. As upstream, it is no error if the group does not exist."""
     name, *is_cleaned = call.header
     try:
         await call.broker.registry.groups.delete(name, clean_offsets=any(is_cleaned))
@@ -62,7 +62,7 @@ async def delete(call: RemotingCall[DeleteGroupHeader]) -> Response:
 
 
 async def all_groups(call: RemotingCall[NoHeader]) -> Response:
-    """201: how every group is configured."""
+    """List the settings of all groups."""
     groups = call.broker.registry.groups
     table = {group.name: _config(group) for group in groups}
     return Response(
@@ -71,7 +71,7 @@ async def all_groups(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def one_group(call: RemotingCall[GroupHeader]) -> Response:
-    """352: how a group is configured."""
+    """Answer with the settings of a group."""
     group = call.broker.registry.groups.find(call.header.group)
     if group is None:
         raise RemotingError(ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST, "No group in this broker")
@@ -79,7 +79,7 @@ async def one_group(call: RemotingCall[GroupHeader]) -> Response:
 
 
 async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> Response:
-    """What is kept and does nothing here is told."""
+    """Create or change groups. The remark names the settings that have no effect here."""
     for one in wanted:
         call.broker.registry.groups.check(one.name, one.max_retries, one.retry_queues)
     for one in wanted:
@@ -97,7 +97,7 @@ async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> 
     return Response(remark=remark)
 
 
-def _wanted(body: JsonObject) -> _WantedGroup:
+def _group_in(body: JsonObject) -> _WantedGroup:
     given = {name: body[name] for name in _FIELDS if body.get(name) is not None}
     retries, queues = body.get("retryMaxTimes", MAX_RETRIES), body.get("retryQueueNums", 1)
     for name, value in (("retryMaxTimes", retries), ("retryQueueNums", queues)):

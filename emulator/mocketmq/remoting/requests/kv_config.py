@@ -1,4 +1,4 @@
-"""Key-value configurations of the name server: 100 to 102 and 219 (sheet 2.1)."""
+"""The name server's key-value configurations (docs/protocol/remoting.md §2.1)."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ from mocketmq.remoting.wire.fastjson import dumps
 
 
 class PutConfigHeader(NamedTuple):
-    """2.1."""
+    """A value with its namespace and key."""
 
     namespace: str
     key: str
@@ -18,26 +18,26 @@ class PutConfigHeader(NamedTuple):
 
 
 class ConfigKeyHeader(NamedTuple):
-    """2.1: 101 and 102."""
+    """Of requests that name one value."""
 
     namespace: str
     key: str
 
 
 class NamespaceHeader(NamedTuple):
-    """2.1."""
+    """Of the request for all values of a namespace."""
 
     namespace: str
 
 
 async def put(call: RemotingCall[PutConfigHeader]) -> Response:
-    """100: set a value."""
+    """Set a value."""
     await call.broker.registry.name_server.put(*call.header)
     return Response()
 
 
 async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
-    """101: one value. Raises RemotingError, as ``list_all``."""
+    """Answer with a value. Raises RemotingError if it does not exist."""
     namespace, key = call.header
     value = call.broker.registry.name_server.namespace(namespace).get(key)
     if value is None:
@@ -48,13 +48,13 @@ async def get(call: RemotingCall[ConfigKeyHeader]) -> Response:
 
 
 async def delete(call: RemotingCall[ConfigKeyHeader]) -> Response:
-    """102: remove a value, if it is there."""
+    """Remove a value, if it exists."""
     await call.broker.registry.name_server.delete(*call.header)
     return Response()
 
 
 async def list_all(call: RemotingCall[NamespaceHeader]) -> Response:
-    """219: all values of a namespace."""
+    """List the values of a namespace. Raises RemotingError if there are none."""
     values = call.broker.registry.name_server.namespace(call.header.namespace)
     if not values:
         raise RemotingError(

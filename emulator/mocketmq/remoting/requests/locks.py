@@ -1,4 +1,4 @@
-"""Queue locks: 41 and 42 (sheet 2.5)."""
+"""Lock queues for clients that consume in order (docs/protocol/remoting.md §8.5)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
@@ -21,7 +21,7 @@ class _Locking(NamedTuple):
 
 
 async def lock(call: RemotingCall[NoHeader]) -> Response:
-    """Which of the queues are the client's now."""
+    """Lock queues for a client, and answer with those that it holds now."""
     locking = _locking(call.command.body)
     owned = call.broker.consuming.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
@@ -30,7 +30,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def unlock(call: RemotingCall[NoHeader]) -> Response:
-    """The queues are no longer the client's."""
+    """Release a client's locks of queues."""
     locking = _locking(call.command.body)
     call.broker.consuming.queue_locks.unlock(locking.group, locking.client_id, locking.queues)
     return Response()

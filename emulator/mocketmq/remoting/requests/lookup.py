@@ -1,4 +1,4 @@
-"""Looking messages up: 12 and 33 (sheet 2.8)."""
+"""Look messages up by key, unique key or commit offset (docs/protocol/remoting.md §2.8)."""
 
 from typing import Final, NamedTuple
 
@@ -15,7 +15,7 @@ from mocketmq.remoting.wire.record import encode_record
 
 
 class QueryMessageHeader(NamedTuple):
-    """2.8. ``unique_key_query`` rides beside upstream's header class."""
+    """Times in milliseconds. With ``unique_key_query`` the ``key`` is a unique key."""
 
     topic: str
     key: str
@@ -26,25 +26,27 @@ class QueryMessageHeader(NamedTuple):
 
 
 class ViewMessageHeader(NamedTuple):
-    """2.8; a commit offset."""
+    """``offset`` is a commit offset."""
 
     offset: int
 
 
 _MOST: Final = 64
 _MOST_OF_UNIQUE_KEY: Final = 32
-"""However many are asked for, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+"""The most messages of an answer, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
 _PRESENT_US: Final = 10 * US_PER_S
-"""A client's present may be that old when it is read; a clock that stands still has just stored all.
+"""On a clock that does not keep real time, a range of times that ends at most this long ago has no end.
 
-Those of 5.3 may wait 3 s for a lock of their own before they ask (NettyRemotingClient.java), more than once.
+Its client meant now. Clients of 5.3 may wait 3 s for a lock of their own before they send, more than once
+(NettyRemotingClient.java).
 """
 
 
 async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
-    """The newest messages that bear a key, as many as a pull would give, of everything stored before.
+    """Answer with the newest messages that have a key, up to the size of a pull.
 
-    A unique key is found at any time: clients read from it when it was made, and the clock may have moved.
+    For a unique key the range of times is ignored: clients derive it from the key, and the clock may have
+    been moved since.
     """
     header, broker = call.header, call.broker
     limit = min(header.max_num, _MOST)
@@ -75,7 +77,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 
 
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
-    """One record, whatever it waits for."""
+    """Answer with the record at a commit offset, in whatever queue it is."""
     try:
         return Response(body=_record(call, await call.broker.looking.histories.at(call.header.offset)))
     except MessageNotFoundError as error:

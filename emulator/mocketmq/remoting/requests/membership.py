@@ -1,4 +1,4 @@
-"""Clients and groups: 34, 35, 38 and 46."""
+"""Heartbeats, and who belongs to a group (docs/protocol/remoting.md §8.1)."""
 
 from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
@@ -36,45 +36,45 @@ _STARTS: Final = (
     "CONSUME_FROM_FIRST_OFFSET",
     "CONSUME_FROM_TIMESTAMP",
 )
-
+"""C++ clients send the index of a choice instead of its name."""
 
 MAX_SQL_TOGETHER: Final = 2 * MAX_SQL_LENGTH
-"""Characters of SQL92 in one heartbeat."""
+"""Characters of all SQL92 filters in one heartbeat."""
 
 
 class UnregisterClientHeader(NamedTuple):
-    """2.5."""
+    """The groups that the client leaves."""
 
     client_id: str
     producer_group: str | None = None
     consumer_group: str | None = None
 
 
-"""By the numbers that C++ clients send for them (sheet 2.5)."""
-
-
 async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
-    """A client is there, before anything is waited for: the next request of its connection may rely on it."""
+    """Note the client, its groups and its subscriptions, and make its groups' retry topics.
+
+    The client is known before the first await: the next request of its connection may rely on that.
+    """
     beat, broker = _beat(call.command), call.broker
     broker.registry.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
         try:
             group = await broker.registry.groups.for_use(one.group)
         except RefusedError:
-            continue  # as upstream: it is there, and is refused when it pulls
+            continue  # as upstream: it stays known, and is refused when it pulls
         await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
     return Response()
 
 
 async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
-    """A client leaves its groups."""
+    """Remove a client from its groups."""
     header = call.header
     call.broker.registry.clients.leave(call.channel, header.producer_group, header.consumer_group)
     return Response()
 
 
 async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
-    """The ids of a group's clients, by which each of them works out its queues."""
+    """Answer with the ids of a group's clients, by which each of them works out its queues."""
     group = call.broker.registry.clients.find(call.header.consumer_group)
     if group is None:
         raise RemotingError(
@@ -84,7 +84,7 @@ async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
 
 
 async def check_client_config(call: RemotingCall[NoHeader]) -> Response:
-    """Whether the broker can filter as a client asks it to; of tags nothing is checked."""
+    """Check that the broker can filter as a client wants. Tags need no check."""
     wanted = object_of(call.command.body).get("subscriptionData")
     if isinstance(wanted, Mapping) and _kind(wanted) != TAG:
         await prepare(_kind(wanted))  # Java asks before its first heartbeat, which cannot wait
@@ -101,7 +101,7 @@ def check_kind(kind: str) -> None:
 
 
 def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
-    """The filter that a request asks for. Raises RemotingError, after ``prefix`` where the mistake is."""
+    """The filter that a request asks for. Raises RemotingError, with ``prefix`` before the mistake."""
     check_kind(kind)
     try:
         return parse_filter(expression, kind)
@@ -110,7 +110,7 @@ def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
 
 
 def _beat(command: Command) -> Heartbeat:
-    """What a client says of itself. All else that the body may hold is not kept while groups are made."""
+    """The parts of a heartbeat that matter here. The rest of the body is not kept while groups are made."""
     body = object_of(command.body)
     _check_sql(body)
     return Heartbeat(
@@ -124,7 +124,7 @@ def _beat(command: Command) -> Heartbeat:
 
 
 def _check_sql(body: JsonObject) -> None:
-    """Refuse what takes too long to read, as all of a heartbeat is read before anybody else goes on."""
+    """Refuse filters that take too long to parse: other clients wait until the whole heartbeat is read."""
     wanted = (
         each
         for one in objects_in(body, "consumerDataSet")
@@ -154,7 +154,7 @@ def _subscription(body: JsonObject) -> Subscription:
     try:
         tag_filter = parse_filter(expression, kind) if kind in KINDS else EVERYTHING
     except InvalidArgumentError as error:
-        problem = str(error) if kind == SQL92 else None  # by tags clients filter again
+        problem = str(error) if kind == SQL92 else None  # clients filter tags again
         return Subscription(topic, expression, version, kind, problem=problem)
     return Subscription(topic, expression, version, kind, tag_filter)
 

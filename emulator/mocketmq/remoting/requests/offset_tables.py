@@ -1,4 +1,4 @@
-"""Offsets of all groups and levels, and those of one group for another: 43, 45 and 314 (sheet 2.10)."""
+"""List the offsets of all groups and delay levels, and copy a group's to another."""
 
 from typing import Final, NamedTuple
 
@@ -12,7 +12,7 @@ from mocketmq.remoting.wire.header import NoHeader
 
 
 class CloneOffsetsHeader(NamedTuple):
-    """2.10; no ``topic``: all. ``offline`` also takes topics that the source does not subscribe to now."""
+    """Without ``topic``: of all topics. ``offline`` adds topics that the source is not subscribed to now."""
 
     src_group: str
     dest_group: str
@@ -21,7 +21,7 @@ class CloneOffsetsHeader(NamedTuple):
 
 
 async def consumed(call: RemotingCall[NoHeader]) -> Response:
-    """43: how far every group has come, as ConsumerOffsetManager has it."""
+    """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
     groups = call.broker.registry.groups
     for group in sorted(groups.with_offsets()):
@@ -31,14 +31,14 @@ async def consumed(call: RemotingCall[NoHeader]) -> Response:
 
 
 async def delayed(call: RemotingCall[NoHeader]) -> Response:
-    """45: how far every level has been delivered, as delayOffset.json has it."""
+    """List the delay offsets of all levels, in the form of delayOffset.json."""
     levels = call.broker.levels
     shown = levels.levels[: levels.table.highest]
     return _table(object_keys((level.number, level.next_offset) for level in shown))
 
 
 async def clone(call: RemotingCall[CloneOffsetsHeader]) -> Response:
-    """314: let a group begin where another one is."""
+    """Copy a group's committed offsets to another group."""
     source, target, topic, is_offline = call.header
     broker = call.broker
     live = None if is_offline else broker.registry.clients.find(source)

@@ -1,4 +1,4 @@
-"""Offsets: 14, 15 and 29 to 32 (sheet 2.4)."""
+"""Committed offsets of groups, and the offsets of queues (docs/protocol/remoting.md §2.4)."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class QueryConsumerOffsetHeader(NamedTuple):
-    """2.4."""
+    """Without ``set_zero_if_not_found`` a group that has no offset yet chooses its first one itself."""
 
     consumer_group: str
     topic: str
@@ -20,7 +20,7 @@ class QueryConsumerOffsetHeader(NamedTuple):
 
 
 class UpdateConsumerOffsetHeader(NamedTuple):
-    """2.4."""
+    """An offset to commit."""
 
     consumer_group: str
     topic: str
@@ -29,7 +29,7 @@ class UpdateConsumerOffsetHeader(NamedTuple):
 
 
 class SearchOffsetHeader(NamedTuple):
-    """2.4; ``boundary_type`` is ``lower`` or ``upper``, of 5.x clients only."""
+    """``timestamp`` in milliseconds. ``boundary_type``, of 5.x clients alone, is ``lower`` or ``upper``."""
 
     topic: str
     queue_id: Int32
@@ -38,14 +38,14 @@ class SearchOffsetHeader(NamedTuple):
 
 
 class QueueHeader(NamedTuple):
-    """2.4: 30 to 32."""
+    """Of requests that name a queue and nothing else."""
 
     topic: str
     queue_id: Int32
 
 
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
-    """How far the group has come in the queue."""
+    """Answer with the offset from which a group consumes a queue. Raises RemotingError for none."""
     group, topic, queue_id, anew = call.header
     offset = call.broker.consuming.pull.first_offset(group, topic, queue_id, anew=anew)
     if offset is None:
@@ -56,32 +56,32 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
-    """The group has come so far. Never refused, as upstream."""
+    """Commit an offset. As upstream, this is never refused."""
     await call.broker.consuming.pull.report_offset(*call.header)
     return Response()
 
 
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
-    """The offset of the message that was stored at a time, by the rule of 4.x, or the two of 5.x."""
+    """Answer with the offset of the message stored at a time, by the rule of 4.x or one of the two of 5.x."""
     topic, queue_id, timestamp_ms, boundary = call.header
     side: Side = "nearest" if boundary is None else "upper" if boundary.lower() == "upper" else "lower"
     return _offset(await call.broker.consuming.offsets.search(topic, queue_id, timestamp_ms, side))
 
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
-    """The offset that the queue's next message gets; 0 of what does not exist, as upstream."""
+    """Answer with the offset that the queue's next message gets; as upstream 0 if there is no such queue."""
     queue = call.broker.consuming.pull.find_queue(*call.header)
     return _offset(queue.next_offset if queue else 0)
 
 
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
-    """The offset of the queue's oldest message."""
+    """Answer with the offset of the queue's oldest message."""
     queue = call.broker.consuming.pull.find_queue(*call.header)
     return _offset(queue.min_offset if queue else 0)
 
 
 async def earliest(call: RemotingCall[QueueHeader]) -> Response:
-    """When that was stored."""
+    """Answer with the time at which the queue's oldest message was stored."""
     return Response({"timestamp": str(await call.broker.consuming.offsets.earliest_ms(*call.header))})
 
 

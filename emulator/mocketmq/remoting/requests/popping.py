@@ -1,4 +1,4 @@
-"""Popping: 200050 to 200055 and 200151 (sheet 2.11; the processors of 5.3.3)."""
+"""Pop, ack, change invisible times, peek (docs/protocol/remoting.md §2.11)."""
 
 import base64
 import binascii
@@ -50,7 +50,7 @@ from mocketmq.store.queues import Queue
 
 
 class PopMessageHeader(NamedTuple):
-    """2.11."""
+    """Times in milliseconds. A negative ``queue_id`` means all queues; ``exp`` is the filter."""
 
     consumer_group: str
     topic: str
@@ -67,7 +67,7 @@ class PopMessageHeader(NamedTuple):
 
 
 class AckMessageHeader(NamedTuple):
-    """2.11."""
+    """``extra_info`` is the message's handle."""
 
     consumer_group: str
     topic: str
@@ -77,7 +77,7 @@ class AckMessageHeader(NamedTuple):
 
 
 class ChangeInvisibleTimeHeader(NamedTuple):
-    """2.11."""
+    """``extra_info`` is the message's handle; ``invisible_time`` is in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -88,7 +88,7 @@ class ChangeInvisibleTimeHeader(NamedTuple):
 
 
 class NotificationHeader(NamedTuple):
-    """2.11."""
+    """As of a pop. ``poll_time`` is how long to wait, in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -100,7 +100,7 @@ class NotificationHeader(NamedTuple):
 
 
 class PeekMessageHeader(NamedTuple):
-    """2.11."""
+    """As of a pop, without times."""
 
     consumer_group: str
     topic: str
@@ -109,7 +109,7 @@ class PeekMessageHeader(NamedTuple):
 
 
 class PollingInfoHeader(NamedTuple):
-    """2.11."""
+    """A negative ``queue_id`` means all queues."""
 
     consumer_group: str
     topic: str
@@ -117,18 +117,18 @@ class PollingInfoHeader(NamedTuple):
 
 
 MAX_ACKS: Final = 4_096
-"""Messages in one batch."""
+"""Messages that one request may ack."""
 _MAX_INVISIBLE_MS: Final = 31_536_000_000
 """A year."""
 _TOO_LATE_MS: Final = 500
-"""A request is older than it wants to wait by more than that: nobody waits for its answer any more."""
+"""A pop that comes this much after its poll time is over is refused: nobody waits for its answer."""
 _FROM_START: Final = 0
 _KINDS: Final = ("0", "1", "2")
-"""Of queues in handles: a topic's own, and two of its retries."""
+"""Kinds of queues in handles: the topic's own, and those of its two retry topics."""
 
 
 async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
-    """200050: take messages, which only this client gets until their invisible time is over."""
+    """Take messages, which nobody else gets until their invisible time is over."""
     header = call.header
     now_ms = wall_us() // US_PER_MS
     if now_ms - (header.born_time or now_ms) - header.poll_time > _TOO_LATE_MS:
@@ -144,14 +144,14 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     if len(header.attempt_id) > MAX_TEXT:  # each queue keeps that of the last pop in order
         raise InvalidArgumentError("attemptId", header.attempt_id, f"up to {MAX_TEXT} characters")
     invisible_us = _invisible_us(header.invisible_time)
-    place = await _place(call)
+    target = await _target(call)
     wait_s = _wait_s(header.born_time, header.poll_time)
     popped = await call.broker.consuming.pops.pop(
-        place,
+        target,
         header.max_msg_nums,
         invisible_us,
         wait_s=wait_s if call.may_wait else 0.0,
-        tag_filter=_wanted(header),
+        tag_filter=_filter_of_pop(header),
         ordered=header.order,
         attempt=header.attempt_id,
         from_end=header.init_mode != _FROM_START,
@@ -163,7 +163,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     return _found_nothing(header, code)
 
 
-async def _place(call: RemotingCall[Any]) -> PopPlace:
+async def _target(call: RemotingCall[Any]) -> PopPlace:
     header = call.header
     try:
         return await call.broker.consuming.pops.admit(header.consumer_group, header.topic, header.queue_id)
@@ -171,7 +171,7 @@ async def _place(call: RemotingCall[Any]) -> PopPlace:
         raise RemotingError(ResponseCode.INVALID_PARAMETER, str(error)) from None
 
 
-def _wanted(header: PopMessageHeader) -> Filter:
+def _filter_of_pop(header: PopMessageHeader) -> Filter:
     kind = header.exp_type or TAG
     try:
         if header.exp and kind not in KINDS:
@@ -189,10 +189,10 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
     counts, records = [], []
     for one in taken:
         queue = call.broker.registry.topics.queue(one.message.queue_key)
-        place, offset = popped_queue(queue.topic, queue.queue_id), one.message.queue_offset
-        offsets.setdefault(place, []).append(offset)
-        counts.append((place, offset, one.times - 1))
-        records.append(_record(call, one, queue, offsets[place][0]))
+        named, offset = popped_queue(queue.topic, queue.queue_id), one.message.queue_offset
+        offsets.setdefault(named, []).append(offset)
+        counts.append((named, offset, one.times - 1))
+        records.append(_record(call, one, queue, offsets[named][0]))
     ext = {
         **_times(taken[0].pop_ms, header.invisible_time, popped.rest, header.order),
         "startOffsetInfo": start_offsets(offsets),
@@ -204,21 +204,21 @@ def _answer(call: RemotingCall[PopMessageHeader], popped: Popped) -> Response:
 
 
 def _record(call: RemotingCall[PopMessageHeader], one: Taken, queue: Queue, start_offset: int) -> bytes:
-    """A retry bears the topic that was popped, and the handle that clients could not make for it."""
+    """A popped message. A retry gets the topic that was popped, and a handle, which clients cannot make."""
     header, message = call.header, one.message
     if not header.order:  # else said in orderCountInfo
         message = _retried(call, one)
     if queue.topic != header.topic:
-        place = popped_queue(queue.topic, queue.queue_id)
+        named = popped_queue(queue.topic, queue.queue_id)
         handle = ExtraInfo(
-            start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, place, message.queue_offset
+            start_offset, one.pop_ms, header.invisible_time, NOT_IN_ORDER, named, message.queue_offset
         )
         message = _with(message, {POP_CK: handle.text()})
     return encode_record(message, header.topic, queue.queue_id, call.channel.store_host, call.command.version)
 
 
 def _retried(call: RemotingCall[Any], one: Taken) -> StoredMessage:
-    """As upstream stores what was popped before: with the number of retries, and when it was popped first."""
+    """The message as upstream stores retries: with their number, and the time of the first pop."""
     message = one.message
     if one.times == 1:
         return message
@@ -228,7 +228,7 @@ def _retried(call: RemotingCall[Any], one: Taken) -> StoredMessage:
 
 
 def _with(message: StoredMessage, properties: dict[str, str]) -> StoredMessage:
-    """In place of those that its sender gave it."""
+    """The message with these properties in place of its own of the same names."""
     given = decode_properties(message.properties) | properties
     return message._replace(properties=encode_properties(given, 2 * MAX_PROPERTIES_BYTES))
 
@@ -251,7 +251,7 @@ _NO_TIMES: Final = _times(0, 0, 0, is_in_order=False)
 
 
 def _wait_s(born_ms: int, poll_ms: int) -> float:
-    """Real seconds that are left of what a client wants to wait, by its own clock; never more than that."""
+    """Real seconds that are left of the poll time, by the client's clock; at most the poll time."""
     left_ms = poll_ms
     if born_ms:
         left_ms = min(poll_ms, born_ms + poll_ms - wall_us() // US_PER_MS)
@@ -269,16 +269,16 @@ def _address(call: RemotingCall[Any]) -> str:
 
 
 async def acknowledge(call: RemotingCall[AckMessageHeader]) -> Response:
-    """200051: a message is done with."""
+    """Ack a message."""
     handle, _ = _handle(call)
     settled = await call.broker.consuming.receipts.acknowledge(call.header.consumer_group, [handle])
     for _, error in settled.failed:
-        raise _spent(error)
+        raise _no_message(error)
     return Response()
 
 
 async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
-    """200151: messages are done with; those that are not held any more are passed over, as upstream."""
+    """Ack messages. As upstream, those that are not in flight any more are ignored."""
     handles: dict[str, list[PopHandle]] = {}
     count = done = 0
     for one in objects_in(object_of(call.command.body), "acks"):
@@ -295,7 +295,7 @@ async def acknowledge_batch(call: RemotingCall[NoHeader]) -> Response:
 
 
 def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandle]:
-    """The messages of one queue whose bits are set, counted from its start offset."""
+    """Handles of the messages of one queue whose bits are set, counted from its start offset."""
     group, topic = text_in(ack, "c"), text_in(ack, "t")
     kind = str(ack.get("r", "0"))
     if kind not in _KINDS:
@@ -311,7 +311,7 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
     try:
         first = call.broker.consuming.pops.handle(group, topic, queue_id, start, pop_ms)
     except RefusedError:
-        return  # as upstream: what is not there needs no acknowledgement
+        return  # as upstream: nothing is there to ack
     for index, byte in enumerate(bits):
         for bit in range(8):
             if byte >> bit & 1:
@@ -324,7 +324,7 @@ def _check_count(count: int) -> None:
 
 
 async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -> Response:
-    """200053: give a message back, or keep it longer: its invisible time is counted anew from now."""
+    """Let a message's invisible time begin anew, with another length."""
     header = call.header
     invisible_us = _invisible_us(header.invisible_time)
     handle, info = _handle(call)
@@ -334,7 +334,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
             header.consumer_group, handle, invisible_us, same_handle=is_in_order
         )
     except ReceiptError as error:
-        raise _spent(error) from None
+        raise _no_message(error) from None
     late_ms = wall_us() // US_PER_MS - changed.pop_ms if is_in_order else 0
     return Response(
         {
@@ -346,7 +346,7 @@ async def change_invisible_time(call: RemotingCall[ChangeInvisibleTimeHeader]) -
 
 
 def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
-    """Place and time of a message; of the handle that a client made of them, only the time matters."""
+    """A message's handle. Of the client's own handle, only the pop time matters."""
     header, info = call.header, parse_extra_info(call.header.extra_info)
     try:
         handle = call.broker.consuming.pops.handle(
@@ -357,16 +357,16 @@ def _handle(call: RemotingCall[Any]) -> tuple[PopHandle, ExtraInfo]:
     return handle, info
 
 
-def _spent(error: ReceiptError) -> RemotingError:
+def _no_message(error: ReceiptError) -> RemotingError:
     return RemotingError(ResponseCode.NO_MESSAGE, str(error))
 
 
 async def notify(call: RemotingCall[NotificationHeader]) -> Response:
-    """200054: whether there is something to pop, as soon as there is."""
+    """Wait until there is something to pop, and answer whether there is."""
     header = call.header
     wait_s = _wait_s(header.born_time, header.poll_time)
     has_message = await call.broker.consuming.pops.is_any(
-        await _place(call),
+        await _target(call),
         wait_s=wait_s if call.may_wait else 0.0,
         ordered=header.order,
         attempt=header.attempt_id,
@@ -376,10 +376,10 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
 
 
 async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
-    """200052: messages that could be popped, which anybody can pop after it."""
+    """Answer with messages that could be popped, and leave them for others."""
     header = call.header
-    place = await _place(call)
-    peeked = await call.broker.consuming.pops.peek(place, min(max(header.max_msg_nums, 1), MAX_POPPED))
+    target = await _target(call)
+    peeked = await call.broker.consuming.pops.peek(target, min(max(header.max_msg_nums, 1), MAX_POPPED))
     records = [
         encode_record(
             _retried(call, one),
@@ -397,8 +397,8 @@ async def peek(call: RemotingCall[PeekMessageHeader]) -> Response:
 
 
 async def polling_info(call: RemotingCall[PollingInfoHeader]) -> Response:
-    """200055: how many wait for messages to pop, from all queues or from just one."""
-    return Response({"pollingNum": str(call.broker.consuming.pops.waiting(await _place(call)))})
+    """Answer with the number of pops that wait, at all queues or at one."""
+    return Response({"pollingNum": str(call.broker.consuming.pops.waiting(await _target(call)))})
 
 
 def _to_settle(command: Command) -> Iterator[Need]:

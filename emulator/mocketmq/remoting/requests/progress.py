@@ -1,4 +1,4 @@
-"""Progress of groups, and what is in topics: 202, 208, 300, 303, 308, 317, 321, 343 and 345 (sheet 2.10)."""
+"""Show how far groups have consumed topics, and what is in queues (docs/protocol/remoting.md §2.10)."""
 
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
@@ -20,25 +20,25 @@ from mocketmq.store.queues import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
 MOST_ENTRIES: Final = 64
-"""Of a queue that 321 shows at once: each of them is read whole, to tell its size."""
+"""Entries of a queue that are shown at once: each message is read, to tell its size."""
 
 
 class ConsumeStatsHeader(NamedTuple):
-    """208; no ``topic``: all of which the group has consumed."""
+    """Without ``topic``: all topics that the group has consumed."""
 
     consumer_group: str
     topic: str = ""
 
 
 class TopicGroupHeader(NamedTuple):
-    """303 and 345."""
+    """Of requests that name a topic and a group."""
 
     topic: str
     group: str
 
 
 class CorrectionOffsetHeader(NamedTuple):
-    """308; ``filter_groups`` parted by commas."""
+    """``filter_groups`` is a list with commas."""
 
     topic: str
     compare_group: str
@@ -46,13 +46,13 @@ class CorrectionOffsetHeader(NamedTuple):
 
 
 class BrokerConsumeStatsHeader(NamedTuple):
-    """317."""
+    """With ``is_order`` only topics that are configured to be in order are meant."""
 
     is_order: bool
 
 
 class QueryConsumeQueueHeader(NamedTuple):
-    """321; ``at_most`` entries from offset ``start`` on."""
+    """Asks for ``at_most`` entries from offset ``start`` on."""
 
     topic: str
     queue_id: Int32
@@ -62,7 +62,7 @@ class QueryConsumeQueueHeader(NamedTuple):
 
 
 async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
-    """Where each queue of a topic begins and ends, and when it got its newest message."""
+    """Answer with the first and next offset of each queue of a topic, and the time of its newest message."""
     statistics = call.broker.registry.statistics
     queues = await call.broker.looking.progress.of_topic(call.header.topic)
     table = object_keys(
@@ -83,14 +83,14 @@ async def topic_stats(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
-    """How far a group has come."""
+    """Answer with a group's committed offsets and lag."""
     group, topic = call.header
     found = await call.broker.looking.progress.of_group(group, topic.strip() or None)
     return Response(body=dumps(_consume_stats(found)))
 
 
 async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
-    """How far all groups have come; with ``is_order`` only in topics that are configured to be in order."""
+    """Answer with the committed offsets and lag of all groups."""
     groups = []
     lag = in_flight = 0
     for group in call.broker.registry.groups:
@@ -111,18 +111,18 @@ async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> 
 
 
 async def groups_of_topic(call: RemotingCall[TopicHeader]) -> Response:
-    """The groups that consume a topic."""
+    """List the groups that consume a topic."""
     return Response(body=dumps({"groupList": call.broker.looking.progress.groups_of(call.header.topic)}))
 
 
 async def topics_of_group(call: RemotingCall[GroupHeader]) -> Response:
-    """The topics that a group has consumed."""
+    """List the topics that a group has consumed."""
     topics = call.broker.looking.progress.topics_of(call.header.group)
     return Response(body=dumps({"brokerAddr": call.channel.advertised, "topicList": topics}))
 
 
 async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Response:
-    """What a group wants of a topic, as its clients say."""
+    """Answer with a group's subscription of a topic, as its clients' heartbeats have it."""
     topic, name = call.header
     body: dict[str, Any] = {"group": name, "topic": topic}
     if (wanted := _subscription(call, name, topic)) is not None:
@@ -131,7 +131,7 @@ async def subscription_of_group(call: RemotingCall[TopicGroupHeader]) -> Respons
 
 
 async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
-    """From when the messages of a topic are, and those that a group has come to."""
+    """Answer with the times of each queue's oldest and newest message, and of the one consumed last."""
     spans = [
         {
             "consumeTimeStamp": span.consumed_ms,
@@ -146,7 +146,7 @@ async def time_spans(call: RemotingCall[TopicGroupHeader]) -> Response:
 
 
 async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
-    """How far the slowest of the groups has come in each queue, for one that is to be moved there."""
+    """Answer with the lowest committed offset of some groups in each queue, to reset another group to."""
     topic, group, others = call.header
     offsets = call.broker.looking.progress.corrections(topic, group, others.split(","))
     table = {str(each): _LONG_MAX if offset is None else offset for each, offset in offsets.items()}
@@ -154,7 +154,7 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
 
 
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
-    """Entries of a queue from an offset on."""
+    """Answer with the entries of a queue from an offset on."""
     topic, queue_id, start, at_most, group = call.header
     queue = call.broker.consuming.pull.find_queue(topic, queue_id)
     if queue is None:
@@ -178,7 +178,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
 def _entry(
     call: RemotingCall[QueryConsumeQueueHeader], queue: Queue, message: StoredMessage
 ) -> dict[str, Any]:
-    """Of a level queue the due time takes the place of the tag's hash, as upstream."""
+    """An entry as JSON. In a level queue the due time takes the place of the tag's hash, as upstream."""
     record = encode_record(message, queue.topic, queue.queue_id, call.channel.store_host)
     return {
         "eval": False,

@@ -1,4 +1,4 @@
-"""Pulling: 11 and 361 (sheet 2.3)."""
+"""Answer a pull with the messages from an offset on (docs/protocol/remoting.md §2.3)."""
 
 from typing import Final, NamedTuple
 
@@ -18,7 +18,7 @@ from mocketmq.remoting.wire.record import encode_record
 
 
 class PullMessageHeader(NamedTuple):
-    """2.3."""
+    """``suspend_timeout_millis`` is how long to wait for messages; ``sub_version`` is in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -47,11 +47,11 @@ _CODES: Final = {
 
 
 async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
-    """Messages of a queue from an offset on, when there are some."""
+    """Answer with the messages of a queue from an offset on, as soon as there are some."""
     header, reader = call.header, call.broker.consuming.pull
     group, topic, queue_id = header.consumer_group, header.topic, header.queue_id
     await reader.admit(group, topic, queue_id)
-    tag_filter = _wanted(call.broker, header)
+    tag_filter = _filter_of_pull(call.broker, header)
     if header.sys_flag & _COMMIT_OFFSET:
         await reader.report_offset(group, topic, queue_id, header.commit_offset, is_durable=False)
     wait_ms = header.suspend_timeout_millis if header.sys_flag & _SUSPEND else 0
@@ -82,13 +82,13 @@ def _code(pulled: Pulled, offset: int) -> ResponseCode:
     return _CODES[pulled.status]
 
 
-def _wanted(broker: Broker, header: PullMessageHeader) -> Filter:
-    """What the pull says it wants, or else what its group's last heartbeat said.
+def _filter_of_pull(broker: Broker, header: PullMessageHeader) -> Filter:
+    """The filter of a pull: its own, or else that of its group's last heartbeat.
 
-    Before the first heartbeat everything is: clients filter again, and a broker that was started anew must
-    not hold them up (sheet 12.2). So is before one that is as new as the pull: clients of 5.3 leave it out at
-    times, and would wait for the next for half a minute. By SQL clients do not filter again, so they are told
-    to come back, as upstream tells them.
+    Before the group's first heartbeat nothing is filtered: clients filter again, and need not wait after a
+    restart of the broker. Nor is anything before a heartbeat as new as the pull: clients of 5.3 omit it at
+    times, and would wait half a minute for the next. Clients do not filter by SQL again, so these are
+    told to come back, as upstream does.
     """
     if header.sys_flag & _SUBSCRIPTION:
         prefix = "parse the consumer's subscription failed: "

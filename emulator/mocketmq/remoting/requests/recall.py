@@ -1,7 +1,7 @@
-"""Recalling delayed messages: 370 (sheet 5.6). Upstream has it since 5.3, for timers alone, and off.
+"""Recall delayed messages. Upstream can since 5.3, for timers alone, and only if it is switched on.
 
 A handle names a message as upstream's does: ``v1 topic broker instant unique-key`` in Base64. The instant
-is when the message is due by the emulated clock, in milliseconds, rounded up.
+is the due time by the emulated clock, in milliseconds, rounded up.
 """
 
 import base64
@@ -25,14 +25,14 @@ _ALWAYS: Final = {"MSG_REGION": identity.REGION}
 
 
 class RecallMessageHeader(NamedTuple):
-    """2.7, but for the group of producers."""
+    """``recall_handle`` came with the answer to the send."""
 
     topic: str
     recall_handle: str
 
 
 class RecallHandle(NamedTuple):
-    """What a handle says."""
+    """The parts of a recall handle."""
 
     topic: str
     broker: str
@@ -40,13 +40,13 @@ class RecallHandle(NamedTuple):
     unique_key: str
 
     def encode(self) -> str:
-        """As it is given to senders."""
+        """The handle as senders get it."""
         text = f"{_VERSION} {self.topic} {self.broker} {self.due_ms} {self.unique_key}"
         return base64.urlsafe_b64encode(text.encode()).decode()
 
     @classmethod
     def decode(cls, text: str) -> "RecallHandle":
-        """Raises RemotingError for anything else. An instant that is no number is read as -1, as upstream."""
+        """Read a handle. As upstream, an instant that is no number is read as -1. Raises RemotingError."""
         digits = text.rstrip("=")
         padded = digits + "=" * (-len(digits) % 4)
         try:
@@ -63,7 +63,7 @@ class RecallHandle(NamedTuple):
 
 
 def handle_of(sent: SendResult) -> str | None:
-    """The handle of a message that waits for its due time; None for any other, and for retries."""
+    """The handle of a delayed message; None for any other message, and for retries."""
     due_us, topic = sent.stored.due_us, sent.queue.topic
     if due_us is None or topic.startswith(RETRY_PREFIX):
         return None
@@ -71,7 +71,7 @@ def handle_of(sent: SendResult) -> str | None:
 
 
 async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
-    """Answers when it is durable that the message will never be delivered."""
+    """Cancel a delayed message, and answer when that is durable."""
     try:
         return Response({**_ALWAYS, "msgId": await _recall(call)})
     except EmulatorError as error:
@@ -79,7 +79,7 @@ async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
 
 
 async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
-    """Checks in upstream's order. Those of the time by the emulated clock, and without a latest."""
+    """Check in upstream's order, but by the emulated clock and without a latest time; then recall."""
     topic = call.header.topic
     if call.broker.registry.topics.find(topic) is None:
         raise RemotingError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")

@@ -1,4 +1,4 @@
-"""Replies to requests: 324 and 325 (sheet 2.7; ReplyMessageProcessor of 4.9.8)."""
+"""Bring replies to the clients that sent request messages (ReplyMessageProcessor.java, 4.9.8)."""
 
 from collections.abc import Iterator
 from typing import Final
@@ -22,12 +22,12 @@ from mocketmq.remoting.wire.record import decode_properties
 
 
 async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
-    """Answers when the client that asked has taken the reply, and it is stored."""
+    """Store a reply, push it to the client that waits for it, and answer when both are done."""
     header = call.header
     properties = decode_properties(header.properties)
     try:
         message = message_of(call, call.command.body, properties.copy(), header.flag)
-        message.properties = properties  # as the replier wrote them
+        message.properties = properties  # as its sender wrote them
         sent = await call.broker.replies.send(message, header.producer_group, is_unit_mode=header.unit_mode)
     except EmulatorError as error:
         return refusal(call, error)

@@ -1,4 +1,4 @@
-"""Resetting offsets: 222 (sheet 2.10)."""
+"""Reset a group's committed offsets (docs/protocol/remoting.md §2.10)."""
 
 from typing import Final, NamedTuple
 
@@ -11,9 +11,9 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class ResetOffsetHeader(NamedTuple):
-    """2.10; ``timestamp`` in milliseconds, -1 for the end of the queue.
+    """``timestamp`` in milliseconds, -1 for the end of the queue.
 
-    5.x may name one queue, unless ``queue_id`` is -1, and there an ``offset`` instead, unless that is -1.
+    Clients of 5.x may name one queue, and an ``offset`` instead of a time; -1 means none.
     """
 
     topic: str
@@ -25,7 +25,7 @@ class ResetOffsetHeader(NamedTuple):
 
 
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
-    """Let a group go on from where a topic was at a time; its clients are told."""
+    """Set a group's offsets in a topic to those at a time, and tell its clients."""
     header = call.header
     queue_id = None if header.queue_id < 0 else header.queue_id
     offset = None if queue_id is None or header.offset < 0 else header.offset

@@ -1,4 +1,4 @@
-"""The name server: where topics are, which there are, and whether its broker takes messages (sheet 2.1)."""
+"""Answer for the name server: routes, lists of topics, the cluster (docs/protocol/remoting.md §2.1)."""
 
 import logging
 from collections.abc import Callable
@@ -21,19 +21,19 @@ from mocketmq.rocketmq_versions import V3_4_9
 
 
 class ClusterHeader(NamedTuple):
-    """2.1."""
+    """Of the request for a cluster's topics."""
 
     cluster: str
 
 
 class BrokerHeader(NamedTuple):
-    """2.1."""
+    """Of requests that name a broker."""
 
     broker_name: str
 
 
 class UnregisterTopicHeader(NamedTuple):
-    """2.1; no ``cluster_name``: of all."""
+    """Without ``cluster_name``: in all clusters."""
 
     topic: str
     cluster_name: str = ""
@@ -42,20 +42,20 @@ class UnregisterTopicHeader(NamedTuple):
 log = logging.getLogger(__name__)
 
 _ALI_ONS: Final = ("JAVA", V3_4_9)
-"""What this client says it is. It alone does not ask for the template's route instead (sheet 7.3)."""
+"""How ali-ons identifies itself. It alone never asks for the template's route when a topic is missing."""
 _FAQ: Final = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 _UNIT, _UNIT_SUBSCRIBERS = 1, 2
 _UNIT_FLAGS: Final = _UNIT | _UNIT_SUBSCRIBERS
-"""Bits of a topic's flags (TopicSysFlag of 4.9.8)."""
+"""Bits of a topic's flags (TopicSysFlag.java, 4.9.8)."""
 
 MAX_MISSES: Final = 1_000
-"""Topics of which a log says that they are missing: names cost a client nothing."""
+"""Missing topics that are logged. There is a limit because clients can ask for any number of names."""
 _misses: Final[WeakKeyDictionary[Broker, set[str]]] = WeakKeyDictionary()
 
 
 async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
-    """105: where a topic is. Raises RemotingError in upstream's words for one that is nowhere."""
+    """Answer with a topic's route. Raises RemotingError, in upstream's words, if it has none."""
     name = call.header.topic
     is_ali_ons = (call.command.language, call.command.version) == _ALI_ONS
     topics = call.broker.registry.topics
@@ -87,54 +87,54 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def cluster_info(call: RemotingCall[NoHeader]) -> Response:
-    """106: all brokers, which is this one."""
+    """List the brokers, of which there is one."""
     return _json({"brokerAddrTable": {BROKER: _broker(call)}, "clusterAddrTable": {CLUSTER: [BROKER]}})
 
 
 async def topic_list(call: RemotingCall[NoHeader]) -> Response:
-    """206: the names of all topics."""
+    """List all topics."""
     return _topics(call)
 
 
 async def topics_of_cluster(call: RemotingCall[ClusterHeader]) -> Response:
-    """224: the names of all topics, if the cluster is ours."""
+    """List all topics of a cluster."""
     return _topics(call, lambda _: call.header.cluster == CLUSTER)
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
-    """304: the names that no topic of a client may have here, of clusters and brokers, and a broker."""
+    """List the names of clusters and brokers, which no topic should have, and a broker's address."""
     return _json({"brokerAddr": call.channel.advertised, "topicList": [CLUSTER, BROKER]})
 
 
 async def unit_topics(call: RemotingCall[NoHeader]) -> Response:
-    """311: topics of a unit alone."""
+    """List topics that belong to one unit."""
     return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT))
 
 
 async def topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
-    """312: topics that have subscribers in units."""
+    """List topics that have subscribers in units."""
     return _topics(call, lambda topic: bool(topic.particulars.sys_flag & _UNIT_SUBSCRIBERS))
 
 
 async def common_topics_with_unit_subscribers(call: RemotingCall[NoHeader]) -> Response:
-    """313: those of them that are of no unit alone."""
+    """List topics that have subscribers in units, and belong to no unit."""
     return _topics(call, lambda topic: topic.particulars.sys_flag & _UNIT_FLAGS == _UNIT_SUBSCRIBERS)
 
 
 async def wipe_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
-    """205: let routes say that nothing may be sent to the broker."""
+    """Let routes say from now on that the broker takes no messages."""
     return Response({"wipeTopicCount": str(_set_writable(call, is_writable=False))})
 
 
 async def add_write_perm(call: RemotingCall[BrokerHeader]) -> Response:
-    """327: let routes say again what may be done with each topic."""
+    """Let routes show the topics' own permissions again."""
     return Response({"addTopicCount": str(_set_writable(call, is_writable=True))})
 
 
 async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Response:
-    """216: let the name server forget a topic, as it does by itself when the broker deletes it.
+    """Remove a topic from the name server; does nothing once the broker has deleted it.
 
-    Raises RemotingError for one that the broker has: both are one program.
+    Raises RemotingError for a topic that the broker has, as both are one program.
     """
     topic, cluster = call.header
     if cluster in ("", CLUSTER) and call.broker.registry.topics.find(topic):
@@ -169,9 +169,9 @@ ROUTES: Final = RequestFamily(
 
 
 async def _make_retry_topic(broker: Broker, name: str) -> None:
-    """Let a consumer find it before its group's first heartbeat, or 5.x asks again after twenty seconds.
+    """Make a retry topic before its group's first heartbeat: clients of 5.x ask only every twenty seconds.
 
-    5.x also asks for that of popped messages, ``<group>_<topic>`` (sheet 6.5), which is not there.
+    They also ask for the retry topic of popped messages, ``<group>_<topic>``, which does not exist here.
     """
     if broker.consuming.pops.is_retry(name):
         return
@@ -181,7 +181,7 @@ async def _make_retry_topic(broker: Broker, name: str) -> None:
 
 
 def _log_miss(call: RemotingCall[TopicHeader]) -> None:
-    """Say it once for each topic, and what would help."""
+    """Log once for each missing topic how it can be made."""
     name, misses = call.header.topic, _misses.setdefault(call.broker, set())
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
         return
@@ -203,7 +203,7 @@ def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda
 
 
 def _set_writable(call: RemotingCall[BrokerHeader], *, is_writable: bool) -> int:
-    """Of how many topics the routes say so now."""
+    """Set whether routes say that the broker takes messages; the number of topics that this changes."""
     if call.header.broker_name != BROKER:
         return 0
     call.broker.registry.name_server.is_writable = is_writable
@@ -220,5 +220,5 @@ def _broker(call: RemotingCall[Any]) -> dict[str, Any]:
 
 
 def _json(value: dict[str, Any]) -> Response:
-    """Without spaces, and with keys in quotes, which one client or another needs (sheet 12)."""
+    """A response with compact, standard JSON, as some clients read nothing else (§12.3)."""
     return Response(body=fastjson.dumps(value))

@@ -1,7 +1,7 @@
-"""The broker's running statistics: 28 (sheet 2.10; AdminBrokerProcessor of 4.9.8 and 5.3.3).
+"""Show what the broker does and has done (AdminBrokerProcessor.java, 4.9.8 and 5.3.3).
 
-What upstream counts of parts that do not exist here is 0: no request waits in a thread pool, nothing is
-dispatched or flushed after it was acknowledged.
+Figures of parts that do not exist here are 0: no request waits in a thread pool, and nothing is dispatched or
+flushed after it was acknowledged.
 """
 
 import shutil
@@ -24,7 +24,7 @@ from mocketmq.store.database import MEMORY
 from mocketmq.store.writer import MAX_WAITING
 
 _SPANS_US: Final = (10 * US_PER_S, MINUTE_US, HOUR_US // 6)
-"""Rates are told of the last ten seconds, minute and ten minutes."""
+"""Rates are over the last ten seconds, minute and ten minutes."""
 _TIMES: Final = (
     *("[<=0ms]", "[0~10ms]", "[10~50ms]", "[50~100ms]", "[100~200ms]", "[200~500ms]", "[500ms~1s]"),
     *("[1~2s]", "[2~3s]", "[3~4s]", "[4~5s]", "[5~10s]", "[10s~]"),
@@ -34,7 +34,7 @@ _UNLIMITED: Final = (1 << 31) - 1
 
 
 async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
-    """What the broker is, does and has done since its start."""
+    """Answer with all figures, by name."""
     broker = call.broker
     table = {
         "brokerActive": "true",
@@ -91,7 +91,7 @@ def _traffic(broker: Broker) -> dict[str, str]:
 
 
 def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -> dict[str, str]:
-    """Offsets are those of messages, not of bytes: the commit offsets of ids."""
+    """Figures of the store. Commit offsets count messages, not bytes, as in message ids."""
     end = broker.ground.writer.next_commit_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
     table = {
@@ -119,7 +119,7 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
 
 
 def _pools(broker: Broker) -> dict[str, str]:
-    """What waits to be written stands where upstream has requests that wait for a thread to send."""
+    """Figures of thread pools. What waits to be written is shown as the queue of the send pool."""
     table = {
         "sendThreadPoolQueueSize": str(broker.ground.writer.waiting),
         "sendThreadPoolQueueCapacity": str(MAX_WAITING),
@@ -134,7 +134,7 @@ def _pools(broker: Broker) -> dict[str, str]:
 
 
 def _delayed(broker: Broker) -> dict[str, str]:
-    """How far each level was delivered and sent to; and the timers, which are never read ahead of."""
+    """The delay offset and next offset of each level, and figures of timers."""
     table = {
         f"scheduleMessageOffset_{level.level}": f"{level.delay_offset},{level.max_offset}"
         for level in broker.looking.pending.levels()
@@ -171,7 +171,7 @@ def _calls(totals: Totals) -> int:
 
 
 def _human(size: int) -> str:
-    """As upstream writes numbers of bytes."""
+    """A number of bytes as upstream writes it."""
     amount, unit = float(size), ""
     for unit in ("", "Ki", "Mi", "Gi", "Ti", "Pi"):
         if amount < 1024 or unit == "Pi":

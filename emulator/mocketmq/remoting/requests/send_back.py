@@ -1,4 +1,4 @@
-"""Retries: 36 (sheet 6.2)."""
+"""Take back messages that a consumer could not consume (docs/protocol/remoting.md §6.2)."""
 
 from typing import Final, NamedTuple
 
@@ -11,7 +11,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class SendBackHeader(NamedTuple):
-    """2.7; ``offset`` is the message's commit offset."""
+    """``offset`` is the message's commit offset."""
 
     offset: int
     group: str
@@ -23,7 +23,7 @@ class SendBackHeader(NamedTuple):
 
 
 async def send_back(call: RemotingCall[SendBackHeader]) -> Response:
-    """A consumer could not consume a message: it comes again later, or is a dead letter."""
+    """Redeliver a message later, or make it a dead letter after too many retries."""
     header = call.header
     max_retries = header.max_reconsume_times if call.command.tells_max_retries else None
     try:

@@ -1,6 +1,6 @@
-"""Producing: 10, 310 and 320 (sheet 2.2).
+"""Send messages, singly or in a batch (docs/protocol/remoting.md §2.2).
 
-Whether a request is a batch, its header says, not its code.
+The header says whether a request is a batch; the code does not.
 """
 
 from functools import lru_cache
@@ -26,7 +26,7 @@ from mocketmq.schedule.scheme import Reply as SentReply
 
 
 class SendMessageHeader(NamedTuple):
-    """2.2."""
+    """``born_timestamp`` is in milliseconds; ``batch`` says that the body has several messages."""
 
     producer_group: str
     topic: str
@@ -56,15 +56,15 @@ LETTERS: Final = dict(
 )
 
 ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
-"""What every answer to a send says, also of a failure."""
+"""Ext fields of every answer to a send, also of a refusal."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
-"""Of sysFlag: compressed, and how; several tags; committed. Others tell of what is not stored here."""
+"""Bits of sysFlag that are stored: compressed, and how; several tags; committed."""
 _LATEST_MS: Final = LATEST_US // US_PER_MS
 
 
 async def send(call: RemotingCall[SendMessageHeader]) -> Response:
-    """Answers when the message, or every message of the batch, is durable."""
+    """Store the message, or all messages of the batch, and answer when they are durable."""
     try:
         if call.header.batch:
             return reply_of(call, await _send_batch(call))
@@ -92,7 +92,7 @@ async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]
         raise IllegalMessageError("body", f"the batch has {size} bytes; allowed: 1 to {allowed}")
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
-    common.pop(UNIQ_KEY, None)  # the batch's own, by which the messages of 5.x clients would all be one
+    common.pop(UNIQ_KEY, None)  # of the batch: clients of 5.x would see all its messages as one
     return await call.broker.sender.send_together(_of_batch(call, entry, common) for entry in entries)
 
 
@@ -109,14 +109,14 @@ def _is_transactional(call: RemotingCall[SendMessageHeader], properties: dict[st
 
 
 def _is_retry(call: RemotingCall[SendMessageHeader], properties: dict[str, str]) -> bool:
-    """A committed message that a consumer sends again for later still says that it was a half one (5.3.3)."""
+    """Whether a consumer sends the message again for later. If committed, it still looks like a half one."""
     return call.header.reconsume_times > 0 and call.broker.levels.table.level_of(properties) > 0
 
 
 def message_of(
     call: RemotingCall[SendMessageHeader], body: bytes, properties: dict[str, str], flag: int
 ) -> Message:
-    """The message that a request sends, or one of a batch. Raises InvalidArgumentError."""
+    """The message of a request, or one of its batch. Raises InvalidArgumentError."""
     header = call.header
     if not 0 <= header.born_timestamp <= _LATEST_MS:
         raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
@@ -142,13 +142,13 @@ def message_of(
 
 @lru_cache(maxsize=4_096)
 def _as_ipv4(remote: str) -> str:
-    """Records have room for no other address (sheet 3.1)."""
+    """The client's address, as records can hold it: IPv4, with 127.0.0.1 for any IPv6 address."""
     host, _, port = remote.rpartition(":")
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
 def reply_of(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
-    """What the sender is told of what was stored."""
+    """The answer to a sender whose messages were stored."""
     first, host = sent[0].reply, call.channel.store_host
     ext = {
         **ALWAYS,
@@ -165,12 +165,12 @@ def reply_of(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> R
 
 
 def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Response:
-    """What the sender of a message is told that could not be sent."""
+    """The answer to a sender whose message was refused."""
     return Response(ALWAYS, code=code_of(error), remark=_remark(call, error))
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
-    """What is wrong, behind upstream's one sentence for bodies and properties."""
+    """The mistake; after upstream's one sentence, if it is in the body or the properties."""
     if not isinstance(error, IllegalMessageError) or error.field not in ("body", "properties"):
         return str(error)
     limit = call.broker.sender.intake.max_message_bytes

@@ -1,4 +1,4 @@
-"""What went through the broker of late: 315 (sheet 2.10; BrokerStatsManager of 4.9.8)."""
+"""Show one statistic of a topic, a group or the broker (BrokerStatsManager.java, 4.9.8)."""
 
 from collections.abc import Callable, Mapping
 from typing import Final, NamedTuple
@@ -14,14 +14,14 @@ from mocketmq.remoting.wire.identity import CLUSTER
 
 
 class StatisticHeader(NamedTuple):
-    """2.10. ``stats_key`` is a topic, ``topic@group``, or the cluster."""
+    """``stats_key`` is a topic, ``topic@group``, or the cluster."""
 
     stats_name: str
     stats_key: str
 
 
 class _Statistic(NamedTuple):
-    """Where a statistic is found by its key, and what of it is meant."""
+    """How to find a statistic's meter by the key, and which amount of it is meant."""
 
     meter: Callable[[Statistics, str], Meter | None]
     amount: Callable[[Totals], int]
@@ -57,7 +57,7 @@ _KINDS: Final = {
 
 
 async def view(call: RemotingCall[StatisticHeader]) -> Response:
-    """One statistic, over the last minute, hour and day."""
+    """Answer with one statistic, over the last minute, hour and day."""
     name, key = call.header
     statistics, kind = call.broker.registry.statistics, _KINDS.get(name)
     meter = kind.meter(statistics, key) if kind else None

@@ -1,4 +1,4 @@
-"""Topics, for administrators: 17, 18, 21, 215, 305 and 351 (sheet 2.9)."""
+"""List, create, change and delete topics (docs/protocol/remoting.md §2.9)."""
 
 import logging
 from collections.abc import Mapping
@@ -21,7 +21,7 @@ log = logging.getLogger(__name__)
 
 
 class CreateTopicHeader(NamedTuple):
-    """2.9."""
+    """``attributes`` are changes, as ``+name=value,-name``."""
 
     topic: str
     read_queue_nums: Int32
@@ -35,22 +35,22 @@ class CreateTopicHeader(NamedTuple):
 
 _FILTER_TYPES: Final = ("SINGLE_TAG", "MULTI_TAG")
 _QUEUES: Final = 16
-"""Of a topic in a list that does not say (TopicConfig.java)."""
+"""Queues of a topic in a list that does not give their number (TopicConfig.java)."""
 
 
 async def create(call: RemotingCall[CreateTopicHeader]) -> Response:
-    """17: create a topic, or change it."""
+    """Create or change a topic."""
     return await _put(call, [(call.header, parse_changes(call.header.attributes))])
 
 
 async def create_all(call: RemotingCall[NoHeader]) -> Response:
-    """18: create topics, or change them; none, if one of them is refused."""
+    """Create or change topics; none of them, if one is refused."""
     body = object_of(call.command.body)
-    return await _put(call, [_wanted(one) for one in objects_in(body, "topicConfigList")])
+    return await _put(call, [_topic_in(one) for one in objects_in(body, "topicConfigList")])
 
 
 async def delete(call: RemotingCall[TopicHeader]) -> Response:
-    """215: delete a topic with all that it holds; one that does not exist is gone already, as upstream."""
+    """Delete a topic with its messages. As upstream, it is no error if the topic does not exist."""
     check_topic_name(call.header.topic)
     try:
         cancelled = await call.broker.upkeep.reset.delete_topic(call.header.topic)
@@ -62,14 +62,14 @@ async def delete(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def all_topics(call: RemotingCall[NoHeader]) -> Response:
-    """21: how every topic is configured."""
+    """List the settings of all topics."""
     topics = call.broker.registry.topics
     table = {topic.name: _config(topic) for topic in topics}
     return Response(body=dumps({"dataVersion": data_version(topics.version), "topicConfigTable": table}))
 
 
 async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
-    """351: how a topic is configured."""
+    """Answer with the settings of a topic."""
     topic = call.broker.registry.topics.find(call.header.topic)
     if topic is None:
         raise RemotingError(
@@ -79,20 +79,20 @@ async def one_topic(call: RemotingCall[TopicHeader]) -> Response:
 
 
 async def system_topics(call: RemotingCall[NoHeader]) -> Response:
-    """305: the names of topics that only the broker makes, whether they are there or not."""
+    """List the names of topics that only the broker makes, whether they exist or not."""
     made = {topic.name for topic in call.broker.registry.topics if topic.is_system}
     return Response(body=dumps({"topicList": sorted(SYSTEM_TOPICS | made)}))
 
 
 def data_version(version: DataVersion) -> dict[str, int]:
-    """DataVersion, by whose counter copies of a table are compared."""
+    """A data version as JSON; tools compare its counter."""
     return {"counter": version.counter, "stateVersion": 0, "timestamp": version.timestamp_ms}
 
 
 async def _put(
     call: RemotingCall[Any], wanted: list[tuple[CreateTopicHeader, Mapping[str, str]]]
 ) -> Response:
-    """Judge all before the first is made. What is kept and does nothing here is told."""
+    """Create or change topics, after checking all. The remark names attributes without effect here."""
     topics = call.broker.registry.topics
     made = []
     for header, changes in wanted:
@@ -125,7 +125,7 @@ async def _put(
     return Response(remark=remark)
 
 
-def _wanted(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, str]]:
+def _topic_in(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, str]]:
     def whole(name: str, default: int) -> int:
         value = body.get(name, default)
         if not isinstance(value, int):

@@ -1,4 +1,4 @@
-"""Transactions: 37 (sheet 9; EndTransactionProcessor of 4.9.8)."""
+"""Commit half messages or roll them back (docs/protocol/remoting.md §9)."""
 
 from typing import Final, NamedTuple
 
@@ -10,7 +10,7 @@ from mocketmq.remoting.wire.header import Int32
 
 
 class EndTransactionHeader(NamedTuple):
-    """2.7; the offsets are those of the half message, in its queue and as commit offset."""
+    """Names the half message by its queue offset and its commit offset."""
 
     producer_group: str
     tran_state_table_offset: int
@@ -22,11 +22,11 @@ class EndTransactionHeader(NamedTuple):
 
 
 _DECISIONS: Final = {0: None, 8: True, 12: False}
-"""Transaction bits of sysFlag (sheet 3.2), and whether they commit; None: the producer does not know yet."""
+"""Transaction bits of sysFlag, and whether they commit; None: the producer does not know yet."""
 
 
 async def end(call: RemotingCall[EndTransactionHeader]) -> Response:
-    """What a producer says about its half message, in time or because it was asked."""
+    """End a transaction as its producer says, by itself or after a check-back."""
     header = call.header
     if header.commit_or_rollback not in _DECISIONS:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, "commitOrRollback field wrong")
