@@ -1,4 +1,4 @@
-"""A client of the JSON API, for tests and scripts in Python::
+"""A Python client of the JSON API, for tests and scripts::
 
     async with Client("http://127.0.0.1:9877") as broker:
         await broker.send("orders", "cancel order 7", delay_level=3)
@@ -24,13 +24,13 @@ from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
 
 CONNECT_S = 10.0
-"""Real seconds for a connection; an answer may take as long as it needs, such as that to a move."""
+"""Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
 
 JsonObject = dict[str, Any]
 
 
 class BrokerError(EmulatorError):
-    """The broker refused: its problem document (RFC 9457), or what stood in the place of one."""
+    """The broker refused: ``title``, ``detail`` and ``field`` of its problem document (RFC 9457)."""
 
     def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
         self.status = status
@@ -41,11 +41,11 @@ class BrokerError(EmulatorError):
 
 
 class UnreachableError(EmulatorError):
-    """No broker answers at the address, or it went away before it answered."""
+    """No broker answers at the address, or the connection broke before it answered."""
 
 
 class MessageOptions(TypedDict, total=False):
-    """What a message may have besides a body. See MessageIn of the API."""
+    """The fields of a message besides its body, as MessageIn of the API has them."""
 
     tag: str
     keys: Sequence[str]
@@ -60,7 +60,7 @@ class MessageOptions(TypedDict, total=False):
 
 
 class Client:
-    """One broker. Use it as an async context manager; every method raises BrokerError, UnreachableError."""
+    """A connection to a broker, as an async context manager. Methods raise BrokerError, UnreachableError."""
 
     def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
         self.url = url.rstrip("/")
@@ -84,7 +84,7 @@ class Client:
     # Messages
 
     async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
-        """Send one message; it is stored when this returns."""
+        """Send a message. It is stored when this returns."""
         return await self._call("POST", _path("topics", topic, "messages"), outgoing(body, **options))
 
     async def send_batch(self, topic: str, messages: Sequence[JsonObject]) -> list[JsonObject]:
@@ -103,10 +103,10 @@ class Client:
         tags: str = "*",
         sql: str | None = None,
     ) -> list[JsonObject]:
-        """Take messages, waiting up to ``wait`` for the first; empty when none came.
+        """Receive messages, waiting up to ``wait`` for a first one; an empty list if none came.
 
-        Each bears a receipt, and is invisible to the rest of the group for ``invisible``. ``tags`` is a
-        filter such as ``A || B``; ``sql`` is one by properties in its place, such as ``price > 10``.
+        For ``invisible`` the group's other consumers do not get them. ``tags`` is a filter such as
+        ``A || B``; ``sql`` is an SQL92 filter in its place, such as ``price > 10``.
         """
         answer = await self._call(
             "POST",
@@ -122,15 +122,15 @@ class Client:
         return _list(answer, "messages")
 
     async def acknowledge(self, group: str, messages: Iterable[JsonObject]) -> JsonObject:
-        """The received messages are done with."""
+        """Acknowledge received messages."""
         return await self._settle(group, "ack", messages)
 
     async def give_back(self, group: str, messages: Iterable[JsonObject], delay_level: int = 0) -> JsonObject:
-        """Retry the received messages later; a level below zero makes them dead letters at once."""
+        """Give received messages back for a retry; a level below 0 makes them dead letters at once."""
         return await self._settle(group, "give-back", messages, delay_level=delay_level)
 
     async def extend(self, group: str, messages: Iterable[JsonObject], invisible: str) -> JsonObject:
-        """Keep the received messages invisible for this long from now."""
+        """Keep received messages invisible for ``invisible`` from now."""
         return await self._settle(group, "extend", messages, invisible_ms=whole_ms(invisible, "invisible"))
 
     async def browse(
@@ -143,24 +143,24 @@ class Client:
         tags: str = "*",
         sql: str | None = None,
     ) -> JsonObject:
-        """Read a queue without leaving a trace. ``tags`` and ``sql`` as for ``receive``."""
+        """Read a queue from an offset on without consuming it. ``tags`` and ``sql`` as for ``receive``."""
         return await self._get(
             _path("topics", topic, "queues", str(queue_id), "messages"),
             {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 
     async def message(self, message_id: str) -> JsonObject:
-        """The whole life of a message."""
+        """The history of a message: its records, deliveries and takes."""
         return await self._get(_path("messages", message_id))
 
     async def messages_by_key(self, key: str, *, topic: str | None = None) -> list[JsonObject]:
-        """The messages that bear this key, oldest first."""
+        """The messages with this key, oldest first."""
         return _list(await self._get(_path("messages"), {"key": key, "topic": topic}), "messages")
 
     # Delayed messages
 
     async def levels(self) -> JsonObject:
-        """The delay ``levels``, what waits in each, and in ``second_directories``."""
+        """The delay ``levels`` and the ``second_directories``, with their pending messages."""
         return await self._get(_path("levels"))
 
     async def delayed(
@@ -171,17 +171,17 @@ class Client:
         after: int | None = None,
         max_messages: int = 100,
     ) -> JsonObject:
-        """What waits for its due time, oldest first; ``next_after`` continues the list."""
+        """A page of pending messages, oldest first; ``next_after`` is the ``after`` of the next page."""
         return await self._get(
             _path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
         )
 
     async def cancel(self, message_id: str) -> JsonObject:
-        """Never deliver the delayed message."""
+        """Cancel a pending message."""
         return await self._call("DELETE", _path("delayed", message_id))
 
     async def deliver(self, message_id: str) -> JsonObject:
-        """Deliver the delayed message now."""
+        """Deliver a pending message now."""
         return await self._call("POST", _path("delayed", message_id, "deliver"))
 
     # Transactions
@@ -189,22 +189,22 @@ class Client:
     async def prepare(
         self, topic: str, body: str | bytes, *, group: str, **options: Unpack[MessageOptions]
     ) -> JsonObject:
-        """Store a half message, which nobody consumes before its commit; producers of the group are asked."""
+        """Store a half message, about which producers of the group are asked."""
         half = {**outgoing(body, **options), "group": group}
         return await self._call("POST", _path("topics", topic, "transactions"), half)
 
     async def transactions(
         self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
     ) -> JsonObject:
-        """The half messages that wait for a decision, oldest first; ``next_after`` continues the list."""
+        """A page of open half messages, oldest first; ``next_after`` is the ``after`` of the next page."""
         return await self._get(_path("transactions"), {"topic": topic, "after": after, "max": max_messages})
 
     async def commit(self, message_id: str) -> JsonObject:
-        """Let the half message become visible, or be delayed, as it was prepared."""
+        """Commit a half message: it becomes visible, or waits for its due time."""
         return await self._call("POST", _path("transactions", message_id, "commit"))
 
     async def rollback(self, message_id: str) -> JsonObject:
-        """Never let anybody see the half message."""
+        """Roll a half message back: no consumer gets it."""
         return await self._call("POST", _path("transactions", message_id, "rollback"))
 
     # Topics and groups
@@ -228,11 +228,11 @@ class Client:
         )
 
     async def delete_topic(self, name: str) -> JsonObject:
-        """Delete the topic with its messages, and with what is pending for it."""
+        """Delete the topic with its messages, pending ones too."""
         return await self._call("DELETE", _path("topics", name))
 
     async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> JsonObject:
-        """Wait until so many messages have been delivered to the topic, or the (real) time is up."""
+        """Wait until the topic has ``delivered`` messages, or the real time ``wait`` is over."""
         return await self._call(
             "POST",
             _path("topics", topic, "wait"),
@@ -254,21 +254,21 @@ class Client:
         )
 
     async def delete_group(self, name: str) -> JsonObject:
-        """Delete the consumer group and how far it has come."""
+        """Delete the consumer group and its committed offsets."""
         return await self._call("DELETE", _path("groups", name))
 
     async def clients(self) -> list[JsonObject]:
-        """Every RocketMQ client that is connected, with its groups."""
+        """Every connected RocketMQ client, with its groups."""
         return _list(await self._get(_path("clients")), "clients")
 
     async def running_info(self, client_id: str, *, group: str) -> JsonObject:
-        """What a consumer tells of itself, in the words of its library."""
+        """What a consumer reports of itself, as its library names it."""
         answer = await self._get(_path("clients", client_id, "running-info"), {"group": group})
         info: JsonObject = answer["running_info"]
         return info
 
     async def consume(self, client_id: str, message_id: str, *, group: str) -> JsonObject:
-        """Let a consumer consume a message now; what came of it."""
+        """Have a consumer consume a message now; returns the result."""
         return await self._call(
             "POST", _path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
         )
@@ -276,28 +276,28 @@ class Client:
     # The clock and the broker
 
     async def clock(self) -> JsonObject:
-        """What time it is for the broker, and what is due next."""
+        """The broker's time, and when something is due next."""
         return await self._get(_path("clock"))
 
     async def advance(self, by: str) -> JsonObject:
-        """Move the clock forward; everything due on the way has been delivered when this returns."""
+        """Move the clock forward. All that becomes due on the way is delivered when this returns."""
         parse_duration_us(by, "by")
         return await self._call("POST", _path("clock", "advance"), {"by": by})
 
     async def move_to(self, instant_ms: int) -> JsonObject:
-        """Move the clock to an instant. As ``advance``."""
+        """Move the clock to an instant, as ``advance`` does."""
         return await self._call("POST", _path("clock", "to"), {"instant_ms": instant_ms})
 
     async def move_to_next(self) -> JsonObject:
-        """Move the clock to where something is due next. As ``advance``."""
+        """Move the clock to the next due time, as ``advance`` does."""
         return await self._call("POST", _path("clock", "next"))
 
     async def reset(self, topic: str | None = None) -> JsonObject:
-        """Forget every message, or those of one topic. Topics, groups and the clock stay."""
+        """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
         return await self._call("POST", _path("reset"), {"topic": topic} if topic else {})
 
     async def info(self) -> JsonObject:
-        """What the broker is and how it was started."""
+        """The broker's version, settings and limits."""
         return await self._get(_path("info"))
 
     async def _settle(self, group: str, verb: str, messages: Iterable[JsonObject], **more: int) -> JsonObject:
@@ -349,16 +349,13 @@ def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject
 
 
 def body_of(message: Mapping[str, Any]) -> bytes:
-    """The body of a message that the broker answered."""
+    """The body of a message in an answer."""
     text: str | None = message["body"]
     return base64.b64decode(message["body_base64"]) if text is None else text.encode()
 
 
 def whole_ms(duration: str, field: str) -> int:
-    """A duration in milliseconds, rounded up, so that nothing gets shorter than asked for.
-
-    ``field`` names it in the InvalidArgumentError that is raised when the text is no duration.
-    """
+    """A duration in milliseconds, rounded up. Raises InvalidArgumentError for ``field``."""
     return -(-parse_duration_us(duration, field) // 1_000)
 
 

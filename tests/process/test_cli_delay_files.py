@@ -75,7 +75,7 @@ def test_a_list_holds_foreign_files_in_their_turn_and_tells_of_those_passed_over
         str(bad.relative_to(delay)): "checksum",
     }
     shown = mocketmq("ls", "--dir", delay).stdout
-    assert shown.endswith("2 files passed over: see mocketmq delayed verify\n")
+    assert shown.endswith("2 files skipped: see mocketmq delayed verify\n")
 
 
 def test_where_nothing_waits(delay: Path) -> None:
@@ -96,7 +96,7 @@ def test_where_nothing_waits(delay: Path) -> None:
         (["--level", "3"], "--level has no effect"),
         (["--url", NOWHERE], "--url has no effect"),
         (["--token", "secret"], "--token has no effect"),
-        (["--after", "12"], "'12' is not the name of a file"),
+        (["--after", "12"], "'12' is not the value that a page ended with"),
         (["--max", "0"], "--max"),
         (["--dir", "nowhere"], "'nowhere' does not exist"),
     ],
@@ -150,7 +150,7 @@ def test_a_body_is_written_byte_by_byte(delay: Path) -> None:
     ended = in_a_process("cat", "--dir", delay, "AA", "--body", capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, body, b"")
     shown = mocketmq("cat", "--dir", delay, "AA").stdout
-    assert shown.endswith("\n\na body of 259 bytes, which is no text: --body writes it as it is\n")
+    assert shown.endswith("\n\na body of 259 bytes, that is not text: write it with --body\n")
     assert answer("cat", "--dir", delay, "AA")["body"] is None
 
 
@@ -163,7 +163,7 @@ def test_what_cannot_be_shown_is_told_apart(delay: Path) -> None:
         (["--dir", delay, "AA"], 6, f"{bad.relative_to(delay)}: the content does not have the checksum"),
         ([bad], 6, f"{bad}: the content does not have the checksum"),
         (["--dir", delay, "BB"], 2, f"name one of them: 7/again, {made('BB').place}"),
-        (["CC"], 2, "there is no file 'CC'; say with --dir"),
+        (["CC"], 2, "there is no file 'CC'; name the directory"),
         (["--dir", delay, "BB", "--body", "--json"], 2, "only one of --body and --json"),
     ]
     for args, code, sentence in cases:

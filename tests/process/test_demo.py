@@ -77,7 +77,7 @@ async def test_the_store_is_kept_where_asked(tmp_path: Path) -> None:
 async def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
     process = await start_demo(temporary=tmp_path)
     assert process.stdout
-    assert b"the broker on http://" in await process.stdout.readline()
+    assert b"the demo's broker is at http://" in await process.stdout.readline()
     (broker,) = psutil.Process(process.pid).children()
     process.send_signal(number)
     _, stderr = await process.communicate()

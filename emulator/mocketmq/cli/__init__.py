@@ -1,7 +1,6 @@
 """The ``mocketmq`` command.
 
-A command's module is imported when the command runs, so that ``serve`` starts without the parts that only
-clients need and ``--help`` comes at once.
+Each command's module is imported when it runs, so that ``serve`` and ``--help`` do not wait for the others.
 """
 
 import sys
@@ -19,33 +18,33 @@ _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
-    "message": ("mocketmq.cli.messages", "Show the whole life of a message."),
-    "levels": ("mocketmq.cli.delayed", "Show the delay levels and what waits in them."),
+    "message": ("mocketmq.cli.messages", "Show the history of a message."),
+    "levels": ("mocketmq.cli.delayed", "Show the delay levels and their pending messages."),
     "delayed": (
         "mocketmq.cli.delayed",
-        "What waits for its due time: list, cancel or deliver it, check its files.",
+        "List, cancel or deliver pending messages; check and import their files.",
     ),
     "transactions": (
         "mocketmq.cli.transactions",
-        "Half messages that wait for a decision: list, commit or roll them back.",
+        "List, commit or roll back half messages.",
     ),
-    "clock": ("mocketmq.cli.clock", "Show the broker's clock, or move it."),
-    "topics": ("mocketmq.cli.topics", "List the topics; create or delete one."),
-    "groups": ("mocketmq.cli.topics", "List the consumer groups and their lag; delete one."),
-    "clients": ("mocketmq.cli.clients", "List the RocketMQ clients that are connected."),
-    "client": ("mocketmq.cli.clients", "Look into a consumer, or let it consume a message now."),
-    "reset": ("mocketmq.cli.topics", "Forget all messages, or those of one topic."),
-    "export": ("mocketmq.cli.export", "Write the ledger as Parquet."),
-    "report": ("mocketmq_report.command", "How late was every delayed delivery, why, and does that pass?"),
-    "healthcheck": ("mocketmq.cli.healthcheck", "Ask whether the broker is ready."),
-    "demo": ("mocketmq.cli.demo", "Run a day of delayed messages through a broker of its own."),
+    "clock": ("mocketmq.cli.clock", "Show the broker's clock, or move it forward."),
+    "topics": ("mocketmq.cli.topics", "List the topics; create or delete a topic."),
+    "groups": ("mocketmq.cli.topics", "List the consumer groups and their lag; delete a group."),
+    "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
+    "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
+    "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
+    "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
+    "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
+    "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
+    "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }
 
 _EPILOG = "\b\nExit codes:\n" + "\n".join(f"  {each.value:<4} {each.meaning}" for each in Exit)
 
 
 class _Commands(click.Group):
-    """Finds each command in its module, and turns errors into a sentence and an exit code."""
+    """Imports commands when they are used, and turns errors into a sentence and an exit code."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:  # noqa: ARG002 - as click asks
         return list(_COMMANDS)
@@ -72,10 +71,10 @@ class _Commands(click.Group):
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
 @click.version_option(__version__, message="mocketmq %(version)s")
 def commands() -> None:
-    """RocketMQ for test environments: exact delays, inspectable and movable in time.
+    """RocketMQ for test environments: exact delays, and a clock that tests can move.
 
-    Client commands talk to the broker at --url (MOCKETMQ_URL) with --token (MOCKETMQ_TOKEN), and print JSON
-    for scripts with --json. Durations are written as 200ms, 10s or 1h30m.
+    Client commands talk to the broker at --url (MOCKETMQ_URL) with --token (MOCKETMQ_TOKEN). With --json they
+    print JSON. Durations are written as 200ms, 10s or 1h30m.
     """
 
 
@@ -83,6 +82,6 @@ def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     try:
         commands(arguments, prog_name="mocketmq")
-    except Exception:  # noqa: BLE001 - a defect has an exit code of its own
+    except Exception:  # noqa: BLE001 - a defect has its own exit code
         traceback.print_exc()
         sys.exit(Exit.DEFECT)

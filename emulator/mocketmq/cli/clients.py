@@ -13,7 +13,7 @@ _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP"
 @click.command()
 @with_broker
 async def clients(broker: Client, output: Output) -> None:
-    """List the RocketMQ clients that are connected, a line for each group, with what it subscribes to."""
+    """List the connected RocketMQ clients: a line for each of their groups, with its subscriptions."""
     found = await broker.clients()
     columns = ("client", "address", "language", "version", "group", "as", "subscriptions", ">lag")
     rows: list[tuple[object, ...]] = []
@@ -32,10 +32,15 @@ async def clients(broker: Client, output: Output) -> None:
 @click.command()
 @click.argument("client_id")
 @click.option("--group", required=True, help="Consumer group.")
-@click.option("--consume", metavar="MESSAGE_ID", help="Let it consume this message now.")
+@click.option(
+    "--consume", metavar="MESSAGE_ID", help="Have it consume this message now, and show the result."
+)
 @with_broker
 async def client(broker: Client, output: Output, client_id: str, group: str, consume: str | None) -> None:
-    """Ask the consumer CLIENT_ID what it does, or let it consume a message, whatever became of that."""
+    """Show the queues and rates of the consumer CLIENT_ID, or have it consume a message.
+
+    The message may have been consumed before. Offsets stay as they are.
+    """
     if consume:
         done = await broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""
@@ -61,7 +66,7 @@ def _table(info: JsonObject, name: str) -> list[tuple[str, JsonObject]]:
 
 
 def _queue(key: str) -> tuple[object, object]:
-    """The topic and number of a queue that stands as a key; C++ clients write something else."""
+    """Topic and number of a queue that is a key of JSON; C++ clients write another form."""
     try:
         queue = msgspec.json.decode(key, type=dict[str, object])
     except msgspec.DecodeError:

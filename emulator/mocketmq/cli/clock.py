@@ -10,7 +10,7 @@ from mocketmq.duration import format_duration
 
 
 class _ShowByDefault(click.Group):
-    """Takes ``clock``, also with options behind it, for ``clock show``."""
+    """Takes ``clock``, with or without options, for ``clock show``."""
 
     def parse_args(self, ctx: click.Context, args: list[str]) -> list[str]:
         is_bare = not args or (args[0].startswith("-") and args[0] not in ctx.help_option_names)
@@ -21,14 +21,14 @@ class _ShowByDefault(click.Group):
 def clock() -> None:
     """Show the broker's clock, or move it forward.
 
-    A move answers when everything that became due on the way has been delivered.
+    A move ends once all messages that became due on the way are delivered.
     """
 
 
 @clock.command("show")
 @with_broker
 async def show(broker: Client, output: Output) -> None:
-    """Show what time it is for the broker; the same as `mocketmq clock`."""
+    """Show the broker's time."""
     found = await broker.clock()
     output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
@@ -54,7 +54,7 @@ async def to(broker: Client, output: Output, instant_ms: int) -> None:
 @clock.command("next")
 @with_broker
 async def to_next(broker: Client, output: Output) -> None:
-    """Move the clock to where the next message is due."""
+    """Move the clock to the next due time."""
     move = await broker.move_to_next()
     output.show(move, *_describe_move(move))
 

@@ -1,7 +1,8 @@
-"""What all client commands share: the broker's address, the token, ``--json``, and how failures end."""
+"""Connect client commands to a broker: ``--url``, ``--token``, ``--json``, and errors in the user's words."""
 
 import asyncio
 import functools
+import re
 from collections.abc import Awaitable, Callable
 from http import HTTPStatus
 from typing import Any
@@ -10,21 +11,44 @@ import click
 
 from mocketmq import DEFAULT_URL
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.output import Output
+from mocketmq.cli.output import Output, instant
 from mocketmq.client import BrokerError, Client, UnreachableError
+from mocketmq.clock import US_PER_MS
+from mocketmq.duration import format_duration
+from mocketmq.errors import InvalidArgumentError
 
 _OPTIONS = (
     click.option(
         "--url", envvar="MOCKETMQ_URL", default=DEFAULT_URL, show_default=True, help="The broker's address."
     ),
-    click.option("--token", envvar="MOCKETMQ_TOKEN", help="The broker's token, if it asks for one."),
+    click.option("--token", envvar="MOCKETMQ_TOKEN", help="The broker's token, if it wants one."),
     click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON."),
 )
+_PARAMETERS = {
+    "by": "duration",
+    "delay_level": "level",
+    "delay_ms": "delay",
+    "filter": "tags sql",
+    "group": "group name",
+    "max": "max_messages",
+    "message_id": "message_id consume",
+    "properties.__STARTDELIVERTIME": "at",
+    "queue_id": "queue",
+    "read_queues": "queues",
+    "start_deliver_ms": "at",
+    "topic": "topic name",
+    "wait_ms": "wait",
+    "write_queues": "queues",
+}
+"""Parameters of commands, by the field of the API that they fill, where their names differ."""
+_IN_OTHER_UNITS = {"at", "delay", "wait"}
+_RANGE = re.compile("a whole number from ([0-9]+) to ([0-9]+)")
+_LIMIT = re.compile("up to ([0-9]+)")
 _CODES: dict[int, Exit] = {HTTPStatus.NOT_FOUND: Exit.NOTHING, HTTPStatus.SERVICE_UNAVAILABLE: Exit.NOT_READY}
 
 
 def with_broker(act: Callable[..., Awaitable[None]]) -> Callable[..., None]:
-    """Make a command of ``act(broker, output, …)``: it gets a connected client and a place for answers."""
+    """Make a command of ``act(broker, output, …)``, which gets a connected client and an :class:`Output`."""
 
     @broker_options
     @functools.wraps(act)
@@ -42,7 +66,7 @@ def broker_options(command: Callable[..., None]) -> Callable[..., None]:
 
 
 def ask_broker(url: str, token: str | None, act: Callable[[Client], Awaitable[None]]) -> None:
-    """Let ``act`` talk to the broker. Raises Failure when the broker refuses or cannot be reached."""
+    """Run ``act`` with a connected client. Raises Failure if the broker refuses or cannot be reached."""
 
     async def run() -> None:
         async with Client(url, token) as broker:
@@ -51,6 +75,40 @@ def ask_broker(url: str, token: str | None, act: Callable[[Client], Awaitable[No
     try:
         asyncio.run(run())
     except BrokerError as error:
-        raise Failure(str(error), _CODES.get(error.status, Exit.REFUSED)) from error
+        raise Failure(_as_typed(error), _CODES.get(error.status, Exit.REFUSED)) from error
+    except InvalidArgumentError as error:
+        raise Failure(_as_typed(error), Exit.USAGE) from error
     except UnreachableError as error:
         raise Failure(str(error), Exit.NOT_READY) from error
+
+
+def _as_typed(error: BrokerError | InvalidArgumentError) -> str:
+    """The error's sentence, with option and value as they were typed instead of the API's field."""
+    field, sentence = error.field or "", str(error)
+    context = click.get_current_context(silent=True)
+    name = re.split(r"[.\[]", field)[0]
+    names = (_PARAMETERS.get(field) or _PARAMETERS.get(name, name)).split()
+    if context is None:
+        return sentence
+    for parameter in context.command.params:
+        typed = context.params.get(parameter.name or "")
+        if parameter.name not in names or typed is None:
+            continue
+        is_option = isinstance(parameter, click.Option)
+        shown = max(parameter.opts, key=len) if is_option else parameter.human_readable_name
+        _, separator, allowed = sentence.partition("; allowed: ")
+        if parameter.name in _IN_OTHER_UNITS and separator:
+            return f"{shown} is {typed!r}; allowed: {_LIMIT.sub(_instant, _RANGE.sub(_durations, allowed))}"
+        if sentence.startswith(f"{field} is "):
+            property_name = re.sub(r"^properties\.?|\[.*", "", field) if name == "properties" else ""
+            return " ".join(filter(None, (shown, property_name))) + sentence.removeprefix(field)
+    return sentence
+
+
+def _durations(match: re.Match[str]) -> str:
+    low, high = (format_duration(int(text) * US_PER_MS) for text in match.groups())
+    return f"a duration from {low} to {high}"
+
+
+def _instant(match: re.Match[str]) -> str:
+    return f"up to {instant(int(match[1]))}"

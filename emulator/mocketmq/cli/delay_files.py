@@ -1,4 +1,7 @@
-"""``mocketmq delayed`` on files: what a delay directory holds, whether or not a broker is running on it."""
+"""``mocketmq delayed`` on files: list, show, verify and import those of a delay directory.
+
+A broker may be running on it, or none.
+"""
 
 import json
 import sys
@@ -42,12 +45,10 @@ _json = click.option("--json", "as_json", is_flag=True, help="Print the answer a
 def show_list(
     output: Output, directory: Path, topic: str | None, max_messages: int, after: str | None
 ) -> None:
-    """``delayed ls --dir``: what waits in the files of a directory, in order of due time."""
+    """``delayed ls --dir``: list the messages of a directory in order of due time."""
     behind = None if after is None else parse_name(after)
     if after is not None and behind is None:
-        raise click.BadParameter(
-            f"{after!r} is not the name of a file that a list ended with", param_hint="--after"
-        )
+        raise click.BadParameter(f"{after!r} is not the value that a page ended with", param_hint="--after")
     with _reading(directory) as (root, progress):
         listing = list_files(root, progress)
         troubles = [*listing.strays]
@@ -75,23 +76,21 @@ def show_list(
         )
         for each in shown
     )
-    notes = [f"{_count(len(troubles), 'file')} passed over: see mocketmq delayed verify"] if troubles else []
+    notes = [f"{_count(len(troubles), 'file')} skipped: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
     output.show_page(answer, columns, rows, "nothing is pending", *notes)
 
 
 @click.command()
-@click.option(
-    "--dir", "directory", type=DIRECTORY, help="The directory to look in, unless a path to a FILE is given."
-)
-@click.option("--body", "is_body_only", is_flag=True, help="Write the body and nothing else, byte by byte.")
+@click.option("--dir", "directory", type=DIRECTORY, help="Directory to look in, if no path is given.")
+@click.option("--body", "is_body_only", is_flag=True, help="Write only the body, as raw bytes.")
 @_json
 @click.argument("wanted", metavar="ID|FILE")
 def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) -> None:
     """Show the header and the body of a message.
 
-    It is found by its message id, its offset message id, or the name of its file in a delay directory, or the
-    one in a data directory.
+    It is found by the path of its file; or in the delay directory or data directory --dir, by its message id,
+    its offset message id, or the name of its file.
     """
     if is_body_only and as_json:
         raise click.UsageError("only one of --body and --json can be given")
@@ -105,7 +104,7 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
         text, binary = None, file.body
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
     shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
-    body = f"a body of {_count(len(file.body), 'byte')}, which is no text: --body writes it as it is"
+    body = f"a body of {_count(len(file.body), 'byte')} that is not text: write it with --body"
     Output(as_json).show(
         {"file": name, "header": msgspec.to_builtins(file.header), "body": text, "body_base64": binary},
         shown,
@@ -120,10 +119,9 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
 )
 @_json
 def verify(directory: Path, as_json: bool) -> None:
-    """Check every file of a directory.
+    """Check every file of a directory: content, checksum, name, place, duplicates.
 
-    Its content and checksum, its name, its place, and that no other file is the same message. The exit code
-    is 6 if anything is wrong, or lies in the quarantine.
+    The exit code is 6 if anything is wrong, or if files are in the quarantine.
     """
     with _reading(directory) as (root, progress):
         report = check(root, progress)
@@ -146,22 +144,22 @@ def verify(directory: Path, as_json: bool) -> None:
     type=click.Path(file_okay=False, path_type=Path),
     envvar="MOCKETMQ_DATA",
     required=True,
-    help="The data directory to import to; its broker must not be running.",
+    help="Data directory to import into; its broker must not be running.",
 )
 @_json
 @click.argument("source", type=DIRECTORY)
 def import_(data: Path, as_json: bool, source: Path) -> None:
-    """Bring in the messages of another directory.
+    """Import the messages of another directory.
 
-    Those of SOURCE, a delay directory or a data directory, are copied into a data directory. They stay the
-    same messages: what is there is not imported again, and what its broker has delivered it will not deliver
-    again. The exit code is 6 if any file was not imported.
+    SOURCE is a delay directory or a data directory. Its messages are copied. A message that the data
+    directory has already is not imported again, and one that its broker has delivered is not delivered again.
+    The exit code is 6 if any file was not imported.
     """
     if str(data) == MEMORY or (data.name == FOLDER and (data.parent / LOCK_FILE).exists()):
         raise click.BadParameter(f"{data} is not a data directory", param_hint="--data")
     with _reading(source) as (root, progress):
         if root.resolve() == (data / FOLDER).resolve():
-            raise click.BadParameter(f"{source} is the directory to import to", param_hint="SOURCE")
+            raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_files(data, root, progress)
     parts = [table(_TROUBLE, done.troubles)] if done.troubles else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
@@ -173,7 +171,7 @@ def import_(data: Path, as_json: bool, source: Path) -> None:
 
 @contextmanager
 def _reading(directory: Path) -> Iterator[tuple[Path, Progress]]:
-    """The delay directory that this is, or that is in it. An OSError becomes a StoreUnavailableError."""
+    """The delay directory: this one, or the one in it. Raises StoreUnavailableError for an OSError."""
     root = directory / FOLDER
     if not root.is_dir():
         root = directory
@@ -197,7 +195,7 @@ def _file_at(path: Path) -> tuple[str, DelayedFile]:
 
 def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
     if directory is None:
-        raise click.UsageError(f"there is no file {wanted!r}; say with --dir where to look for the message")
+        raise click.UsageError(f"there is no file {wanted!r}; name the directory of the message with --dir")
     with _reading(directory) as (root, progress):
         found = find(root, list_files(root, progress).places, wanted)
     match found:
@@ -208,11 +206,11 @@ def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
         case [Trouble() as trouble]:
             raise Failure(f"{trouble.file}: {trouble.reason}", Exit.DAMAGED)
     files = ", ".join(each.file if isinstance(each, Trouble) else each.place.path for each in found)
-    raise Failure(f"several files may be meant by {wanted}, name one of them: {files}", Exit.USAGE)
+    raise Failure(f"several files match {wanted}; name one of them: {files}", Exit.USAGE)
 
 
 def _described(each: Waiting) -> JsonObject:
-    """The fields that a broker's list has, as far as a file knows them, and where it is."""
+    """The fields of a broker's list that a file has, and the file's path."""
     header = each.file.header
     return {
         "message_id": header.unique_key,
@@ -241,7 +239,7 @@ def _summary(report: Report) -> str:
     if report.messages:
         told += f", due from {instant(report.first_due_ms)} to {instant(report.last_due_ms)}"
     if report.temporary:
-        told += f"; {report.temporary:,} temporary, being written or left by a kill"
+        told += f"; {report.temporary:,} temporary, still being written or left by a kill"
     if report.is_good:
         return f"{told}: nothing is wrong"
     return f"{told}: {len(report.troubles):,} wrong, {len(report.quarantined):,} in the quarantine"

@@ -17,7 +17,7 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 @click.command()
 @with_broker
 async def levels(broker: Client, output: Output) -> None:
-    """Show the delay levels: how many wait, how far each has been delivered, what is due next."""
+    """Show the delay levels: pending messages, delivered offset, next due time."""
     answer = await broker.levels()
     files = answer["second_directories"]
     now_ms = (await broker.clock())["now_ms"]
@@ -35,12 +35,14 @@ async def levels(broker: Client, output: Output) -> None:
         for level in answer["levels"]
     )
     due = instant(files["next_due_ms"], now_ms)
-    told = f"any other due time: {files['pending']} pending in {files['directories']} second directories"
+    told = (
+        f"with an absolute due time: {files['pending']} pending in {files['directories']} second directories"
+    )
     output.show(answer, table(columns, rows), f"{told}, the next due {due}" if files["pending"] else told)
 
 
 class _Delayed(click.Group):
-    """Imports the commands on files when one of them runs: they need much more than a client does."""
+    """Imports the commands on files only when one of them runs, as they need more modules."""
 
     def list_commands(self, ctx: click.Context) -> list[str]:
         return sorted({*super().list_commands(ctx), *_ON_FILES})
@@ -54,22 +56,24 @@ class _Delayed(click.Group):
 
 @click.group(cls=_Delayed)
 def delayed() -> None:
-    """List, cancel or deliver what waits for its due time; check its files, and bring in others."""
+    """List, cancel or deliver messages that wait for their due time; check and import their files."""
 
 
 @delayed.command("ls")
-@click.option("--dir", "directory", type=DIRECTORY, help="List the files in this directory; asks no broker.")
-@click.option("--topic", help="Only what will go to this topic.")
-@click.option("--level", type=int, help="Only this delay level; files have none.")
+@click.option(
+    "--dir", "directory", type=DIRECTORY, help="List the files in this directory instead of asking a broker."
+)
+@click.option("--topic", help="Only messages for this topic.")
+@click.option("--level", type=int, help="Only messages of this delay level.")
 @click.option(
     "--max",
     "max_messages",
     type=click.IntRange(min=1),
     default=100,
     show_default=True,
-    help="At most so many.",
+    help="Most messages to list.",
 )
-@click.option("--after", help="Continue behind this, which a longer list ends with.")
+@click.option("--after", help="List the next page: the value that the last page ended with.")
 @broker_options
 @click.pass_context
 def ls(
@@ -85,8 +89,8 @@ def ls(
 ) -> None:
     """List the messages that wait for their due time.
 
-    A broker lists them in order of arrival, at most 1000 at once. With --dir, the files of a delay directory,
-    or of the one in a data directory, are listed in order of due time.
+    A broker lists up to 1000 in order of arrival. With --dir, the files of a delay directory or a data
+    directory are listed in order of due time.
     """
     output = Output(as_json)
     if directory is None:
@@ -100,9 +104,7 @@ def ls(
         return
     for name in ("level", "url", "token"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
-            raise click.UsageError(
-                f"--{name} has no effect on a list of files; leave out either --{name} or --dir"
-            )
+            raise click.UsageError(f"--{name} has no effect on files; leave out --{name} or --dir")
     import_module("mocketmq.cli.delay_files").show_list(output, directory, topic, max_messages, after)
 
 
@@ -131,7 +133,7 @@ async def _list_pending(
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def cancel(broker: Client, output: Output, message_id: str) -> None:
-    """Never deliver the message."""
+    """Cancel a message: it will never be delivered."""
     found = await broker.cancel(message_id)
     output.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
 
@@ -140,7 +142,7 @@ async def cancel(broker: Client, output: Output, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def deliver(broker: Client, output: Output, message_id: str) -> None:
-    """Deliver the message now instead of when it is due."""
+    """Deliver a message now."""
     found = await broker.deliver(message_id)
     output.show(
         found,

@@ -1,4 +1,4 @@
-"""``mocketmq demo``: a day of delayed messages, and what became of them."""
+"""``mocketmq demo``: play a day of delayed messages, and check what consumers receive."""
 
 import asyncio
 import signal
@@ -23,23 +23,23 @@ _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
 
 @click.command()
 @click.option(
-    "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="How many to send."
+    "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="Messages to send."
 )
 @click.option(
     "--data",
     type=click.Path(path_type=Path, file_okay=False),
-    help="Empty directory for the store, which is kept; without it, one that is removed.",
+    help="Empty directory for the store, which is kept; without it, a temporary one.",
 )
 @click.option(
     "--report",
     type=click.Path(file_okay=False),
-    help="Directory for a lateness report of the day, which needs Java; no report if not given.",
+    help="Directory for a lateness report of the day; it needs Java.",
 )
 def demo(messages: int, data: Path | None, report: str | None) -> None:
-    """Run a day of delayed messages through a broker of its own, and judge what its consumers received.
+    """Play a day of delayed messages through a broker of its own, and check what its consumers receive.
 
-    The broker's clock is moved through the day, so a day takes less than a minute. The exit code is 1 when
-    a message came early, twice or not at all, be that by what consumers saw or by the report.
+    The broker's clock is moved through the day, which takes less than a minute. The exit code is 1 if a
+    message came early, twice or not at all.
     """
     if data is not None and data.exists() and any(data.iterdir()):
         raise click.BadParameter(f"{data} is not empty", param_hint="--data")
@@ -53,7 +53,7 @@ def demo(messages: int, data: Path | None, report: str | None) -> None:
 
 
 def _day(data: Path, messages: int) -> bool:
-    """Play it and show what came; whether the broker did all it should."""
+    """Play the day and print the tallies. Return whether every message came once, and none early."""
     began_us = steady_us()
     try:
         expectations = asyncio.run(_play(data, messages))
@@ -68,13 +68,13 @@ def _day(data: Path, messages: int) -> bool:
     verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if expectations.unknown:
-        click.echo(f"{expectations.unknown} messages were received that nobody had sent")
+        click.echo(f"{expectations.unknown} received messages had not been sent")
     return expectations.is_clean
 
 
 def _report(data: Path, out: str) -> bool:
-    """The day as the broker's ledger has it; whether it passes."""
-    from mocketmq_report.command import failing, make_report  # noqa: PLC0415 - only who wants a report has Spark
+    """Write the lateness report of the broker's ledger. Return whether it passes."""
+    from mocketmq_report.command import failing, make_report  # noqa: PLC0415 - Spark is an extra
 
     with failing():
         from mocketmq_report.job import Job  # noqa: PLC0415
@@ -93,7 +93,7 @@ async def _play(data: Path, messages: int) -> Expectations:
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     text = TextColumn("{task.description}")
     async with own_broker(data) as url, Client(url) as broker:
-        click.echo(f"a day at the broker on {url}, which is the demo's own")
+        click.echo(f"the demo's broker is at {url}")
         with Bars(text, BarColumn(), MofNCompleteColumn(), console=console()) as bars:
             sent, received = (bars.add_task(verb, total=messages) for verb in ("sent", "received"))
 

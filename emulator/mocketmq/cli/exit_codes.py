@@ -23,15 +23,15 @@ class Exit(IntEnum):
     REFUSED = 1, "the broker refused, or the demo found a fault"
     USAGE = 2, "wrong usage, or a setting with a wrong value"
     NOT_READY = 3, "the broker cannot be reached or is not ready"
-    NOTHING = 4, "nothing was received, or there is no such thing"
+    NOTHING = 4, "nothing was received, or nothing has this name or id"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
-    DAMAGED = 6, "files of delayed messages are damaged, or not where they belong"
+    DAMAGED = 6, "files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect of mocketmq itself; see the log"
     INTERRUPTED = 130, "interrupted by Ctrl-C"
 
 
 class Failure(click.ClickException):
-    """Ends the command with a sentence on stderr and an exit code."""
+    """Ends a command with a sentence on stderr and an exit code."""
 
     def __init__(self, sentence: str, code: Exit) -> None:
         super().__init__(sentence)
@@ -39,7 +39,7 @@ class Failure(click.ClickException):
 
 
 def exit_of(error: EmulatorError) -> Exit:
-    """The exit code for an error that was raised in this process, not answered by a broker."""
+    """The exit code for an error of this process; a broker's answer has another."""
     match error:
         case SettingError() | InvalidArgumentError():
             return Exit.USAGE

@@ -1,4 +1,4 @@
-"""``mocketmq export``: the ledger as Parquet."""
+"""``mocketmq export``: write the ledger as Parquet."""
 
 from pathlib import Path
 
@@ -18,9 +18,9 @@ _EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "numpy", "pyarrow"}
 def export(as_json: bool, data: Path, out: Path) -> None:
     """Write the ledger of DATA as Parquet below the folder OUT.
 
-    DATA is a data directory, or the mocketmq.db of one; its broker may be running. What `mocketmq report` can
-    be given is all in there: deliveries by day and run, what was not delivered, runs and moves of the clock.
-    Several stores may share one folder; exporting a store again replaces its files.
+    DATA is a data directory, or the mocketmq.db of one; its broker may be running. `mocketmq report` reads
+    the result: deliveries by day and run, undelivered messages, runs, and moves of the clock. Several stores
+    may share a folder; exporting a store again replaces its files.
     """
     try:
         from mocketmq_report.ledger.export import export as write  # noqa: PLC0415 - an extra, which other commands do without

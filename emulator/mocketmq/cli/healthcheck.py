@@ -1,4 +1,4 @@
-"""``mocketmq healthcheck``: for containers, so with nothing to import that takes long."""
+"""``mocketmq healthcheck``: for containers, so it imports nothing that takes long."""
 
 import http.client
 from urllib.parse import urlsplit
@@ -17,7 +17,7 @@ _PATIENCE_S = 2.0
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 def healthcheck(url: str, as_json: bool) -> None:
-    """Ask whether the broker is ready: exit code 0 if it is, 3 if not. Needs no token."""
+    """Check that the broker is ready: exit code 0 if it is, 3 if not. It needs no token."""
     status, answer = _get_readyz(url)
     if as_json:
         click.echo(answer)

@@ -19,18 +19,18 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 @click.argument("topic")
 @click.argument("body")
 @click.option("--level", type=int, help="Delay level, numbered from 1; `mocketmq levels` shows them.")
-@click.option("--delay", help="Deliver after this long, such as 1500ms, 90s or 2d; up to 3d.")
+@click.option("--delay", help="Delay, such as 1500ms, 90s or 2d; up to 3d.")
 @click.option(
     "--at",
     metavar="INSTANT",
-    help="Deliver at this instant of the wall clock: epoch milliseconds, or such as 2030-01-31T08:00:00Z.",
+    help="Instant of delivery by the wall clock: epoch milliseconds, or as 2030-01-31T08:00:00Z.",
 )
 @click.option("--tag", help="Tag, by which receivers filter.")
-@click.option("--key", "keys", multiple=True, help="Key to find the message by; may be given more than once.")
+@click.option("--key", "keys", multiple=True, help="Key to find the message by; may be repeated.")
 @click.option(
-    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="User property; likewise."
+    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="User property; may be repeated."
 )
-@click.option("--queue", type=int, help="Queue to send to; without it the broker picks one.")
+@click.option("--queue", type=int, help="Queue to send to; without it, the broker picks one.")
 @with_broker
 async def send(
     broker: Client,
@@ -45,9 +45,9 @@ async def send(
     properties: tuple[str, ...],
     queue: int | None,
 ) -> None:
-    """Send a message to TOPIC. With - as BODY it is read from the standard input, as it is.
+    """Send a message to TOPIC. If BODY is -, the body is read from the standard input.
 
-    It is visible at once, or delayed by one of --level, --delay and --at.
+    The message is visible at once, or delayed by one of --level, --delay and --at.
     """
     if [level, delay, at].count(None) < 2:
         raise click.UsageError("only one of --level, --delay and --at can be given")
@@ -74,11 +74,13 @@ async def send(
 @click.command()
 @click.argument("topic")
 @click.option("--group", required=True, help="Consumer group.")
-@click.option("--max", "max_messages", type=int, default=1, show_default=True, help="At most so many.")
-@click.option("--wait", default="0s", show_default=True, help="How long to wait for the first.")
-@click.option("--no-ack", is_flag=True, help="Do not acknowledge: they become visible again after 30s.")
-@click.option("--filter", "tags", help="Only these tags, such as 'A || B'; all without it.")
-@click.option("--sql", help="Only with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
+@click.option(
+    "--max", "max_messages", type=int, default=1, show_default=True, help="Most messages to receive."
+)
+@click.option("--wait", default="0s", show_default=True, help="How long to wait for a first message.")
+@click.option("--no-ack", is_flag=True, help="Do not acknowledge: the messages are visible again after 30s.")
+@click.option("--filter", "tags", help="Only messages with these tags, such as 'A || B'.")
+@click.option("--sql", help="Only messages with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
 @with_broker
 async def receive(
     broker: Client,
@@ -91,7 +93,7 @@ async def receive(
     tags: str | None,
     sql: str | None,
 ) -> None:
-    """Receive messages of TOPIC for a consumer group, and acknowledge them once they are printed."""
+    """Receive messages of TOPIC for a consumer group, print and acknowledge them."""
     if tags is not None and sql is not None:
         raise click.UsageError("only one of --filter and --sql can be given")
     messages = await broker.receive(
@@ -110,7 +112,7 @@ async def receive(
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def message(broker: Client, output: Output, message_id: str) -> None:
-    """Show the whole life of a message: parked, due, delivered, who took it, acknowledged."""
+    """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
     life = await broker.message(message_id)
     columns = ("time", ">after", "what happened")
     output.show(life, f"message {life['message_id']} is {life['state']}", table(columns, timeline(life)))
@@ -128,7 +130,7 @@ def _instant_ms(text: str) -> int:
     if re.fullmatch("[0-9]{1,15}", text):
         return int(text)
     try:
-        # Without an offset this fails, too: nobody could tell which instant it is.
+        # Without an offset this fails, too: the instant would be ambiguous.
         return -((_EPOCH - datetime.fromisoformat(text)) // timedelta(milliseconds=1))
     except (TypeError, ValueError):
         raise click.BadParameter(

@@ -1,4 +1,4 @@
-"""How answers are shown: as JSON for scripts, or as tables and instants that people can read."""
+"""Print answers: as JSON for scripts, or as tables and instants for people."""
 
 import sys
 from collections.abc import Iterable, Sequence
@@ -17,11 +17,11 @@ from mocketmq.duration import format_duration
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 _LONGEST_CELL = 500
 _PIPE_WIDTH = 10_000
-"""Columns where no terminal limits them, so that scripts and files get whole lines."""
+"""Width without a terminal, so that scripts and files get whole lines."""
 
 
 class Output:
-    """Where a client command shows its answer."""
+    """Prints a command's answer, as JSON or for people."""
 
     def __init__(self, as_json: bool) -> None:
         self._as_json = as_json
@@ -35,14 +35,14 @@ class Output:
         nothing: str,
         *notes: str,
     ) -> None:
-        """Print one page of messages, how to go on, and notes; ``nothing`` is said of an empty one."""
+        """Print a page of messages, the value for the next one, and notes; ``nothing`` if it is empty."""
         parts = [table(columns, rows) if page["messages"] else nothing]
         if page["next_after"] is not None:
             parts.append(f"there may be more: --after {page['next_after']}")
         self.show(page, *parts, *notes)
 
     def show(self, answer: JsonObject, *parts: Table | str) -> None:
-        """Print the answer, or the parts that tell people the same."""
+        """Print the answer as JSON, or else the ``parts`` that say the same to people."""
         if self._as_json:
             sys.stdout.write(msgspec.json.format(msgspec.json.encode(answer), indent=2).decode() + "\n")
             return
@@ -51,12 +51,12 @@ class Output:
 
 
 def console() -> Console:
-    """The standard output, without colours for what only looks like a number or an address."""
+    """The standard output, without colours for numbers and addresses."""
     return Console(highlight=False, width=None if sys.stdout.isatty() else _PIPE_WIDTH)
 
 
 def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
-    """A table of one line per row; a column whose name begins with ``>`` holds numbers."""
+    """A table with a line per row. Columns of numbers have a name that begins with ``>``."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for name in columns:
         made.add_column(
@@ -68,18 +68,18 @@ def table(columns: Sequence[str], rows: Iterable[Sequence[object]]) -> Table:
 
 
 def instant(ms: int | None, now_ms: int | None = None) -> str:
-    """Epoch milliseconds as UTC, and how far that is from ``now_ms``."""
+    """Epoch milliseconds as UTC, and their distance from ``now_ms``."""
     if ms is None:
         return "–"
     try:
         text = (_EPOCH + timedelta(milliseconds=ms)).isoformat(timespec="milliseconds").replace("+00:00", "Z")
     except OverflowError:
-        text = f"{ms} ms"  # a delay may reach beyond the last year that has a name
+        text = f"{ms} ms"  # beyond the year 9999
     return text if now_ms is None else f"{text} ({distance(ms - now_ms)})"
 
 
 def distance(ms: int) -> str:
-    """How far an instant is from now: ``in 10s``, ``10s ago`` or ``now``."""
+    """A distance from now: ``in 10s``, ``10s ago`` or ``now``."""
     if ms == 0:
         return "now"
     text = format_duration(abs(ms) * US_PER_MS)
@@ -87,7 +87,7 @@ def distance(ms: int) -> str:
 
 
 def harmless(text: str, allowed: str = "") -> str:
-    """What a client sent, without control characters, which a terminal would obey, but those allowed."""
+    """Text from clients with control characters escaped, but those ``allowed``: terminals obey them."""
     return "".join(
         c if c.isprintable() or c in allowed else c.encode("unicode_escape").decode() for c in text
     )

@@ -1,4 +1,4 @@
-"""How far a command is, for those who watch it."""
+"""Show the progress of a command on a terminal."""
 
 import sys
 from types import TracebackType
@@ -15,7 +15,7 @@ _REFRESH_US = 100 * US_PER_MS
 
 
 class ProgressLine:
-    """A line on stderr, once a command has taken a second; nothing at all where that is no terminal."""
+    """A progress line on stderr, once a command has taken a second; none if stderr is not a terminal."""
 
     def __init__(self) -> None:
         self._is_watched = sys.stderr.isatty()
@@ -32,7 +32,7 @@ class ProgressLine:
             self._bars.stop()
 
     def __call__(self, what: str, done: int, total: int | None) -> None:
-        """So much of it is done, of so much if that is known."""
+        """Show that ``done`` of ``total`` is done; None if the total is unknown."""
         if not self._is_watched or (now_us := steady_us()) < self._next_us:
             return
         self._next_us = now_us + _REFRESH_US

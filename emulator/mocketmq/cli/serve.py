@@ -1,4 +1,4 @@
-"""``mocketmq serve``: run a broker until it is told to stop."""
+"""``mocketmq serve``: run a broker until Ctrl-C or SIGTERM."""
 
 import asyncio
 import gc
@@ -27,7 +27,7 @@ _FILES = 65_536
 
 
 def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
-    """An option for every setting. All read text: the settings themselves say what is allowed."""
+    """An option for every setting. All take text, which the settings check."""
     for option in reversed(options()):
         flag = f"{option.flag}/--no-{option.flag.removeprefix('--')}" if option.is_bool else option.flag
         default = f"  [default: {option.default}]" if option.default else ""
@@ -47,14 +47,15 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 def serve(config: Path | None, **flags: Any) -> None:
     """Start a broker and run it until Ctrl-C or SIGTERM.
 
-    Every option can also be given as MOCKETMQ_… in the environment and as a key in the TOML file.
+    Every option can also be given in the environment (--max-wait as MOCKETMQ_MAX_WAIT) and in the TOML file
+    (as max_wait).
     """
     settings = load_settings(flags, os.environ, config)
     # Libraries are heard from warnings on.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
     for room in ("mocketmq", "mocketmq_compat"):
         logging.getLogger(room).setLevel(settings.log_level.upper())
-    # It logs a stack for each request that is not HTTP; the client is answered, and that is all.
+    # It logs a stack for each request that is not HTTP; the client has its answer.
     logging.getLogger("aiohttp.server").setLevel(logging.CRITICAL)
     if not settings.token and not _is_loopback(settings.host):
         log.warning(
@@ -62,7 +63,7 @@ def serve(config: Path | None, **flags: Any) -> None:
         )
     if settings.remoting and settings.token and not (settings.access_keys or settings.acl):
         log.warning(
-            "RocketMQ clients at the name server's and broker's ports are not asked for the token:"
+            "RocketMQ clients need no token at the ports of name server and broker:"
             " set --acl or --access-keys, or --no-remoting to keep them out"
         )
     _favour_short_turns()
@@ -78,7 +79,7 @@ async def _run(settings: Settings) -> None:
         loop.add_signal_handler(number, stop.set)
     async with running_emulator(settings) as emulator:
         click.echo(_start_line(emulator))
-        gc.freeze()  # what is there now stays; no collection need look through it again
+        gc.freeze()  # these objects stay; collections need not look at them
         await _until_stopped_or_broken(stop, emulator)
         log.info("stopping")
 
@@ -88,23 +89,23 @@ async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> N
     done, _ = await asyncio.wait((stopping, *emulator.broker.tasks), return_when=asyncio.FIRST_COMPLETED)
     for task in done - {stopping}:
         log.critical("the %s died; what was acknowledged is safe", task.get_name(), exc_info=task.exception())
-        # A stop in order could wait for ever for the part that died.
+        # An orderly stop could wait for the dead part for ever.
         logging.shutdown()
         os._exit(Exit.DEFECT)
 
 
 def _favour_short_turns() -> None:
-    """Up to a third more sends a second through HTTP than with Python's defaults, measured together.
+    """Tune the interpreter: up to a third more sends a second through HTTP than with Python's defaults.
 
-    SQLite's thread asks for the interpreter's lock once per row and waits for it this long at most, and
-    collections come after 50,000 new objects instead of 700.
+    SQLite's thread waits for the interpreter's lock this long at most, once per row; the garbage collector
+    runs after 50,000 new objects instead of 700.
     """
     sys.setswitchinterval(0.0002)
     gc.set_threshold(50_000, 20, 50)
 
 
 def _allow_many_connections() -> None:
-    """Each takes a file descriptor, of which a process often has 1,024 unless it asks for more."""
+    """Ask for more file descriptors, one per connection; many systems give 1,024 by default."""
     try:
         import resource  # noqa: PLC0415 - not on every platform
     except ImportError:
@@ -112,7 +113,7 @@ def _allow_many_connections() -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = _FILES if hard == resource.RLIM_INFINITY else min(_FILES, hard)
     if soft != resource.RLIM_INFINITY and soft < wanted:
-        with suppress(OSError, ValueError):  # a system may allow less than it says
+        with suppress(OSError, ValueError):  # a system may grant less than its limit
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
 
 
@@ -139,7 +140,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
-    """uvloop's, or None for asyncio's own where that does not exist."""
+    """The loop of uvloop, or None where it is not installed."""
     try:
         import uvloop  # noqa: PLC0415 - not on every platform
     except ImportError:

@@ -1,4 +1,4 @@
-"""The life of a message as a timeline that people can read."""
+"""The history of a message as a timeline."""
 
 from collections.abc import Iterator
 from typing import NamedTuple
@@ -16,13 +16,13 @@ _OUTCOMES = {
     "passed": "passed over by {}",
     "committed": "committed",
     "rolled back": "rolled back",
-    "abandoned": "given up, as nobody had decided",
+    "abandoned": "given up, as no producer decided",
 }
 _HALF_GROUPS = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
 class _Event(NamedTuple):
-    """Something that happened to a record. Fields stand in the order by which events are sorted."""
+    """Something that happened to a record. Events are sorted by these fields in this order."""
 
     at_us: int
     commit_offset: int
@@ -31,7 +31,7 @@ class _Event(NamedTuple):
 
 
 def timeline(life: JsonObject) -> Iterator[tuple[str, str, str]]:
-    """When, how long after the beginning, and what happened or will happen, in the order of time."""
+    """Each event's instant, its time since the first event, and its text, in order of time."""
     events = sorted((*_stored(life), *_delivered(life), *_intervened(life), *_taken(life)))
     for event in events:
         after = format_duration(event.at_us - events[0].at_us)
@@ -39,7 +39,7 @@ def timeline(life: JsonObject) -> Iterator[tuple[str, str, str]]:
 
 
 def _stored(life: JsonObject) -> Iterator[_Event]:
-    """Records that somebody sent or gave back. Those that a delivery made are told by it."""
+    """Records that were sent or given back. Those that a delivery made are in its event."""
     done = {each["parked_offset"] for each in (*life["deliveries"], *life["interventions"])}
     for record in life["records"]:
         at_us, order = record["store_ms"] * US_PER_MS, record["commit_offset"]
@@ -67,7 +67,7 @@ def _delivered(life: JsonObject) -> Iterator[_Event]:
             if record
             else ""
         )
-        if delivery["scheme"] != "levels":  # which leave a record of what was parked
+        if delivery["scheme"] != "levels":  # a level queue has a record of the parked message
             delay = format_duration(delivery["due_us"] - delivery["stored_us"])
             yield _Event(delivery["stored_us"], order, 0, f"parked for {delay} in a second directory")
         late_us = delivery["delivered_us"] - delivery["due_us"]

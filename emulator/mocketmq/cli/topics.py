@@ -11,17 +11,19 @@ from mocketmq.client import Client
 @broker_options
 @click.pass_context
 def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
-    """List the topics, their queues and how many messages each holds; create or delete one."""
+    """List the topics with their queues and messages; create or delete a topic."""
     if ctx.invoked_subcommand is None:
         ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
 
 
 @topics.command()
 @click.argument("name")
-@click.option("--queues", type=int, default=4, show_default=True, help="How many, to read and to write.")
+@click.option(
+    "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
+)
 @with_broker
 async def create(broker: Client, output: Output, name: str, queues: int) -> None:
-    """Create a topic, or give it other queues."""
+    """Create a topic, or change its number of queues."""
     answer = await broker.put_topic(name, read_queues=queues, write_queues=queues)
     output.show(answer, f"topic {name} has {queues} queues")
 
@@ -30,7 +32,7 @@ async def create(broker: Client, output: Output, name: str, queues: int) -> None
 @click.argument("name")
 @with_broker
 async def delete_topic(broker: Client, output: Output, name: str) -> None:
-    """Delete a topic with its messages, and with what is pending for it."""
+    """Delete a topic with its messages, pending ones too."""
     answer = await broker.delete_topic(name)
     output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
 
@@ -56,7 +58,7 @@ async def _list_topics(broker: Client, output: Output) -> None:
 @broker_options
 @click.pass_context
 def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
-    """List the consumer groups, and per topic how far each is behind; delete one."""
+    """List the consumer groups and their lag in each queue; delete a group."""
     if ctx.invoked_subcommand is None:
         ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
 
@@ -65,7 +67,7 @@ def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
 @click.argument("name")
 @with_broker
 async def delete_group(broker: Client, output: Output, name: str) -> None:
-    """Delete a consumer group and how far it has come."""
+    """Delete a consumer group and its committed offsets."""
     output.show(await broker.delete_group(name), f"group {name} is deleted")
 
 
@@ -90,9 +92,9 @@ async def _list_groups(broker: Client, output: Output) -> None:
 
 
 @click.command()
-@click.option("--topic", help="Only this topic; without it, everything.")
+@click.option("--topic", help="Only messages of this topic.")
 @with_broker
 async def reset(broker: Client, output: Output, topic: str | None) -> None:
-    """Forget all messages, or those of one topic. Topics, groups and the clock stay as they are."""
+    """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
     answer = await broker.reset(topic)
     output.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")

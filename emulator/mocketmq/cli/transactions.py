@@ -9,23 +9,23 @@ from mocketmq.client import Client
 
 @click.group()
 def transactions() -> None:
-    """List, commit or roll back half messages, which nobody consumes before their producer has decided."""
+    """List, commit or roll back half messages, which wait for their producers' decision."""
 
 
 @transactions.command("ls")
-@click.option("--topic", help="Only what a commit lets go to this topic.")
+@click.option("--topic", help="Only half messages for this topic.")
 @click.option(
     "--max",
     "max_messages",
     type=click.IntRange(1, 1000),
     default=100,
     show_default=True,
-    help="At most so many.",
+    help="Most messages to list.",
 )
-@click.option("--after", type=int, help="Continue behind this, which a longer list ends with.")
+@click.option("--after", type=int, help="List the next page: the value that the last page ended with.")
 @with_broker
 async def ls(broker: Client, output: Output, topic: str | None, max_messages: int, after: int | None) -> None:
-    """List the half messages that wait for a decision, in order of arrival."""
+    """List undecided half messages in order of arrival."""
     page = await broker.transactions(topic=topic, after=after, max_messages=max_messages)
     now_ms = (await broker.clock())["now_ms"]
     columns = ("prepared", "topic", ">queue", "producers", ">checks", "next check", "message", "tag", "keys")
@@ -50,7 +50,7 @@ async def ls(broker: Client, output: Output, topic: str | None, max_messages: in
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def commit(broker: Client, output: Output, message_id: str) -> None:
-    """Let the message become visible, or be delayed, as it was sent."""
+    """Commit a half message: it becomes visible, or waits for its due time."""
     half = await broker.commit(message_id)
     output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
 
@@ -59,6 +59,6 @@ async def commit(broker: Client, output: Output, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def rollback(broker: Client, output: Output, message_id: str) -> None:
-    """Never let anybody see the message."""
+    """Roll a half message back: no consumer gets it."""
     half = await broker.rollback(message_id)
     output.show(half, f"rolled back {half['message_id']}")

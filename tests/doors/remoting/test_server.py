@@ -84,7 +84,7 @@ async def test_it_can_be_switched_off() -> None:
         assert emulator.remoting is None
     async with forked_broker("--no-remoting", "--token", "s3cret") as process:
         assert "name server" not in process.start_line
-    assert "not asked for the token" not in process.stderr
+    assert "need no token" not in process.stderr
 
 
 async def test_a_broker_asks_for_as_many_files_as_it_needs_for_its_connections() -> None:
@@ -95,7 +95,7 @@ async def test_a_broker_asks_for_as_many_files_as_it_needs_for_its_connections()
 
 
 async def test_a_token_that_remoting_clients_are_not_asked_for_is_warned_about() -> None:
-    warning = "are not asked for the token: set --acl or --access-keys, or --no-remoting to keep them out"
+    warning = "need no token at the ports of name server and broker: set --acl or --access-keys"
     for more, is_warned in ([], True), (["--access-keys", "ak:s3cret"], False):
         async with forked_broker("--token", "s3cret", *more) as process:
             pass
