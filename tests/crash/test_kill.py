@@ -3,7 +3,7 @@
 import copy
 import os
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from random import Random, SystemRandom
@@ -13,8 +13,8 @@ from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.failpoint import POINTS
 
 from tests.crash.load import TOPIC
+from tests.crash.points import TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant
-from tests.crash.test_transactions import TIMES as TRANSACTION_TIMES
 from tests.support.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
@@ -50,6 +50,8 @@ FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
 ONLY_ONCE = "migrate.upgraded"
 NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
 """Points that a variant never gets to."""
+QUICKLY_IN = {"offsets.saved": "rocketmq4"}
+"""The variant in which a point has its quick test, unless that is ``exact``."""
 
 KILLS = 6
 LONGEST_LOAD_S = 0.4
@@ -62,13 +64,24 @@ Survivors = Callable[[str], AbstractContextManager[Survivor]]
 def cases() -> Iterator[object]:
     """Each point of a variant, each number of times for ``exact`` and one for the others.
 
-    Those of the files have a test of their own for the others.
+    Those of the files have a test of their own for the others. Each point is quick in one variant, once.
     """
     for variant in ("exact", "real", "rocketmq4"):
         for number, (point, times) in enumerate(TIMES.items()):
             if variant not in NEVER_IN.get(point, ()) and (variant == "exact" or point not in FILE_POINTS):
                 for count in times if variant == "exact" else (times[1 + number % (len(times) - 1)],):
-                    yield pytest.param(variant, f"{point}:{count}", id=f"{variant}-{point}:{count}")
+                    is_quick = variant == QUICKLY_IN.get(point, "exact") and count == times[1]
+                    yield pytest.param(
+                        variant,
+                        f"{point}:{count}",
+                        id=f"{variant}-{point}:{count}",
+                        marks=() if is_quick else pytest.mark.slow,
+                    )
+
+
+def slow_but(quick: object, values: Iterable[object]) -> list[object]:
+    """Parameters, of which all but one are slow."""
+    return [pytest.param(value, marks=() if value == quick else pytest.mark.slow) for value in values]
 
 
 @pytest.fixture(autouse=True)
@@ -101,7 +114,7 @@ async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: st
         await survivor.recover()
 
 
-@pytest.mark.parametrize("variant", ["real", "rocketmq4", "dongwo"])
+@pytest.mark.parametrize("variant", slow_but("rocketmq4", ["real", "rocketmq4", "dongwo"]))
 async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: str) -> None:
     """One after the other, in any order and with nothing mended in between."""
     random = Random(f"{SEED} files {variant}")
@@ -113,8 +126,8 @@ async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: s
         await survivor.recover()
 
 
-@pytest.mark.parametrize("variant", VARIANTS)
-@pytest.mark.parametrize("round_", range(2))
+@pytest.mark.parametrize("variant", slow_but("real", VARIANTS))
+@pytest.mark.parametrize("round_", slow_but(0, range(2)))
 async def test_kill_again_and_again(survivors: Survivors, variant: str, round_: int) -> None:
     """What one broker left unfinished, the next may not finish either."""
     random = Random(f"{SEED} {variant} {round_}")

@@ -13,27 +13,11 @@ from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message.names import UNDECIDED_TOPIC
 
+from tests.crash.points import OTHER_TIMES, TRANSACTION_TIMES
 from tests.support.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
 """Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
-
-TIMES = {
-    "transactions.prepared": (1, 7, 40),
-    "transactions.checked": (1, 3, 9),
-    "transactions.decided": (1, 5, 30),
-}
-"""How often a broker gets to a point before it dies there."""
-OTHER_TIMES = {
-    "writer.formed": (10, 60),
-    "writer.written": (12, 70),
-    "writer.committed": (15, 90),
-    "files.renamed": (1, 4),
-    "files.saved": (1, 5),
-    "files.delivered": (1, 3),
-    "clock.fired": (1, 6),
-}
-"""The same of points that others get to as well."""
 
 TOPIC = "orders"
 SETTINGS = (
@@ -159,10 +143,15 @@ async def run_until_killed(data: Path, producers: Producers, failpoint: str) -> 
         assert error.returncode == -signal.SIGKILL, error.stderr
 
 
-CASES = [f"{point}:{count}" for point, counts in (TIMES | OTHER_TIMES).items() for count in counts]
+TIMES = TRANSACTION_TIMES | OTHER_TIMES
+CASES = [f"{point}:{count}" for point, counts in TIMES.items() for count in counts]
+QUICK = [f"{point}:{counts[1]}" for point, counts in TRANSACTION_TIMES.items()]
 
 
-@pytest.mark.parametrize("failpoint", CASES)
+@pytest.mark.parametrize(
+    "failpoint",
+    [*QUICK, *(pytest.param(each, marks=pytest.mark.slow) for each in CASES if each not in QUICK)],
+)
 async def test_kill_at_a_point(tmp_path: Path, failpoint: str) -> None:
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - pytest shows it with a failure
     producers = Producers(Random(f"{SEED} {failpoint}"))
@@ -171,6 +160,7 @@ async def test_kill_at_a_point(tmp_path: Path, failpoint: str) -> None:
         await judge(client, producers)
 
 
+@pytest.mark.slow
 async def test_kill_at_every_point_one_after_the_other(tmp_path: Path) -> None:
     print(f"CRASH_SEED={SEED}")  # noqa: T201 - as above
     random = Random(SEED)

@@ -1,7 +1,6 @@
 """The command line: a real broker process, and every command with its exit code."""
 
 import asyncio
-import json
 import os
 import re
 import socket
@@ -10,24 +9,17 @@ from asyncio.subprocess import PIPE
 from collections.abc import AsyncIterator
 from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
-from typing import Any, NamedTuple
 
 import pytest
 from mocketmq.cli import commands
 
-from tests.support.command_line import runner
-from tests.support.process import StartError, broker_process, clean_environment
+from tests.support.command_line import Ended, Shell, runner
+from tests.support.process import StartError, broker_process, clean_environment, forked_broker
 
 NOWHERE = "http://127.0.0.1:9"
 EVERYWHERE = "0.0.0.0"  # noqa: S104 - what the warning is about
 DAMAGED = b"not a database" * 1_000
 INSTANT = r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{3}Z"
-
-
-class Ended(NamedTuple):
-    code: int
-    stdout: str
-    stderr: str
 
 
 async def mocketmq(*args: str, stdin: bytes = b"", code: str = "") -> Ended:
@@ -41,27 +33,9 @@ async def mocketmq(*args: str, stdin: bytes = b"", code: str = "") -> Ended:
     return Ended(process.returncode, stdout.decode(), stderr.decode())
 
 
-class Shell:
-    """Runs client commands against one broker; in a thread, which is 20 times as fast as a process."""
-
-    def __init__(self, url: str, **env: str) -> None:
-        self.url = url
-        self._runner = runner(MOCKETMQ_URL=url, **env)
-
-    async def __call__(self, *args: str) -> Ended:
-        result = await asyncio.to_thread(self._runner.invoke, commands, args)
-        return Ended(result.exit_code, result.stdout, result.stderr)
-
-    async def json(self, *args: str) -> Any:
-        """The answer of a command that must succeed."""
-        ended = await self(*args, "--json")
-        assert (ended.code, ended.stderr) == (0, ""), ended
-        return json.loads(ended.stdout)
-
-
 @pytest.fixture
 async def shell() -> AsyncIterator[Shell]:
-    async with broker_process("--clock", "manual") as process:
+    async with forked_broker("--clock", "manual") as process:
         yield Shell(process.url)
 
 
@@ -79,23 +53,23 @@ async def test_the_start_line_says_everything(tmp_path: Path) -> None:
 
 
 async def test_a_second_start_on_the_same_data_names_the_owner(tmp_path: Path) -> None:
-    async with broker_process("--data", str(tmp_path)) as first:
+    async with forked_broker("--data", str(tmp_path)) as first:
         with pytest.raises(StartError, match=f"pid {first.pid}") as refusal:
-            async with broker_process("--data", str(tmp_path)):
+            async with forked_broker("--data", str(tmp_path)):
                 pass
     assert refusal.value.returncode == 5
-    async with broker_process("--data", str(tmp_path)):
+    async with forked_broker("--data", str(tmp_path)):
         pass
 
 
 async def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
-    async with broker_process("--data", str(tmp_path)) as process:
+    async with forked_broker("--data", str(tmp_path)) as process:
         shell = Shell(process.url)
         sent = await shell.json("send", "orders", "kept", "--level", "18")
         process.terminate()
         assert await process.wait() == 0
         assert "Traceback" not in process.stderr
-    async with broker_process("--data", str(tmp_path)) as process:
+    async with forked_broker("--data", str(tmp_path)) as process:
         assert (await Shell(process.url).json("message", sent["message_id"]))["state"] == "pending"
 
 
@@ -115,7 +89,7 @@ async def test_it_stops_in_order_when_asked(tmp_path: Path) -> None:
 )
 async def test_what_it_is_told_wrong_is_one_sentence(args: tuple[str, ...], code: int, sentence: str) -> None:
     with pytest.raises(StartError) as refusal:
-        async with broker_process(*args):
+        async with forked_broker(*args):
             pass
     assert refusal.value.returncode == code
     assert sentence in refusal.value.stderr
@@ -129,11 +103,11 @@ def damage(directory: Path) -> Path:
 
 
 async def test_an_unreadable_database_is_reported_and_left_as_it_is(tmp_path: Path) -> None:
-    async with broker_process("--data", str(tmp_path)):
+    async with forked_broker("--data", str(tmp_path)):
         pass
     database = damage(tmp_path)
     with pytest.raises(StartError, match=re.escape(str(database))) as refusal:
-        async with broker_process("--data", str(tmp_path)):
+        async with forked_broker("--data", str(tmp_path)):
             pass
     assert refusal.value.returncode == 5
     assert "Traceback" not in refusal.value.stderr
@@ -144,19 +118,19 @@ async def test_a_port_that_is_taken_is_named() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
         with pytest.raises(StartError, match=str(port)) as refusal:
-            async with broker_process("--http-port", str(port)):
+            async with forked_broker("--http-port", str(port)):
                 pass
     assert refusal.value.returncode == 5
     assert "Traceback" not in refusal.value.stderr
 
 
 async def test_an_open_door_without_a_token_is_warned_about() -> None:
-    async with broker_process("--host", EVERYWHERE) as open_door:
+    async with forked_broker("--host", EVERYWHERE) as open_door:
         open_door.terminate()
         await open_door.wait()
         assert "anybody who reaches 0.0.0.0 can use this broker" in open_door.stderr
     for args in (("--host", EVERYWHERE, "--token", "secret"), ("--host", "127.0.0.1")):
-        async with broker_process(*args) as process:
+        async with forked_broker(*args) as process:
             process.terminate()
             await process.wait()
             assert "anybody" not in process.stderr
@@ -165,7 +139,7 @@ async def test_an_open_door_without_a_token_is_warned_about() -> None:
 async def test_settings_come_from_a_file_and_the_environment(tmp_path: Path) -> None:
     config = tmp_path / "broker.toml"
     config.write_text('clock = "manual"\n[[topics]]\nname = "declared"\n')
-    async with broker_process(env={"MOCKETMQ_CONFIG": str(config), "MOCKETMQ_LEVELS": "7s"}) as process:
+    async with forked_broker(env={"MOCKETMQ_CONFIG": str(config), "MOCKETMQ_LEVELS": "7s"}) as process:
         assert process.start_line.endswith("clock manual, profile exact, levels 7s\n")
         topics = (await Shell(process.url).json("topics"))["topics"]
         assert "declared" in [topic["name"] for topic in topics]
@@ -386,7 +360,7 @@ async def test_refusals_are_told_from_wrong_usage(shell: Shell) -> None:
 
 
 async def test_a_token_is_asked_for() -> None:
-    async with broker_process("--token", "secret") as process:
+    async with forked_broker("--token", "secret") as process:
         shell = Shell(process.url)
         assert (await shell("levels")).code == 1
         assert (await shell("levels", "--token", "secret")).code == 0

@@ -143,9 +143,9 @@ def test_a_directory_that_cannot_be_read(delay: Path, monkeypatch: pytest.Monkey
 
 SLOW = """
 import itertools
-from mocketmq.cli import progress
+from mocketmq.cli import progress_line
 steps = itertools.count(0, 600_000)
-progress.steady_us = lambda: next(steps)
+progress_line.steady_us = lambda: next(steps)
 """
 
 
@@ -172,7 +172,7 @@ def test_what_takes_less_than_a_second_shows_no_progress(delay: Path) -> None:
     made().put(delay)
     terminal, slave = pty.openpty()
     with os.fdopen(slave, "wb") as stderr:
-        quick = "from mocketmq.cli import progress; progress.steady_us = lambda: 0"
+        quick = "from mocketmq.cli import progress_line; progress_line.steady_us = lambda: 0"
         ended = in_a_process("verify", "--dir", delay, code=quick, stdout=subprocess.PIPE, stderr=stderr)
         stderr.write(b"end")
     assert ended.returncode == 0

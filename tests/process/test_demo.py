@@ -8,11 +8,9 @@ from asyncio.subprocess import PIPE, Process
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import psutil
 import pytest
 from mocketmq.demo.expectations import LEVELS, Expectations
-from mocketmq_report.document import Report
 
 from tests.support.process import clean_environment
 
@@ -47,19 +45,6 @@ async def test_a_small_day(tmp_path: Path) -> None:
     assert all(row[2] == row[3] and row[4:] == ("0", "0", "0", "0") for row in rows)
     assert "every message came once and none early" in stdout.decode()
     assert names_in(tmp_path) == []
-
-
-async def test_the_day_ends_with_a_report_of_it(tmp_path: Path) -> None:
-    temporary = tmp_path / "temporary"
-    temporary.mkdir()
-    process = await start_demo("--messages", "200", "--report", str(tmp_path / "report"), temporary=temporary)
-    stdout, stderr = await process.communicate()
-    assert (process.returncode, stderr) == (0, b"")
-    assert "repeats == 0" in stdout.decode()
-    report = msgspec.json.decode((tmp_path / "report" / "report.json").read_bytes(), type=Report)
-    assert report.passed and not report.header.is_performance
-    assert [row.sent for row in report.reconciliation if row.dimension == "total"] >= [200]
-    assert len([row for row in report.lateness if row.dimension == "level"]) == 18
 
 
 async def test_the_store_is_kept_where_asked(tmp_path: Path) -> None:

@@ -10,20 +10,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.client import Client, outgoing
 from mocketmq.settings import load_settings
 
 from tests.support.process import broker_process
+from tests.support.readme import README, examples
 
-README = (Path(__file__).parents[2] / "README.md").read_text()
 _ADDRESS = "http://127.0.0.1:9877"
-_EXAMPLE = re.compile(r"<!-- test: (\w+) -->\n```\w+\n(.*?)```", re.DOTALL)
-
-
-def examples(kind: str) -> list[str]:
-    found = [text for name, text in _EXAMPLE.findall(README) if name == kind]
-    assert found, f"the README has no example of kind {kind}"
-    return found
 
 
 async def run(command: str, url: str, where: Path | None = None) -> str:
@@ -56,17 +48,6 @@ async def test_the_command_line() -> None:
         [example] = examples("commands")
         outputs = [await run(line, broker.url) for line in example.splitlines()]
     assert "order 4712 was not paid" in outputs[-1]
-
-
-async def test_the_report(tmp_path: Path) -> None:
-    [example] = examples("report")
-    async with broker_process("--clock", "manual", "--data", str(tmp_path / "mocketmq-data")) as broker:
-        async with Client(broker.url) as client:
-            await client.send_batch("orders", [outgoing("unpaid", delay_level=3)] * 100)  # enough for a p99
-            await client.advance("10s")
-        output = await run(example, broker.url, tmp_path)
-    assert "level=3 p99 <= 50ms" in output
-    assert json.loads((tmp_path / "mocketmq-report/report.json").read_bytes())["passed"]
 
 
 async def test_the_python_client() -> None:

@@ -12,7 +12,7 @@ from unittest import mock
 
 import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, invariant, precondition, rule
+from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
 from mocketmq.broker.consuming.receipts import Settled
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import RefusedError
@@ -271,5 +271,6 @@ def refuses(act: object, *args: object) -> bool:
     return False
 
 
-BrokerMachine.TestCase.settings = runs(60)
-TestModel = BrokerMachine.TestCase
+@pytest.mark.parametrize("examples", [15, pytest.param(100, marks=pytest.mark.slow)])
+def test_a_broker_does_what_the_model_says(examples: int) -> None:
+    run_state_machine_as_test(BrokerMachine, settings=runs(examples))

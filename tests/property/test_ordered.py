@@ -6,8 +6,9 @@ A shard is a queue, or the group's retry queue. ``MODEL_EXAMPLES`` as in ``test_
 from dataclasses import dataclass, field
 from itertools import count
 
+import pytest
 from hypothesis import strategies as st
-from hypothesis.stateful import initialize, precondition, rule
+from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
 from mocketmq.broker.consuming.receipts import Taken
 
 from tests.property.machine import Machine, runs
@@ -122,5 +123,6 @@ class OrderedMachine(Machine):
         self.do(self.broker.mover.advance(0))
 
 
-OrderedMachine.TestCase.settings = runs(25)
-TestOrdered = OrderedMachine.TestCase
+@pytest.mark.parametrize("examples", [10, pytest.param(50, marks=pytest.mark.slow)])
+def test_an_ordered_group_receives_as_the_model_says(examples: int) -> None:
+    run_state_machine_as_test(OrderedMachine, settings=runs(examples))

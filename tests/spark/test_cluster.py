@@ -6,8 +6,9 @@ import subprocess
 import sys
 import threading
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
+from functools import cache
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +31,7 @@ ROWS = 1_500
 
 CLUSTER = """
 import sys
+from functools import cache
 from pathlib import Path
 from mocketmq_report.ledger import store_ledger
 from mocketmq_report.job import Job, run
@@ -37,8 +39,7 @@ from mocketmq_report.report.output import json
 from mocketmq_report.session import session
 store_ledger.SMALL_ROWS = 0
 with session(master="local-cluster[2,1,1024]") as spark:
-    for data, out in zip(sys.argv[1::2], sys.argv[2::2]):
-        Path(out).write_bytes(json(run(spark, Job([data]), lambda *_: None)))
+    Path(sys.argv[2]).write_bytes(json(run(spark, Job([sys.argv[1]]), lambda *_: None)))
     print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
 """
 
@@ -58,11 +59,14 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 
 @pytest.fixture(scope="module")
-def local(spark: SparkSession, parquet: Path, store: Path) -> dict[Path, Any]:
-    """The reports that a laptop makes."""
-    return {
-        data: figures(forms.json(run(spark, Job([str(data)]), lambda *_: None))) for data in (parquet, store)
-    }
+def local(spark: SparkSession) -> Callable[[Path], Any]:
+    """The figures of the report that a laptop makes of some data."""
+
+    @cache
+    def made(data: Path) -> Any:
+        return figures(forms.json(run(spark, Job([str(data)]), lambda *_: None)))
+
+    return made
 
 
 @pytest.fixture
@@ -94,18 +98,23 @@ def finish(command: list[str], environment: Mapping[str, str], where: Path) -> s
     return done.stdout
 
 
+@pytest.mark.parametrize("kind", ["store", pytest.param("parquet", marks=pytest.mark.slow)])
 def test_separate_executors_compute_the_same(
-    local: dict[Path, Any], environment: dict[str, str], tmp_path: Path
+    local: Callable[[Path], Any],
+    kind: str,
+    request: pytest.FixtureRequest,
+    environment: dict[str, str],
+    tmp_path: Path,
 ) -> None:
-    outs = {data: tmp_path / f"{number}.json" for number, data in enumerate(local)}
-    places = [str(path) for pair in outs.items() for path in pair]
-    assert finish([sys.executable, "-c", CLUSTER, *places], environment, tmp_path) == "3\n"  # and the driver
-    for data, out in outs.items():
-        assert figures(out.read_bytes()) == local[data]
+    data, out = request.getfixturevalue(kind), tmp_path / "report.json"
+    command = [sys.executable, "-c", CLUSTER, str(data), str(out)]
+    assert finish(command, environment, tmp_path) == "3\n"  # and the driver
+    assert figures(out.read_bytes()) == local(data)
 
 
+@pytest.mark.slow
 def test_spark_submit_runs_the_job(
-    local: dict[Path, Any], parquet: Path, environment: dict[str, str], tmp_path: Path
+    local: Callable[[Path], Any], parquet: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     with zipfile.ZipFile(tmp_path / "mocketmq.zip", "w") as archive:
         for package in PACKAGES:
@@ -113,11 +122,12 @@ def test_spark_submit_runs_the_job(
                 archive.write(path, path.relative_to((ROOT / package).parent))
     command = ["spark-submit", "--master", "local[2]", "--py-files", "mocketmq.zip", "--driver-memory", "1g"]
     finish([*command, str(ROOT / "spark/submit.py"), str(parquet), "--out", "out"], environment, tmp_path)
-    assert figures((tmp_path / "out/report.json").read_bytes()) == local[parquet]
+    assert figures((tmp_path / "out/report.json").read_bytes()) == local(parquet)
 
 
+@pytest.mark.slow
 def test_the_services_of_docker_compose_compute_the_same(
-    local: dict[Path, Any], store: Path, environment: dict[str, str], tmp_path: Path
+    local: Callable[[Path], Any], store: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
     replaced = {
         "spark-master": "localhost",
@@ -133,7 +143,7 @@ def test_the_services_of_docker_compose_compute_the_same(
             worker = service("spark-worker", {**replaced, "/tmp/work": str(work)})  # noqa: S108 - in a container
             stack.enter_context(serving(worker, "Successfully registered with master", environment, tmp_path))
         finish(service("report", replaced), environment, tmp_path)
-    assert figures((tmp_path / "out/report.json").read_bytes()) == local[store]
+    assert figures((tmp_path / "out/report.json").read_bytes()) == local(store)
     for work in works:
         assert list(work.glob("app-*/*")), f"no executor of the worker in {work.name} was used"
 

@@ -1,18 +1,27 @@
 """``mocketmq report`` as a user calls it: what it prints, writes and exits with."""
 
+import asyncio
 import json
+import shlex
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable
 from contextlib import nullcontext
 from pathlib import Path
 
+import msgspec
 import pytest
-from click.testing import CliRunner
+from click.testing import Result
+from mocketmq.cli import commands
+from mocketmq.client import Client, outgoing
 from mocketmq_report import command
+from mocketmq_report.document import Report
 from pyspark.sql import SparkSession
 
-from tests.support.process import clean_environment
+from tests.support.command_line import runner
+from tests.support.process import clean_environment, forked_broker
+from tests.support.readme import examples
 
 LEDGER = Path(__file__).with_name("golden") / "ledger.csv"
 
@@ -27,13 +36,28 @@ def report(*arguments: object, **environment: str) -> subprocess.CompletedProces
     )
 
 
-def test_a_report_and_one_that_is_compared_with_it(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    """The second one by a Spark that is warm."""
-    first, second, rollup = tmp_path / "first", tmp_path / "second", tmp_path / "rollup"
-    done = report(LEDGER, "--out", first, "--threshold", "level=1 p50 <= 50ms", "--rollup", rollup)
+Command = Callable[..., Result]
+
+
+@pytest.fixture
+def warm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
+    """The command in this process, whose Spark has started already."""
+    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
+    return lambda *arguments: runner().invoke(command.report, [*map(str, arguments)])
+
+
+@pytest.mark.slow
+def test_a_report_by_a_spark_of_its_own(tmp_path: Path) -> None:
+    done = report(LEDGER, "--out", tmp_path / "report", "--threshold", "level=1 p50 <= 50ms")
     assert (done.returncode, done.stderr) == (0, "")
+    assert "level=1 p50 <= 50ms" in done.stdout
+    assert f"written: {tmp_path}/report/report.html" in done.stdout
+
+
+def test_a_report_and_one_that_is_compared_with_it(warm: Command, tmp_path: Path) -> None:
+    first, second, rollup = tmp_path / "first", tmp_path / "second", tmp_path / "rollup"
+    done = warm(LEDGER, "--out", first, "--threshold", "level=1 p50 <= 50ms", "--rollup", rollup)
+    assert (done.exit_code, done.stderr) == (0, "")
     assert "level=1 p50 <= 50ms" in done.stdout
     assert f"written: {first}/report.html" in done.stdout
     assert sorted(path.name for path in first.iterdir()) == [
@@ -44,8 +68,7 @@ def test_a_report_and_one_that_is_compared_with_it(
     ]
     rules = ("--fail-if", "p99 < 0.9x", "--fail-if", "lost < +1")
     options = ("--out", second, "--compare", first / "report.json", "--json", "--percentiles", "bins")
-    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
-    again = CliRunner().invoke(command.report, [*map(str, (rollup, *options, *rules))])
+    again = warm(rollup, *options, *rules)
     assert (again.exit_code, again.stderr) == (1, "")
     made = json.loads(again.stdout)
     assert made == json.loads((second / "report.json").read_text())
@@ -55,6 +78,30 @@ def test_a_report_and_one_that_is_compared_with_it(
         each["sent"] for each in was["reconciliation"]
     ]
     assert made["header"]["method"] == "bins"
+
+
+async def test_the_report_of_the_readme(
+    warm: Command, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    [example] = examples("report")
+    monkeypatch.chdir(tmp_path)
+    async with forked_broker("--clock", "manual", "--data", "mocketmq-data") as broker:
+        async with Client(broker.url) as client:
+            await client.send_batch("orders", [outgoing("unpaid", delay_level=3)] * 100)  # enough for a p99
+            await client.advance("10s")
+        done = await asyncio.to_thread(warm, *shlex.split(example.removeprefix("mocketmq report")))
+    assert (done.exit_code, "level=3 p99 <= 50ms" in done.stdout) == (0, True)
+    assert json.loads((tmp_path / "mocketmq-report/report.json").read_bytes())["passed"]
+
+
+@pytest.mark.usefixtures("warm")
+def test_the_demo_ends_with_a_report_of_its_day(tmp_path: Path) -> None:
+    done = runner().invoke(commands, ["demo", "--messages", "200", "--report", str(tmp_path / "report")])
+    assert (done.exit_code, "repeats == 0" in done.stdout) == (0, True)
+    made = msgspec.json.decode((tmp_path / "report/report.json").read_bytes(), type=Report)
+    assert made.passed and not made.header.is_performance
+    assert [row.sent for row in made.reconciliation if row.dimension == "total"] >= [200]
+    assert len([row for row in made.lateness if row.dimension == "level"]) == 18
 
 
 @pytest.mark.parametrize(

@@ -8,9 +8,9 @@ from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client
 from mocketmq.message.message import Message
 
-from tests.process.test_cli import Shell
 from tests.support.api import Api
 from tests.support.brokers import TOPIC, S
+from tests.support.command_line import Shell
 from tests.support.process import forked_broker
 
 MAKERS = "makers"

@@ -79,7 +79,7 @@ def test_a_java_that_does_not_run_is_said(
         check_java()
 
 
-@pytest.mark.parametrize("chatter", [False, True])
+@pytest.mark.parametrize("chatter", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_nothing_is_on_the_screen_unless_it_is_asked_for(chatter: bool) -> None:
     environment = clean_environment()
     environment.pop("PYSPARK_GATEWAY_PORT", None)

@@ -138,7 +138,7 @@ def ledger(spark: SparkSession) -> LedgerFrames:
     return ledger_of(spark, ROWS, RUNS_OF, MOVES_OF)
 
 
-@pytest.fixture(scope="module", params=["exact", "bins", "merged"])
+@pytest.fixture(scope="module", params=["exact", pytest.param("bins", marks=pytest.mark.slow), "merged"])
 def case(
     request: pytest.FixtureRequest, spark: SparkSession, ledger: LedgerFrames, tmp_path_factory: Any
 ) -> Case:
@@ -267,7 +267,13 @@ WAITING = [
 
 
 @pytest.mark.parametrize(
-    "rows", [[], [delivery(1, 2_048)], EARLY, WAITING], ids=["none", "one", "early", "waits"]
+    "rows",
+    [
+        pytest.param([], id="none"),
+        pytest.param([delivery(1, 2_048)], id="one", marks=pytest.mark.slow),
+        pytest.param(EARLY, id="early", marks=pytest.mark.slow),
+        pytest.param(WAITING, id="waits"),
+    ],
 )
 def test_ledgers_with_little_in_them(spark: SparkSession, rows: Rows) -> None:
     runs = RUNS_OF[:1]

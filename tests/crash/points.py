@@ -1,0 +1,17 @@
+"""How often a broker gets to a point of transactions before it dies there."""
+
+TRANSACTION_TIMES = {
+    "transactions.prepared": (1, 7, 40),
+    "transactions.checked": (1, 3, 9),
+    "transactions.decided": (1, 5, 30),
+}
+OTHER_TIMES = {
+    "writer.formed": (10, 60),
+    "writer.written": (12, 70),
+    "writer.committed": (15, 90),
+    "files.renamed": (1, 4),
+    "files.saved": (1, 5),
+    "files.delivered": (1, 3),
+    "clock.fired": (1, 6),
+}
+"""The same of points that others get to as well."""
