@@ -1,1 +1,1 @@
-"""Looking: histories, pending messages, progress and consumers, for people who ask."""
+"""Looking: what people ask for: histories of messages, pending ones, groups' progress, consumers."""

@@ -66,8 +66,8 @@ class Life(NamedTuple):
 class Histories:
     """Looks messages up by id or key, without consuming them.
 
-    ``hosts`` are addresses by which clients came in, and which ids that they were told name instead of
-    ``store_host``.
+    ``hosts`` are the addresses at which clients reach the broker. Message ids that clients were told name
+    these instead of the store's.
     """
 
     def __init__(self, ground: Ground, topics: Topics, timed: TimedScheme, keys: MessageKeys) -> None:
@@ -98,7 +98,7 @@ class Histories:
         return found
 
     def _as_stored(self, message_id: str) -> str:
-        """An id with the address that records bear in the place of one by which a client came in."""
+        """The id with the store's address in place of one of the ``hosts``."""
         commit_offset = commit_offset_of(message_id)
         if commit_offset is None:
             return message_id
@@ -106,7 +106,7 @@ class Histories:
         return offset_message_id(self._store_host, commit_offset) if message_id.upper() in ids else message_id
 
     async def at(self, commit_offset: int) -> StoredMessage:
-        """The record at an offset, waiting or not. Raises MessageNotFoundError."""
+        """The record at a commit offset, waiting or not. Raises MessageNotFoundError."""
         waiting = await self._timed.find(offset_message_id(self._store_host, commit_offset))
         found = waiting[0] if waiting else await self._stored_at(commit_offset)
         if found is None:
@@ -114,7 +114,7 @@ class Histories:
         return found
 
     async def _stored_at(self, commit_offset: int) -> StoredMessage | None:
-        """The record, or what became of one that was kept outside of the store."""
+        """The record; or what one became that a delay scheme kept outside of the store."""
         named = await messages_at(self._database, [commit_offset])
         if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
             named = await messages_at(self._database, became[0])
@@ -123,10 +123,10 @@ class Histories:
     async def query(
         self, topic_name: str, key: str, limit: int, from_us: int, to_us: int
     ) -> list[StoredMessage]:
-        """The newest messages of a topic with this unique key or the key among their ``KEYS``, oldest first.
+        """The newest messages of a topic with this unique key, or the key among their ``KEYS``, oldest first.
 
-        Stored from ``from_us`` to ``to_us``, both included. What waits is in the broker's own topics then;
-        with an absolute due time, only its unique key is known.
+        Stored from ``from_us`` to ``to_us``, both included. Pending messages are in the broker's own topics;
+        those with an absolute due time are found by their unique key only.
         """
         topic = self._topics.find(topic_name)
         queue_keys = {queue.key for queue in topic.queues} if topic else set()
@@ -139,7 +139,7 @@ class Histories:
         return (stored + waiting)[-limit:]
 
     async def by_key(self, key: str, topic: str | None = None, limit: int = 64) -> list[StoredMessage]:
-        """Messages that bear the key among their ``KEYS``, oldest first, of one topic or all."""
+        """Messages with the key among their ``KEYS``, oldest first, of one topic or all."""
         if topic is None:
             return await self._keys.with_key(key, limit)
         found = self._topics.find(topic)

@@ -1,4 +1,4 @@
-"""Delayed messages that still wait for their due time: list them, cancel them, deliver them now."""
+"""List delayed messages that wait for their due time, cancel them, and deliver them now."""
 
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -97,8 +97,8 @@ class PendingMessages:
     ) -> list[PendingMessage]:
         """Pending messages numbered above ``after``, of one topic or level.
 
-        In order of their numbers: those of the levels first, each scheme's in order of arrival; committed
-        half messages with an absolute due time are among the levels'. Raises TopicNotFoundError.
+        In order of their numbers: those with levels first, each scheme's in order of arrival. Committed half
+        messages with an absolute due time are among the former. Raises TopicNotFoundError.
         """
         if topic is not None:
             self._topics.get(topic)
@@ -125,9 +125,9 @@ class PendingMessages:
         return self._describe(message)
 
     async def recall(self, topic: str, unique_key: str, due_us: int) -> None:
-        """Never deliver what waits for this topic with this unique key until this millisecond, rounded up.
+        """Cancel what waits for the topic with this unique key and this due time, in whole ms, rounded up.
 
-        Raises NotPendingError when there is nothing.
+        Raises NotPendingError when nothing does.
         """
         try:
             records = await self._histories.records(unique_key)

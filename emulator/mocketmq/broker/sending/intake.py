@@ -1,4 +1,4 @@
-"""Intake: what is decided about a message before it is stored."""
+"""Decide about a message before it is stored: its queue, its delay, whether it is accepted."""
 
 from typing import NamedTuple
 
@@ -16,7 +16,7 @@ from mocketmq.store.writer import Batch
 
 
 class Judged(NamedTuple):
-    """A message that may be stored: where it becomes visible, and when."""
+    """A message that may be stored; where it becomes visible, and when."""
 
     queue: Queue
     level: int  # delay level after clamping, 0 for none
@@ -25,7 +25,7 @@ class Judged(NamedTuple):
 
 
 class Intake:
-    """Judges messages, and appends those that the store itself keeps."""
+    """Accepts messages or refuses them, and appends those that the store itself keeps."""
 
     def __init__(
         self,
@@ -43,9 +43,9 @@ class Intake:
         self._due_times = due_times
 
     async def judge(self, message: Message) -> Judged:
-        """Decide where and when the message goes; its topic is made if need be.
+        """Decide where and when the message goes; its topic is created if need be.
 
-        A retry that came once too often goes to the dead letters, at once.
+        A retry that came once too often becomes a dead letter at once.
         Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
@@ -76,7 +76,7 @@ class Intake:
         return batch.append(judged.queue, judged.draft)
 
     def check(self, *judged: Judged) -> None:
-        """Raise TopicNotFoundError if a topic was deleted since, or just is: nobody would get the message."""
+        """Raise TopicNotFoundError if a topic is deleted, or being deleted: nobody would get the message."""
         for one in judged:
             self._topics.check_is_open(one.queue.topic)
 
@@ -86,7 +86,7 @@ class Intake:
         return await self._topics.for_send(message.topic, message.template)
 
     async def _topic_of_retry(self, message: Message) -> Topic:
-        """Upstream's own retries come this way when its clients cannot send back (sheet 6.4)."""
+        """Clients send retries themselves when they cannot send back (docs/protocol/remoting.md §6.4)."""
         name = message.topic.removeprefix(RETRY_PREFIX)
         if not name:
             raise GroupNotFoundError(f"{message.topic} is the retry topic of no group")
@@ -101,5 +101,5 @@ class Intake:
 
 
 def _has_waited(message: Message, level: int) -> bool:
-    """Whether a client sends again what came to it at its due time, which a moved clock would shift anew."""
+    """Whether it is a retry that waited already: a due time that it still bears must not count again."""
     return not level and message.reconsume_times > 0 and message.topic.startswith(RETRY_PREFIX)

@@ -18,7 +18,7 @@ from mocketmq.store.writer import Batch
 
 MAX_BATCH = 1_000
 JUDGED_AT_ONCE = 256
-"""Messages of a large batch, before others have their turn."""
+"""Messages of a large batch that are looked at before others have their turn."""
 
 
 class SendResult(NamedTuple):
@@ -63,8 +63,8 @@ class Sender:
         """Store 1 to 1,000 messages, all or none. Raises as ``send``.
 
         Those with an absolute due time are kept first, and taken back when the transaction of the others
-        fails. Only a kill between the two keeps a part of a batch that nobody was told of; it goes to its end
-        even if the caller goes away.
+        fails. Only a kill between the two keeps a part of an unacknowledged batch. It goes to its end even if
+        the caller goes away.
         """
         judged = [await self.intake.judge(message) for message in messages]
         stored = await asyncio.shield(self._store_all(judged))
@@ -72,7 +72,7 @@ class Sender:
         return list(map(self._result, judged, stored))
 
     async def send_together(self, messages: Iterable[Message]) -> list[SendResult]:
-        """Store messages of one topic next to each other in one queue, all or none (sheet 2.2).
+        """Store messages of one topic side by side in one queue, all or none.
 
         Raises as ``send``, and IllegalMessageError for a message that is to be delayed or a retry.
         """
@@ -99,7 +99,7 @@ class Sender:
         return list(map(self._result, judged, stored))
 
     async def _check_kept(self, judged: Judged, stored: StoredMessage) -> None:
-        """As :meth:`Intake.check`: a deletion that began while it was kept may not have seen it."""
+        """As :meth:`Intake.check`: a deletion of the topic may have missed what was just being kept."""
         try:
             self.intake.check(judged)
         except TopicNotFoundError:

@@ -1,1 +1,1 @@
-"""Transactions: half messages, and what becomes of them."""
+"""Transactions: half messages, and how they are committed or rolled back."""

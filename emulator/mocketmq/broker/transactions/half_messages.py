@@ -1,6 +1,6 @@
-"""Transactions: half messages, which nobody consumes before their producer has decided about them.
+"""Store half messages, which nobody consumes before their producer has committed them.
 
-A half message is an ordinary message of a system topic, where a group of the broker's own takes it in the
+A half message is an ordinary message of a system topic, taken by a group of the broker's own in the
 transaction that stores it. There are two kinds, by who prepared it; each is decided in its own way only::
 
     Aliyun's HTTP, in ``%HALF%T``           producers pop it when its time is up, and decide by handle
@@ -9,7 +9,7 @@ transaction that stores it. There are two kinds, by who prepared it; each is dec
     in ``RMQ_SYS_TRANS_HALF_TOPIC``         (``check_backs``); it is decided by its offsets, or its id
 
 A commit copies the message to its real topic, or parks it there with its delay, and settles the half one in
-the same transaction; a rollback only settles it. What is decided is decided once.
+the same transaction; a rollback only settles it. Nothing is decided twice.
 
 A message with an absolute due time is kept by the timed scheme before its half is settled. After a kill in
 between the next start settles it. When only the store fails in between, the half is open again, and the next
@@ -95,7 +95,7 @@ class HalfMessages:
         self.prepared = 0  # these four since the start
         self.committed = 0
         self.rolled_back = 0
-        self.abandoned = 0  # given up by the broker, because nobody had decided
+        self.abandoned = 0  # given up, because nobody decided
         self._database = ground.database
         self._writer = ground.writer
         self._clock = ground.clock
@@ -130,7 +130,8 @@ class HalfMessages:
         Raises as :meth:`Intake.judge`; then nothing was stored.
 
         They are first asked after the setting ``transaction_timeout``, or after as many seconds as the
-        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Its properties get what upstream's have (sheet 9).
+        message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Properties are set as upstream's
+        (docs/protocol/remoting.md §9).
         """
         immunity_us = self._immunity_us(message)
         message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
@@ -141,7 +142,7 @@ class HalfMessages:
         return self._half(take, stored)
 
     async def judge(self, message: Message) -> Judged:
-        """Decide where and when a half message goes, once it is committed. Raises as :meth:`Intake.judge`."""
+        """Decide where and when a half message goes once it is committed. Raises as :meth:`Intake.judge`."""
         if HALF_DUE_US in message.properties:
             raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
         message.sys_flag &= ~TRANSACTION_FLAGS
@@ -280,7 +281,7 @@ class HalfMessages:
         return found[:limit]
 
     async def halves(self, takes: Sequence[Take]) -> list[Half]:
-        """The half messages that were taken so, but for those that are gone."""
+        """The half messages of these takes, but for those that are gone."""
         found = await messages_at(self._database, [take.commit_offset for take in takes])
         return [self._half(take, found[take.commit_offset]) for take in takes if take.commit_offset in found]
 
@@ -302,16 +303,16 @@ class HalfMessages:
     # Commit
 
     def is_kept(self, take: Take) -> bool:
-        """Whether its commit has gone so far that it cannot be undone, although the store failed then."""
+        """Whether its commit cannot be undone any more, although the store failed after that."""
         return take.commit_offset in self._kept
 
     def settle_kept(self, batch: Batch, take: Take) -> None:
-        """Do the rest of that commit in this transaction."""
+        """Finish that commit in this transaction."""
         self._takes.settle(batch, take, Outcome.COMMITTED)
         batch.on_commit(partial(self._has_committed, [take], 1))
 
     def _has_committed(self, takes: Sequence[Take], count: int) -> None:
-        """So many of them; the others are gone."""
+        """``count`` of them; the others are gone."""
         self._kept.difference_update(take.commit_offset for take in takes)
         self.committed += count
 
@@ -357,7 +358,7 @@ class HalfMessages:
         return done
 
     def _judge_again(self, half: Half) -> Judged:
-        """As when it was prepared. Only there could be told how far ahead its due time was."""
+        """As when it was prepared: only then was it known how far ahead the due time was."""
         stored = half.stored._replace(
             sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.commit_offset
         )

@@ -1,7 +1,7 @@
-"""Reset: empty the broker, or one topic, between two tests; or delete a topic with all that it holds.
+"""Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay. Offsets go on where they are instead of beginning at 0 again, so
-that a client that is still connected neither reads nor commits an offset that means another message now.
+Otherwise topics, groups and the clock stay. Offsets go on instead of beginning at 0 again: or a connected
+client could read or commit an offset that means another message now.
 """
 
 from collections.abc import Callable, Sequence
@@ -36,7 +36,7 @@ WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHER
 
 
 class Reset:
-    """Empties what it is told to, durably, in one transaction."""
+    """Empties the broker or a topic, in one durable transaction."""
 
     def __init__(
         self,
@@ -57,7 +57,7 @@ class Reset:
         self._polls = polls
 
     async def all(self) -> None:
-        """Forget every message, everything pending, the ledger, and what groups have consumed."""
+        """Delete all messages, visible and pending, the ledger, and what groups have consumed."""
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
@@ -74,28 +74,28 @@ class Reset:
             self._timer.changed()
 
     async def topic(self, name: str) -> None:
-        """Forget the topic's messages, their retries and dead letters, and cancel what is pending for it.
+        """Delete the topic's messages, their retries and dead letters, and cancel what is pending for it.
 
-        Half messages are forgotten, too. Its rows of the ledger stay. Raises TopicNotFoundError.
+        Its half messages go, too. Its rows of the ledger stay. Raises TopicNotFoundError.
         """
         await self._empty_topic(name, lambda _batch: None)
 
     async def delete_topic(self, name: str) -> int:
-        """Delete the topic with all that :meth:`topic` forgets, and every group's offsets in it.
+        """Delete the topic with all that :meth:`topic` deletes, and every group's offsets in it.
 
-        How many delayed messages were cancelled. Raises TopicNotFoundError, and NoPermissionError for a topic
-        that is the broker's.
+        Returns how many delayed messages were cancelled. Raises TopicNotFoundError, and NoPermissionError for
+        a system topic.
         """
         self._topics.check_is_for_clients(name)
 
         def work(batch: Batch) -> None:
             queues = self._topics.delete(batch, name)
             self._groups.leave_queues(batch, queues)
-            for queue in queues:  # those who wait learn that it is gone
+            for queue in queues:  # consumers that wait learn of it
                 batch.on_commit(partial(self._polls.arrived, queue))
 
         with self._topics.closing(name):
-            await self._writer.commit(lambda _batch: None)  # what was stored so far is there to be found
+            await self._writer.commit(lambda _batch: None)  # what was sent so far is stored, and found below
             return await self._empty_topic(name, work)
 
     async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:

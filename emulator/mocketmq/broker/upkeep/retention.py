@@ -1,7 +1,7 @@
-"""Retention: remove old messages in the background, a bounded step at a time; sends go on between two steps.
+"""Remove old messages in the background, a bounded step at a time; sends go on between two steps.
 
-Never removed is what still waits for its due time, or for its producer's decision. Age counts in real
-time, so a test that moves the clock by forty days does not lose what it has sent.
+Pending messages, and half messages without a decision, are never removed. Age counts in real time, so a test
+that moves the clock by forty days does not lose what it has sent.
 """
 
 from functools import partial
@@ -64,7 +64,7 @@ class Retention(Chore):
         self._max_bytes = max_bytes
 
     async def turn(self) -> int:
-        """Remove what is too old or too much; how many messages that were."""
+        """Remove what is too old or too much; returns how many messages."""
         removed = 0
         if self._age_us:
             end = await self._first_since(await self._instant_at(wall_us() - self._age_us))
@@ -80,13 +80,13 @@ class Retention(Chore):
         return removed
 
     async def _instant_at(self, instant_wall_us: int) -> int:
-        """The emulated instant at which the wall clock stood so; 0 if no run had begun."""
+        """The emulated instant at that wall time; 0 if no run had begun."""
         for mark_wall_us, at_us, mode in await self._database.rows(_LAST_MARK, (instant_wall_us,)):
             return int(at_us + rate_of(mode) * (instant_wall_us - mark_wall_us))
         return 0
 
     async def _first_since(self, instant_us: int) -> int:
-        """The commit offset from which on messages were stored at the instant or later, by bisection."""
+        """The first commit offset of messages stored at the instant or later, by bisection."""
         low, high = 0, self._writer.next_commit_offset
         while low < high:
             middle = (low + high) // 2
