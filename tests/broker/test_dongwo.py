@@ -1,6 +1,6 @@
 """Mode ``dongwo``, rule by rule: what the broker patch does that one can see, without its weaknesses.
 
-The numbers are those of the reference sheet on Aliyun, sections 3.2 and 3.3.
+The numbers are those of docs/protocol/aliyun.md §3.2 and §3.3.
 """
 
 from collections.abc import Iterable

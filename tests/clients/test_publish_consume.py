@@ -1,4 +1,4 @@
-"""Publishing, consuming and acknowledging with every SDK; rules of the sheet in brackets."""
+"""Publish, consume and acknowledge with every SDK; ids in brackets are of docs/protocol/aliyun.md §1."""
 
 import asyncio
 from hashlib import md5

@@ -79,7 +79,7 @@ class Player:
         return self._seen(await (await self.client(client)).call(consuming.HEART_BEAT, body=body))
 
     async def unregister(self, client: str, **ext: str) -> Seen:
-        """35."""
+        """Unregister a client (35)."""
         return await self._plain(consuming.UNREGISTER, ext, client)
 
     async def leave(self, client: str) -> Seen:
@@ -97,13 +97,13 @@ class Player:
         return {name: sorted(seen, key=json.dumps) for name, seen in self._pushed.items()}
 
     async def lock(self, code: int, client_id: str, group: str, queues: list[tuple[str, int]]) -> Seen:
-        """41 or 42."""
+        """Lock or unlock queues (41, 42)."""
         places = [{"brokerName": "broker-a", "topic": topic, "queueId": number} for topic, number in queues]
         body = json.dumps({"clientId": client_id, "consumerGroup": group, "mqSet": places}).encode()
         return self._seen(await (await self.client()).call(code, body=body))
 
     async def check(self, group: str, client_id: str, **subscription: Any) -> Seen:
-        """46."""
+        """Check a client's filter (46)."""
         body = json.dumps(
             {
                 "clientId": client_id,

@@ -95,7 +95,7 @@ class PopSide(Side):
     # ── popping ──
 
     async def pop(self, group: str, topic: str, wait_ms: int = 0, **fields: Any) -> Seen:
-        """200050."""
+        """Pop (200050)."""
         born = {"bornTime": 0}  # else it may be too late
         ext = popping.pop_of(wait_ms, **{**born, "consumerGroup": group, "topic": topic, **fields})
         return self._popped(group, topic, await (await self.client()).call(popping.POP, ext))
@@ -236,7 +236,7 @@ class PopSide(Side):
         return {record.body.decode().partition(":")[0] for record in decode_records(answer.body)}
 
     async def peek(self, group: str, topic: str, **fields: Any) -> Seen:
-        """200052."""
+        """Peek (200052)."""
         ext = popping.written({"consumerGroup": group, "topic": topic, **fields})
         answer = await (await self.client()).call(popping.PEEK, ext)
         seen = self._seen(answer, None)
@@ -250,7 +250,7 @@ class PopSide(Side):
         return {**seen, "records": found}
 
     async def notification(self, group: str, topic: str, **fields: Any) -> Seen:
-        """200054."""
+        """Ask whether there is something to pop (200054)."""
         ext = popping.written({"consumerGroup": group, "topic": topic, "bornTime": 0, **fields})
         return await self._plain(popping.NOTIFICATION, ext)
 
@@ -264,7 +264,7 @@ class PopSide(Side):
         return {"sent": sent, "told": self._seen(await waiting)}
 
     async def polling(self, group: str, topic: str, queue_id: int) -> Seen:
-        """200055."""
+        """Ask how many pops wait (200055)."""
         return await self._plain(
             popping.POLLING_INFO, {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
         )
@@ -272,7 +272,7 @@ class PopSide(Side):
     # ── dividing ──
 
     async def assignment(self, **body: Any) -> Seen:
-        """400."""
+        """Ask for a client's queues (400)."""
         return self._seen(
             await (await self.client()).call(RequestCode.QUERY_ASSIGNMENT, body=json.dumps(body).encode())
         )

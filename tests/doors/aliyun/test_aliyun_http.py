@@ -1,4 +1,4 @@
-"""Aliyun's HTTP protocol over real sockets: what its operations do (Aliyun sheet, section 1)."""
+"""The operations of Aliyun's HTTP protocol, over real sockets (docs/protocol/aliyun.md §1)."""
 
 import asyncio
 from collections.abc import AsyncIterator

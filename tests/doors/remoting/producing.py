@@ -63,7 +63,7 @@ def _camel(name: str) -> str:
 
 
 def batch(*messages: tuple[bytes, Mapping[str, str]], flag: int = 0) -> bytes:
-    """The body of a batch, as sheet 2.2 has it."""
+    """The body of a batch (docs/protocol/remoting.md §2.2)."""
     body = b""
     for content, properties in messages:
         text = joined(properties).encode()

@@ -1,4 +1,4 @@
-"""Consumers asked on behalf of people: 223, 307 and 309 (sheet 2.6, 2.10)."""
+"""Requests that the broker passes on to consumers: 223, 307, 309 (docs/protocol/remoting.md §2.6)."""
 
 import asyncio
 import json

@@ -1,4 +1,4 @@
-"""Delays over the wire: levels, timers and start-deliver times, and what consumers then see (sheet 5)."""
+"""Delay over the wire: by levels, timers and start-deliver times (docs/protocol/remoting.md §5)."""
 
 from pathlib import Path
 from typing import Any

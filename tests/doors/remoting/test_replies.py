@@ -1,4 +1,4 @@
-"""Requests and replies: 324, 325 and 326 (sheet 2.7)."""
+"""Requests and replies: 324, 325 and 326 (docs/protocol/remoting.md §2.7)."""
 
 import asyncio
 import contextlib

@@ -184,7 +184,7 @@ FULL: dict[RequestCode, tuple[Ext, Any]] = {
 }
 
 ANY = {"bname": "broker-a", "nsd": "true", "ns": "n", "oway": "false", "Signature": "", "ReqT": "1"}
-"""What may stand beside any header (sheet 2)."""
+"""Ext fields that any request may carry (docs/protocol/remoting.md §2)."""
 
 OPTIONAL = {
     SendMessageHeader: SendMessageHeader(*SENT[:8]),

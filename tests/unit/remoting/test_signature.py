@@ -19,7 +19,7 @@ def commands(whole: list[bytes]) -> list[Command]:
     return [command for frame in whole for command in FrameReader().feed(frame)]
 
 
-def test_the_vector_of_the_sheet() -> None:
+def test_the_vector_of_aliyun() -> None:
     ext = {
         "a": "GID_a",
         "b": "T1",

@@ -1,4 +1,4 @@
-"""Signatures by the vectors of the Aliyun sheet; what is missing or wrong has a code of its own."""
+"""Signatures: the vectors of docs/protocol/aliyun.md §1.4, and the code of each mistake."""
 
 import base64
 import hashlib
