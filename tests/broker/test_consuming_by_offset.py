@@ -126,7 +126,7 @@ async def test_lag_counts_what_a_group_has_not_finished() -> None:
         for _ in range(5):
             await send(broker, queue=0)
         taken = await receive(broker, 3)
-        [place] = [p for p in broker.registry.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
+        [place] = [p for p in broker.consuming.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
         assert place.lag == 5
         await acknowledge(broker, taken[:2])
         assert place.lag == 3

@@ -86,10 +86,13 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
         taken = await receive(broker)
         await broker.upkeep.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
-        assert (broker.registry.groups.get(GROUP).takes, broker.registry.groups.get(GROUP).queues) == ({}, {})
+        assert (broker.consuming.groups.get(GROUP).takes, broker.consuming.groups.get(GROUP).queues) == (
+            {},
+            {},
+        )
         await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.registry.groups.get(GROUP).queues == {}
+        assert broker.consuming.groups.get(GROUP).queues == {}
 
 
 @pytest.mark.parametrize("is_pull", [True, False])
@@ -133,7 +136,7 @@ async def test_a_group_leaves_its_offsets_and_frees_what_it_holds(
             await send(broker, str(number))
         await acknowledge(broker, await receive(broker, 1))
         held = await receive(broker, 1)
-        await broker.registry.groups.delete(GROUP, clean_offsets=is_cleaned)
+        await broker.consuming.groups.delete(GROUP, clean_offsets=is_cleaned)
         with pytest.raises(GroupNotFoundError):
             await acknowledge(broker, held)
         if not is_restarted:
@@ -162,7 +165,7 @@ async def test_nothing_is_taken_for_a_group_that_is_deleted_meanwhile(
         waiting = Waiting.of(broker.consuming.polls, monkeypatch)
         receiving = asyncio.create_task(receive(broker, wait_s=30))
         await waiting.begun.wait()
-        await broker.registry.groups.delete(GROUP, clean_offsets=True)
+        await broker.consuming.groups.delete(GROUP, clean_offsets=True)
         await send(broker)
         with pytest.raises(GroupNotFoundError):
             await receiving
@@ -188,7 +191,7 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
                 await receive(broker)
         await broker.registry.topics.put(TOPIC, 4, 4, 6)
         assert await receive(broker) == []
-        assert broker.registry.groups.get(GROUP).takes == {}
+        assert broker.consuming.groups.get(GROUP).takes == {}
     assert rows(tmp_path, "SELECT * FROM takes") == []
 
 
@@ -293,9 +296,9 @@ async def test_a_reset_of_everything_forgets_the_offsets_of_deleted_groups() -> 
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.registry.groups.delete(GROUP, clean_offsets=False)
+        await broker.consuming.groups.delete(GROUP, clean_offsets=False)
         await broker.upkeep.reset.all()
-        group = await broker.registry.groups.for_use(GROUP)
+        group = await broker.consuming.groups.for_use(GROUP)
         assert group.queues == {}
 
 
@@ -303,9 +306,9 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
     async with running_broker() as broker:
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.registry.groups.delete(GROUP, clean_offsets=False)
+        await broker.consuming.groups.delete(GROUP, clean_offsets=False)
         await broker.upkeep.reset.delete_topic(TOPIC)
-        assert (await broker.registry.groups.for_use(GROUP)).queues == {}
+        assert (await broker.consuming.groups.for_use(GROUP)).queues == {}
 
 
 @pytest.mark.parametrize(
@@ -314,7 +317,7 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
 async def test_groups_that_cannot_be_deleted(group: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.registry.groups.delete(group, clean_offsets=True)
+            await broker.consuming.groups.delete(group, clean_offsets=True)
 
 
 async def test_a_topic_that_is_changed_while_it_is_deleted_can_be_made_again(tmp_path: Path) -> None:

@@ -251,7 +251,7 @@ async def test_d9_nobody_who_consumes_knows_of_it_before(tmp_path: Path) -> None
         queues = broker.registry.topics.get(TOPIC).queues
         assert [queue.next_offset for queue in queues] == [0] * 4
         assert (await broker.looking.histories.by_key("k"), await receive(broker)) == ([], [])
-        lags = [place.lag for place in broker.registry.groups.get(GROUP).queues.values()]
+        lags = [place.lag for place in broker.consuming.groups.get(GROUP).queues.values()]
         assert sum(lags) == 0
         moved = await broker.mover.move_to_next()
         [message] = await broker.looking.histories.by_key("k")

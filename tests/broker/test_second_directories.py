@@ -335,7 +335,9 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
             if text == "cancelled":
                 await broker.looking.pending.cancel(sent.stored.unique_key)
         await broker.mover.move_to_next()
-        retention = Retention(broker.ground, broker.registry, broker.levels, age_us=0, max_bytes=1)
+        retention = Retention(
+            broker.ground, broker.registry, broker.consuming.groups, broker.levels, age_us=0, max_bytes=1
+        )
         assert await retention.turn() == 2, "the record of the cancelled one, and the delivered one"
         assert await listed(broker) == ["pending"]
         assert (await broker.mover.move_to_next()).fired == 1

@@ -72,7 +72,7 @@ KNOWS = {
     "delay": "ground store schedule registry",
     "sending": "ground store schedule registry",
     "consuming": "ground store schedule filters registry",
-    "looking": "ground store schedule registry",
+    "looking": "ground store schedule registry consuming",
     "transactions": "ground store schedule filters registry sending consuming",
     "upkeep": "ground store schedule registry consuming",
     "broker": f"ground store schedule {BROKER}",

@@ -129,11 +129,16 @@ async def open_broker(
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
-        looking = make_looking(ground, registry, timer, levels, timed, keys)
+        looking = make_looking(ground, registry, consuming.groups, timer, levels, timed, keys)
         upkeep = Upkeep(
-            Reset(ground, registry, timer, levels, timed, polls),
+            Reset(ground, registry, consuming.groups, timer, levels, timed, polls),
             Retention(
-                ground, registry, levels, age_us=settings.retain_age_us, max_bytes=settings.retain_bytes
+                ground,
+                registry,
+                consuming.groups,
+                levels,
+                age_us=settings.retain_age_us,
+                max_bytes=settings.retain_bytes,
             ),
         )
         stack.push_async_callback(levels.close)

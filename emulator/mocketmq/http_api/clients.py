@@ -138,8 +138,8 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
 
 
 def _consuming_out(broker: Broker, one: ConsumerData) -> ConsumingOut:
-    group = broker.registry.groups.find(one.group)
-    lag = sum(place.lag for place in group.queues.values()) if group else 0
+    group = broker.consuming.groups.find(one.group)
+    lag = sum(group_queue.lag for group_queue in group.queues.values()) if group else 0
     return ConsumingOut(
         one.group,
         one.kind,

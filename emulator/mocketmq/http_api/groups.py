@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.consuming.groups import ConsumingGroup
 from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
 from mocketmq.errors import GroupNotFoundError, NoPermissionError
 from mocketmq.http_api.fields import GroupPath, Input, NoInput
@@ -58,44 +58,45 @@ class GroupIn(Input, frozen=True):
 
 async def groups(call: ApiCall, _: NoInput) -> GroupsOut:
     """Every consumer group, with its position in each queue."""
-    return GroupsOut([_group_out(group) for group in call.broker.registry.groups])
+    return GroupsOut([_group_out(group) for group in call.broker.consuming.groups])
 
 
 async def group(call: ApiCall, path: GroupPath) -> GroupOut:
     """A consumer group, with its position in each queue."""
-    return _group_out(call.broker.registry.groups.get(path.group))
+    return _group_out(call.broker.consuming.groups.get(path.group))
 
 
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
     is_new = all(known.name != path.group for known in call.broker.registry.groups)
     made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
-    return Created(_group_out(made)) if is_new else _group_out(made)
+    group = call.broker.consuming.groups.of(made)
+    return Created(_group_out(group)) if is_new else _group_out(group)
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
-    await call.broker.registry.groups.delete(path.group, clean_offsets=True)
+    await call.broker.consuming.groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
 
 
-def _group_out(found: Group) -> GroupOut:
+def _group_out(found: ConsumingGroup) -> GroupOut:
     queues = [
         GroupQueueOut(
-            place.queue.topic,
-            place.queue.queue_id,
-            place.committed_offset,
-            place.queue.next_offset,
-            place.lag,
-            place.in_flight,
+            group_queue.queue.topic,
+            group_queue.queue.queue_id,
+            group_queue.committed_offset,
+            group_queue.queue.next_offset,
+            group_queue.lag,
+            group_queue.in_flight,
         )
-        for place in found.queues.values()
+        for group_queue in found.queues.values()
     ]
     queues.sort(key=lambda queue: (queue.topic, queue.queue_id))
     return GroupOut(
         found.name,
-        found.max_retries,
-        found.retry_queues,
+        found.registered.max_retries,
+        found.registered.retry_queues,
         sum(queue.lag for queue in queues),
         sum(queue.in_flight for queue in queues),
         queues,

@@ -119,13 +119,13 @@ class BrokerCollector(Collector):
     def _groups(self) -> Iterator[Metric]:
         lag = _gauge("group_lag_messages", "Messages that the group has not finished", "group", "topic")
         in_flight = _gauge("group_in_flight_messages", "Messages taken and not settled", "group", "topic")
-        for group in self._api.broker.registry.groups:
+        for group in self._api.broker.consuming.groups:
             lags: dict[str, int] = {}
             flights: dict[str, int] = {}
-            for place in group.queues.values():
-                topic = place.queue.topic
-                lags[topic] = lags.get(topic, 0) + place.lag
-                taken = place.in_flight
+            for group_queue in group.queues.values():
+                topic = group_queue.queue.topic
+                lags[topic] = lags.get(topic, 0) + group_queue.lag
+                taken = group_queue.in_flight
                 flights[topic] = flights.get(topic, 0) + taken
             for topic, value in lags.items():
                 lag.add_metric([group.name, topic], value)

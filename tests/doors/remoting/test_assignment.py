@@ -147,7 +147,7 @@ async def test_a_mode_outlives_its_topic_and_group_as_upstream() -> None:
         await ready(remoting)
         await set_mode(remoting)
         await remoting.broker.upkeep.reset.delete_topic(TOPIC)
-        await remoting.broker.registry.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.consuming.groups.delete(GROUP, clean_offsets=True)
         await ready(remoting)
         await join(remoting.client, "one")
         assert await assignment(remoting) == [("POP", -1)]

@@ -4,7 +4,7 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
-from mocketmq.broker.registry.take import Take
+from mocketmq.broker.consuming.take import Take
 from mocketmq.broker.transactions.half_messages import Half
 from mocketmq.errors import StoreUnavailableError
 

@@ -92,7 +92,7 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         before = remoting.broker.ground.writer.commits
         await commit(remoting.client, 4)
         assert remoting.broker.ground.writer.commits == before
-        assert remoting.broker.registry.groups.get(GROUP).queues.keys() == {
+        assert remoting.broker.consuming.groups.get(GROUP).queues.keys() == {
             remoting.broker.consuming.pull.queue(TOPIC, 0)
         }
 

@@ -336,7 +336,7 @@ async def test_the_ledger_knows_who_popped_and_acknowledged_a_delayed_message(tm
         await send(remoting.broker, "later", level=1)
         await remoting.broker.mover.advance(1 * S)
         [one] = await pop(remoting.client)
-        group = remoting.broker.registry.groups.get(GROUP)
+        group = remoting.broker.consuming.groups.get(GROUP)
         assert sum(place.lag for place in group.queues.values()) == 1
         await remoting.broker.mover.advance(2 * S)
         await ack(remoting.client, one.handle)

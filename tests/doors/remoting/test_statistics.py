@@ -241,6 +241,6 @@ async def test_what_is_deleted_has_no_statistics() -> None:
         assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
         assert await missing(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP)
         assert not await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
-        await remoting.broker.registry.groups.delete(GROUP, clean_offsets=True)
+        await remoting.broker.consuming.groups.delete(GROUP, clean_offsets=True)
         assert await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")
         assert not await missing(remoting.client, "TOPIC_PUT_NUMS", "kept")

@@ -48,7 +48,14 @@ def wall(monkeypatch: pytest.MonkeyPatch) -> Wall:
 
 async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
     """What a sweep with these limits removes."""
-    retention = Retention(broker.ground, broker.registry, broker.levels, age_us=age_us, max_bytes=max_bytes)
+    retention = Retention(
+        broker.ground,
+        broker.registry,
+        broker.consuming.groups,
+        broker.levels,
+        age_us=age_us,
+        max_bytes=max_bytes,
+    )
     return await retention.turn()
 
 
@@ -132,7 +139,7 @@ async def test_offsets_and_progress_are_right_afterwards_and_after_a_restart(
         await send(broker, "newest", queue=0)
         pulled = await broker.consuming.pull.browse(TOPIC, 0, 0, 10)
         assert (pulled.status, pulled.next_offset, pulled.max_offset) == (PullStatus.OFFSET_TOO_SMALL, 5, 6)
-        [place] = [p for p in broker.registry.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
+        [place] = [p for p in broker.consuming.groups.get(GROUP).queues.values() if p.queue.queue_id == 0]
         assert place.lag == 1
         assert (await acknowledge(broker, [taken])).failed
         await broker.mover.advance(HOUR_US)

@@ -4,8 +4,9 @@ import asyncio
 from itertools import product
 
 import pytest
+from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
 from mocketmq.broker.registry.group import Group
-from mocketmq.broker.registry.take import MOVES, IllegalMoveError, Outcome, State, Take
 from mocketmq.store.queues import Queue
 
 WAYS: dict[State, tuple[State, ...]] = {
@@ -29,8 +30,8 @@ ALLOWED = {
 
 def take_in(state: State) -> Take:
     """A take of a group of its own, in the state."""
-    place = Group("billing", 16, 1).place(Queue(1, "orders", 0))
-    take = Take(place, 3, 7, "orders", 0, is_delayed=False)
+    group_queue = ConsumingGroup(Group("billing", 16, 1)).in_queue(Queue(1, "orders", 0))
+    take = Take(group_queue, 3, 7, "orders", 0, is_delayed=False)
     for step in WAYS[state]:
         take.move(step)
     return take
@@ -38,12 +39,12 @@ def take_in(state: State) -> Take:
 
 def check_is_listed(take: Take) -> None:
     """What the group keeps of its takes agrees with the state."""
-    group = take.place.group
+    group = take.group
     is_open = take.state not in (State.NEW, State.CLOSED)
     assert group.takes == ({7: take} if is_open else {})
-    assert take.place.open == ({3: take} if is_open else {})
+    assert take.group_queue.open == ({3: take} if is_open else {})
     assert group.available == ({7: take} if take.state is State.FREE else {})
-    assert take.place.in_flight == (is_open and take.state is not State.FREE)
+    assert take.group_queue.in_flight == (is_open and take.state is not State.FREE)
 
 
 @pytest.mark.parametrize(("was", "to"), list(product(State, State)))
@@ -90,7 +91,7 @@ def test_there_is_no_way_back_from_a_state_that_is_stored(state: State) -> None:
 def test_it_can_be_closed_in_whatever_state_and_twice(state: State) -> None:
     take = take_in(state)
     closed = asyncio.Event()
-    with take.place.group.announcing(closed):
+    with take.group.announcing(closed):
         take.close()
         take.close()
     assert (take.state, closed.is_set()) == (State.CLOSED, state is not State.CLOSED)

@@ -102,6 +102,6 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
             await held_up.queued(count)
         held_up.go.set()
         await asyncio.gather(*steps)
-        assert sent.commit_offset in broker.registry.groups.get(GROUP).takes
+        assert sent.commit_offset in broker.consuming.groups.get(GROUP).takes
     [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE commit_offset = {sent.commit_offset}")
     assert row == {"outcome": None}

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.consuming.offsets import Offsets
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pops import Pops
@@ -21,6 +22,7 @@ from mocketmq.store.ground import Ground
 class Consuming:
     """Consuming by receipt, pop and offset; who waits, what is taken and which queues are locked."""
 
+    groups: ConsumingGroups
     polls: Polls
     takes: Takes
     receipts: Receipts
@@ -35,16 +37,19 @@ async def open_consuming(
 ) -> Consuming:
     """Load what groups hold and how far they have come."""
     retries = Retries(registry.topics, levels)
-    takes = Takes(ground, registry, polls, timer.changed)
+    groups = ConsumingGroups(ground, registry.groups)
+    await groups.load(registry.topics)
+    takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
-    receipts = Receipts(ground, registry, takes, polls, ledger, retries)
-    pull = Pull(ground, registry, takes, polls, ledger, retries)
+    receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
+    pull = Pull(ground, registry, groups, takes, polls, ledger, retries)
     return Consuming(
+        groups=groups,
         polls=polls,
         takes=takes,
         receipts=receipts,
-        pops=Pops(ground, registry, polls, receipts),
+        pops=Pops(ground, registry, groups, polls, receipts),
         pull=pull,
-        offsets=Offsets(ground, registry, pull),
+        offsets=Offsets(ground, registry, groups, pull),
         queue_locks=QueueLocks(),
     )

@@ -4,7 +4,7 @@ import heapq
 import itertools
 from collections.abc import Callable
 
-from mocketmq.broker.registry.take import State, Take
+from mocketmq.broker.consuming.take import State, Take
 
 SPARE = 500
 
@@ -25,7 +25,7 @@ class Expiries:
 
     def expect(self, take: Take) -> None:
         """The take's time is up at its ``visible_us``."""
-        group_name = take.place.group.name
+        group_name = take.group.name
         entry = (take.visible_us, take.commit_offset, group_name, next(self._numbers), take)
         heapq.heappush(self._entries, entry)
         is_next = self._entries[0] is entry

@@ -8,15 +8,15 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mocketmq.broker.registry.group import Group
-from mocketmq.broker.registry.take import State, Take
+from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.take import State, Take
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
 from mocketmq.store.queues import Queue
 
 
 class PopHandle(NamedTuple):
-    """A popped message by its place, and the time by which its take is named (``Take.pop_ms``)."""
+    """A popped message by its offset, and the time by which its take is named (``Take.pop_ms``)."""
 
     queue: Queue
     queue_offset: int
@@ -28,7 +28,7 @@ def next_pop_ms(takes: Iterable[Take]) -> int:
     return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
 
 
-def handle_of(group: Group, take: Take) -> str:
+def handle_of(group: ConsumingGroup, take: Take) -> str:
     """The handle of a take as it stands now."""
     return f"{take.commit_offset:x}-{take.times:x}-{_check(group.name):x}-{_check(take.topic):x}"
 
@@ -42,7 +42,7 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
         )
 
 
-def find_take(group: Group, handle: str | PopHandle, now_us: int) -> Take:
+def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Take:
     """The take that the handle settles. Raises ReceiptSpentError if there was one, else ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
@@ -62,11 +62,11 @@ def find_take(group: Group, handle: str | PopHandle, now_us: int) -> Take:
     return take
 
 
-def _find_popped(group: Group, handle: PopHandle, now_us: int) -> Take:
+def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Take:
     queue, queue_offset, pop_ms = handle
     name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
-    place = group.queues.get(queue)
-    take = place.open.get(queue_offset) if place else None
+    group_queue = group.queues.get(queue)
+    take = group_queue.open.get(queue_offset) if group_queue else None
     if take is None or take.state is State.SETTLING:
         raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
     if take.pop_ms != pop_ms:

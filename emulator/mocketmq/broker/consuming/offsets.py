@@ -3,6 +3,7 @@
 from collections.abc import Collection
 from typing import Literal
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.registry.clients import OffsetReset
 from mocketmq.broker.registry.registry import Registry
@@ -28,11 +29,11 @@ class Offsets:
     Times of clients are milliseconds of the wall clock; they are shifted as the emulated clock was moved.
     """
 
-    def __init__(self, ground: Ground, registry: Registry, pull: Pull) -> None:
+    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups, pull: Pull) -> None:
         self._database = ground.database
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._pull = pull
         self._clients = registry.clients
 
@@ -110,7 +111,7 @@ class Offsets:
                 raise InvalidArgumentError(
                     "offset", target, allowed, f"Target offset {target} not in consume queue range {allowed}"
                 )
-            committed = owner.place(queue).committed_offset
+            committed = owner.in_queue(queue).committed_offset
             if is_forced or target < committed:
                 await self._pull.commit_offset(group, topic, queue.queue_id, target)
                 committed = target
@@ -129,7 +130,9 @@ class Offsets:
 
         Raises GroupNotFoundError, and as :meth:`Groups.for_use`.
         """
-        for place in list(self._groups.get(source).queues.values()):
-            name = place.queue.topic
+        for group_queue in list(self._groups.get(source).queues.values()):
+            name = group_queue.queue.topic
             if topic in (None, name) and (among is None or name in among):
-                await self._pull.commit_offset(target, name, place.queue.queue_id, place.committed_offset)
+                await self._pull.commit_offset(
+                    target, name, group_queue.queue.queue_id, group_queue.committed_offset
+                )

@@ -1,4 +1,4 @@
-"""Consuming by pop: messages are taken as by receipt, and named by their place and the time (sheet 2.11).
+"""Consuming by pop: messages are taken as by receipt, and named by their target and the time (sheet 2.11).
 
 What is not acknowledged in time becomes visible to its group again where it is. Upstream appends it to a
 retry topic of its own, which is the same to clients. They see to dead letters themselves.
@@ -9,15 +9,15 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
+from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import State, Take
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import QueueNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -32,10 +32,10 @@ MAX_POPPED = 32
 """Messages in one answer, as upstream."""
 
 
-class PopPlace(NamedTuple):
+class PopTarget(NamedTuple):
     """From where a group pops: a topic, and one queue of it or None for all."""
 
-    group: Group
+    group: ConsumingGroup
     topic: Topic
     queue: Queue | None
 
@@ -60,18 +60,20 @@ class Popped(NamedTuple):
 class Pops:
     """Pops for clients, and looks for them without popping."""
 
-    def __init__(self, ground: Ground, registry: Registry, polls: Polls, receipts: Receipts) -> None:
+    def __init__(
+        self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, receipts: Receipts
+    ) -> None:
         self._database = ground.database
         self._writer = ground.writer
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._polls = polls
         self._clients = registry.clients
         self._receipts = receipts
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
-    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopPlace:
-        """The place from which a client wants to pop; less than 0: all queues. The group is made if need be.
+    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopTarget:
+        """The target from which a client wants to pop; less than 0: all queues. The group is made if need be.
 
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
@@ -80,11 +82,11 @@ class Pops:
         if queue_id >= topic.read_queues:
             raise QueueNotFoundError(topic_name, queue_id, topic.read_queues)
         group = await self._groups.for_consuming(group_name)
-        return PopPlace(group, topic, None if queue_id < 0 else topic.queues[queue_id])
+        return PopTarget(group, topic, None if queue_id < 0 else topic.queues[queue_id])
 
     async def pop(
         self,
-        place: PopPlace,
+        target: PopTarget,
         limit: int,
         invisible_us: int,
         *,
@@ -100,31 +102,31 @@ class Pops:
         before is given the same messages once more. ``from_end``: a group that never consumed a queue from
         which something was removed begins at its last message, not its first.
         """
-        wish = self._wish(place, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
+        wish = self._wish(target, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
         choice = Choice(self._database, self._topics, wish)
         if from_end:
-            await self._begin_at_end(place)
+            await self._begin_at_end(target)
         if ordered and attempt:
-            await self._begin_again(place, attempt)
-        self._waiting[place.key] += 1
+            await self._begin_again(target, attempt)
+        self._waiting[target.key] += 1
         try:
             taken = await self._receipts.take(wish, invisible_us, wait_s)
         finally:
-            self._waiting[place.key] -= 1
-            if not self._waiting[place.key]:
-                del self._waiting[place.key]
+            self._waiting[target.key] -= 1
+            if not self._waiting[target.key]:
+                del self._waiting[target.key]
         given = {self._topics.queue(one.message.queue_key) for one in taken}
-        rest = self._count(choice, place, [*choice.queues(), *given])
+        rest = self._count(choice, target, [*choice.queues(), *given])
         if ordered:
-            for known in map(place.group.place, given):
+            for known in map(target.group.in_queue, given):
                 known.attempt = attempt
                 rest += sum(take.state is State.FREE for take in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
 
-    def _wish(self, place: PopPlace, *, ordered: bool) -> Wish:
+    def _wish(self, target: PopTarget, *, ordered: bool) -> Wish:
         """Retries are for those of the group who do not pull them: Java clients do, also while they pop."""
-        group, topic, queue = place
+        group, topic, queue = target
         live = self._clients.find(group.name)
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
@@ -132,15 +134,15 @@ class Pops:
             group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_PULLED_BYTES, popped=True
         )
 
-    async def _begin_at_end(self, place: PopPlace) -> None:
+    async def _begin_at_end(self, target: PopTarget) -> None:
         """Durable, or what arrives before the group takes something would be passed over after a kill."""
-        group = place.group
-        anew = [queue for queue in place.queues if queue not in group.queues and not queue.is_young]
+        group = target.group
+        anew = [queue for queue in target.queues if queue not in group.queues and not queue.is_young]
 
         def work(batch: Batch) -> None:
             for queue in anew:
                 if queue not in group.queues:
-                    begun = group.place(queue)
+                    begun = group.in_queue(queue)
                     begun.next_offset = max(queue.next_offset - 1, queue.min_offset)
                     begun.save(batch, begun.next_offset)
                     batch.on_rollback(partial(group.queues.__delitem__, queue))
@@ -148,14 +150,14 @@ class Pops:
         if anew:
             await self._writer.commit(work)
 
-    async def _begin_again(self, place: PopPlace, attempt: str) -> None:
-        takes = self._held_by(place, attempt)
+    async def _begin_again(self, target: PopTarget, attempt: str) -> None:
+        takes = self._held_by(target, attempt)
         if takes:
-            await self._receipts.take_back(place.group, [(take.commit_offset, take.times) for take in takes])
+            await self._receipts.take_back(target.group, [(take.commit_offset, take.times) for take in takes])
 
-    def _held_by(self, place: PopPlace, attempt: str) -> list[Take]:
+    def _held_by(self, target: PopTarget, attempt: str) -> list[Take]:
         """What an attempt was given before and is not settled."""
-        known = [place.group.queues.get(queue) for queue in place.queues]
+        known = [target.group.queues.get(queue) for queue in target.queues]
         return [take for one in known if one and one.attempt == attempt for take in one.open.values()]
 
     # Settle
@@ -181,43 +183,43 @@ class Pops:
 
     # Look
 
-    def waiting(self, place: PopPlace) -> int:
+    def waiting(self, target: PopTarget) -> int:
         """How many wait for messages from just there."""
-        return self._waiting[place.key]
+        return self._waiting[target.key]
 
     async def is_any(
-        self, place: PopPlace, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
+        self, target: PopTarget, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
     ) -> bool:
         """Whether there is something to pop, wanted or not; waits for it up to ``wait_s`` real seconds."""
-        group, topic, _ = place
-        choice = Choice(self._database, self._topics, self._wish(place, ordered=ordered))
+        group, topic, _ = target
+        choice = Choice(self._database, self._topics, self._wish(target, ordered=ordered))
 
         async def look() -> bool:
-            held = self._held_by(place, attempt) if ordered and attempt else ()
-            return bool(held or choice.again() or self._spans(place, choice.queues()))
+            held = self._held_by(target, attempt) if ordered and attempt else ()
+            return bool(held or choice.again() or self._spans(target, choice.queues()))
 
         places = (topic.name, retry_topic(group.name))
         if ordered:
             return await self._polls.wait_for(look, places, wait_s, also=group.announcing)
         return await self._polls.wait_for(look, places, wait_s)
 
-    async def peek(self, place: PopPlace, limit: int) -> Popped:
+    async def peek(self, target: PopTarget, limit: int) -> Popped:
         """The messages that would be popped, without any trace, and how many there are, these among them."""
-        choice = Choice(self._database, self._topics, self._wish(place, ordered=False))
+        choice = Choice(self._database, self._topics, self._wish(target, ordered=False))
         queues = choice.queues()
-        rest = self._count(choice, place, queues)
+        rest = self._count(choice, target, queues)
         takes = {take.commit_offset: take for take in choice.again()[:limit]}
         again = await messages_at(self._database, list(takes))
-        fresh = await messages_in(self._database, self._spans(place, queues), limit)
+        fresh = await messages_in(self._database, self._spans(target, queues), limit)
         peeked: list[Taken] = []
         size = 0
-        for message in [*again.values(), *filter(partial(self._is_of, place.topic), fresh)][:limit]:
+        for message in [*again.values(), *filter(partial(self._is_of, target.topic), fresh)][:limit]:
             size += len(message.body)
             if peeked and size > MAX_PULLED_BYTES:
                 break
             take = takes.get(message.commit_offset)
             times, first_us = (take.times, take.first_taken_us) if take else (0, 0)
-            peeked.append(Taken(message, place.topic.name, "", times + 1, first_us, 0, 0))
+            peeked.append(Taken(message, target.topic.name, "", times + 1, first_us, 0, 0))
         return Popped(peeked, rest)
 
     def _is_of(self, topic: Topic, message: StoredMessage) -> bool:
@@ -225,14 +227,14 @@ class Pops:
         queue = self._topics.queue(message.queue_key)
         return topic.name in (queue.topic, known_topic(queue, message.properties))
 
-    def _count(self, choice: Choice, place: PopPlace, queues: Sequence[Queue]) -> int:
-        return len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(place, queues))
+    def _count(self, choice: Choice, target: PopTarget, queues: Sequence[Queue]) -> int:
+        return len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(target, queues))
 
-    def _spans(self, place: PopPlace, queues: Sequence[Queue]) -> list[Span]:
+    def _spans(self, target: PopTarget, queues: Sequence[Queue]) -> list[Span]:
         """What the group has not met yet."""
         spans = []
         for queue in dict.fromkeys(queues):
-            known = place.group.queues.get(queue)
+            known = target.group.queues.get(queue)
             start = max(known.next_offset if known else 0, queue.min_offset)
             if start < queue.next_offset:
                 spans.append(Span(queue, start, queue.next_offset))

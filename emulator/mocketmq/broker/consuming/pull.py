@@ -7,13 +7,14 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries
+from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.group import Group, GroupQueue
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome
 from mocketmq.clock import steady_us
 from mocketmq.errors import (
     EmulatorError,
@@ -67,12 +68,19 @@ class Pull:
     """Reads queues by offset, and keeps the groups' committed offsets."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, takes: Takes, polls: Polls, ledger: Ledger, retries: Retries
+        self,
+        ground: Ground,
+        registry: Registry,
+        groups: ConsumingGroups,
+        takes: Takes,
+        polls: Polls,
+        ledger: Ledger,
+        retries: Retries,
     ) -> None:
         self._database = ground.database
         self._writer = ground.writer
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._takes = takes
         self._polls = polls
         self._ledger = ledger
@@ -107,7 +115,7 @@ class Pull:
         limit: int,
         tag_filter: Filter,
         max_bytes: int,
-        group: Group | None = None,
+        group: ConsumingGroup | None = None,
     ) -> Pulled:
         began_us = steady_us()
         pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
@@ -137,7 +145,7 @@ class Pull:
         status = PullStatus.FOUND if rows else PullStatus.NO_MATCHED_MESSAGE
         return Pulled(status, next_offset, low, high, rows)
 
-    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[Group, Queue]:
+    async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[ConsumingGroup, Queue]:
         """The group and the queue that it wants to read; the group is made if need be, the topic is not.
 
         Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
@@ -168,21 +176,21 @@ class Pull:
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit, max_bytes = min(max(limit, 1), MAX_PULLED), min(max_bytes, MAX_PULLED_BYTES)
-        if (place := group.queues.get(queue)) is not None:
-            place.pulled_offset = offset
+        if (group_queue := group.queues.get(queue)) is not None:
+            group_queue.pulled_offset = offset
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
         if wait_s > 0 and _is_at_end(pulled, offset):
             pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The broker was started empty, or lost the newest, and the client was not.
-            place = group.queues.get(queue)
-            pulled = pulled._replace(next_offset=place.committed_offset if place else 0)
+            group_queue = group.queues.get(queue)
+            pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)
         await self._note_pulled(group, queue, pulled.messages)
         return pulled
 
     async def _wait(
         self,
-        group: Group,
+        group: ConsumingGroup,
         queue: Queue,
         offset: int,
         limit: int,
@@ -209,7 +217,9 @@ class Pull:
             return pulled
         return pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
 
-    async def _note_pulled(self, group: Group, queue: Queue, messages: Sequence[StoredMessage]) -> None:
+    async def _note_pulled(
+        self, group: ConsumingGroup, queue: Queue, messages: Sequence[StoredMessage]
+    ) -> None:
         delayed = [message for message in messages if message.parked_offset is not None]
         if not delayed:
             return
@@ -233,8 +243,8 @@ class Pull:
 
     def committed_offset(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
         """The first offset that the group has not finished; None when it never consumed the queue."""
-        place = self._groups.get(group_name).queues.get(self.queue(topic_name, queue_id))
-        return None if place is None else place.committed_offset
+        group_queue = self._groups.get(group_name).queues.get(self.queue(topic_name, queue_id))
+        return None if group_queue is None else group_queue.committed_offset
 
     def first_offset(
         self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True
@@ -246,8 +256,8 @@ class Pull:
         A group that was deleted may have left its offset.
         """
         queue, group = self.find_queue(topic_name, queue_id), self._groups.find(group_name)
-        place = group.queues.get(queue) if group and queue else None
-        if place is None:
+        group_queue = group.queues.get(queue) if group and queue else None
+        if group_queue is None:
             if group is None and queue is not None:
                 left = self._groups.offsets_of(group_name).get(queue)
                 if left is not None:
@@ -256,10 +266,10 @@ class Pull:
                 return None
             if group is None or queue is None:
                 return queue.min_offset if queue else 0
-            place = group.place(queue)
-        offset = max(place.committed_offset, place.queue.min_offset)
-        if place.reported is None:
-            place.reported = offset
+            group_queue = group.in_queue(queue)
+        offset = max(group_queue.committed_offset, group_queue.queue.min_offset)
+        if group_queue.reported is None:
+            group_queue.reported = offset
         return offset
 
     async def commit_offset(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
@@ -272,9 +282,9 @@ class Pull:
         if not 0 <= offset <= queue.next_offset:
             raise InvalidArgumentError("offset", offset, f"0 to {queue.next_offset}, the end of the queue")
         group = await self._groups.for_use(group_name)
-        place = group.place(queue)
+        group_queue = group.in_queue(queue)
         async with group.lock:
-            await self._move(place, offset, is_back=offset < place.committed_offset)
+            await self._move(group_queue, offset, is_back=offset < group_queue.committed_offset)
 
     async def report_offset(
         self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
@@ -293,39 +303,39 @@ class Pull:
             group = await self._groups.for_use(group_name)
         except RefusedError:
             return
-        place = group.place(queue)
+        group_queue = group.in_queue(queue)
         async with group.lock:
-            before = place.committed_offset if place.reported is None else place.reported
+            before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
             is_back = offset < before
-            if is_back or any(each < offset for each in place.open):
-                await self._move(place, offset, is_back=is_back)
+            if is_back or any(each < offset for each in group_queue.open):
+                await self._move(group_queue, offset, is_back=is_back)
             else:
-                place.next_offset, place.reported = max(place.next_offset, offset), offset
+                group_queue.next_offset, group_queue.reported = max(group_queue.next_offset, offset), offset
         self._note_acked(group, queue, offset)
-        if is_durable and place.saved_offset != place.next_offset:
-            await self._writer.commit(lambda batch: place.save(batch, place.next_offset))
+        if is_durable and group_queue.saved_offset != group_queue.next_offset:
+            await self._writer.commit(lambda batch: group_queue.save(batch, group_queue.next_offset))
 
-    async def _move(self, place: GroupQueue, offset: int, *, is_back: bool) -> None:
+    async def _move(self, group_queue: GroupQueue, offset: int, *, is_back: bool) -> None:
         """Durable when this returns. To be called with the group's lock."""
-        group = place.group
+        group = group_queue.group
 
         def work(batch: Batch) -> None:
-            ended = [take for take in place.open.values() if is_back or take.queue_offset < offset]
-            next_offset = offset if is_back else max(place.next_offset, offset)
+            ended = [take for take in group_queue.open.values() if is_back or take.queue_offset < offset]
+            next_offset = offset if is_back else max(group_queue.next_offset, offset)
             for take in ended:
                 save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
 
             def apply() -> None:
                 for take in ended:
                     take.close()
-                place.next_offset, place.reported = next_offset, offset
+                group_queue.next_offset, group_queue.reported = next_offset, offset
 
             batch.on_commit(apply)
-            place.save(batch, next_offset)
+            group_queue.save(batch, next_offset)
 
         await self._writer.commit(work)
 
-    def _note_acked(self, group: Group, queue: Queue, offset: int) -> None:
+    def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
         """To the ledger, a delayed message that was committed past is acknowledged. Nobody waits for it."""
         noted = group.pulled.get(queue, {})
         passed = [each for each in noted if each < offset]
@@ -348,15 +358,15 @@ class Pull:
         """Store what was told and is not stored yet, if the store still takes it."""
         await asyncio.gather(*self._notes)
         places = [
-            place
+            group_queue
             for group in self._groups
-            for place in group.queues.values()
-            if place.reported is not None and place.saved_offset != place.next_offset
+            for group_queue in group.queues.values()
+            if group_queue.reported is not None and group_queue.saved_offset != group_queue.next_offset
         ]
 
         def work(batch: Batch) -> None:
-            for place in places:
-                place.save(batch, place.next_offset)
+            for group_queue in places:
+                group_queue.save(batch, group_queue.next_offset)
 
         try:
             await self._writer.commit(work)
@@ -377,7 +387,7 @@ class Pull:
         message = (await messages_at(self._database, [commit_offset])).get(commit_offset)
         if message is None or message.real_queue_key is not None:
             raise MessageNotFoundError(f"look message by offset failed, {commit_offset}")
-        retry = await self._retries.prepare(group, message, delay_level, max_retries)
+        retry = await self._retries.prepare(group.registered, message, delay_level, max_retries)
         queue = self._topics.queue(message.queue_key)
         topic = decode_properties(message.properties).get(RETRY_TOPIC, queue.topic)
 

@@ -18,15 +18,15 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import Choice, Wish
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.clock import steady_us
 from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point
@@ -72,13 +72,20 @@ class Receipts:
     """Gives messages out by receipt. A due source: what is not settled in time becomes visible again."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, takes: Takes, polls: Polls, ledger: Ledger, retries: Retries
+        self,
+        ground: Ground,
+        registry: Registry,
+        groups: ConsumingGroups,
+        takes: Takes,
+        polls: Polls,
+        ledger: Ledger,
+        retries: Retries,
     ) -> None:
         self._database = ground.database
         self._writer = ground.writer
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._takes = takes
         self._polls = polls
         self._ledger = ledger
@@ -134,7 +141,7 @@ class Receipts:
             give_back.add_done_callback(self._abandoned.discard)
             raise
 
-    async def _release_result(self, group: Group, take: asyncio.Task[list[Taken]]) -> None:
+    async def _release_result(self, group: ConsumingGroup, take: asyncio.Task[list[Taken]]) -> None:
         await self._release(group, await take)
 
     async def _take(self, wish: Wish, invisible_us: int) -> list[Taken]:
@@ -153,8 +160,10 @@ class Receipts:
                     self._ledger.pulled(batch, message.commit_offset, group.name)
             for take in choice.left:
                 self._takes.leave(batch, take)
-            for place in {take.place for take in (*choice.left, *(take for _, take in choice.chosen))}:
-                place.save(batch, place.next_offset)
+            for group_queue in {
+                take.group_queue for take in (*choice.left, *(take for _, take in choice.chosen))
+            }:
+                group_queue.save(batch, group_queue.next_offset)
 
         began_us = steady_us()
         try:
@@ -173,7 +182,7 @@ class Receipts:
             wish.topic.name, group.name, [message for message, _ in choice.chosen], took_us
         )
         for take in choice.left:
-            self._polls.wake(take.place.queue.topic)
+            self._polls.wake(take.queue.topic)
         return [
             Taken(
                 message,
@@ -222,7 +231,7 @@ class Receipts:
                     (handle, ReceiptError(f"the message of receipt {handle!r} was removed"))
                 )
                 continue
-            retries[handle] = await self._retries.prepare(group, message, delay_level)
+            retries[handle] = await self._retries.prepare(group.registered, message, delay_level)
 
         def work(batch: Batch) -> None:
             for handle, take in valid(group, retries, batch.now_us, settled):
@@ -273,10 +282,10 @@ class Receipts:
         """Undo a receive whose answer reached nobody: visible again at once, and not counted."""
         await self._release(self._groups.of_client(group_name), taken)
 
-    async def _release(self, group: Group, taken: Sequence[Taken]) -> None:
+    async def _release(self, group: ConsumingGroup, taken: Sequence[Taken]) -> None:
         await self.take_back(group, [(one.message.commit_offset, one.times) for one in taken])
 
-    async def take_back(self, group: Group, given: Sequence[tuple[int, int]]) -> None:
+    async def take_back(self, group: ConsumingGroup, given: Sequence[tuple[int, int]]) -> None:
         """What was given out reached nobody, as it turns out: it can be taken again, and was not counted.
 
         Given are commit offsets, and how often each was taken by then. What was settled or taken again since
@@ -304,7 +313,7 @@ class Receipts:
             return Fired(0, until_us)
         last_us = expired[-1].visible_us
         try:
-            await self._bury([take for take in expired if take.place.group.gives_up(take)], last_us)
+            await self._bury([take for take in expired if take.group.gives_up(take)], last_us)
         except BaseException:
             for take in expired:
                 self._takes.expect(take)
@@ -320,7 +329,7 @@ class Receipts:
             return
         messages = await messages_at(self._database, [take.commit_offset for take in dead])
         retries = [
-            (take, await self._retries.prepare(take.place.group, messages[take.commit_offset], -1))
+            (take, await self._retries.prepare(take.group.registered, messages[take.commit_offset], -1))
             for take in dead
             if take.commit_offset in messages
         ]
@@ -340,7 +349,7 @@ class Receipts:
 
 
 def valid(
-    group: Group,
+    group: ConsumingGroup,
     handles: Iterable[Handle],
     now_us: int,
     settled: SettledBy[Handle],

@@ -10,9 +10,10 @@ topics of a group share, each topic counts for itself.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
-from mocketmq.broker.registry.group import Group, GroupQueue
-from mocketmq.broker.registry.take import State, Take
 from mocketmq.broker.registry.topics import Topic, Topics
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
@@ -29,7 +30,7 @@ class Wish(NamedTuple):
     bodies have no more than ``max_bytes``, unless the first alone has. ``popped``: takes get a ``pop_ms``.
     """
 
-    group: Group
+    group: ConsumingGroup
     topic: Topic
     limit: int
     tag_filter: Filter = EVERYTHING
@@ -68,8 +69,12 @@ class Choice:
         wish, group = self._wish, self._wish.group
         again = [take for take in group.available.values() if self._is_wanted(take)]
         if wish.ordered:
-            held = {place for place in {take.place for take in again} if self._is_held(place)}
-            again = [take for take in again if take.place not in held]
+            held = {
+                group_queue
+                for group_queue in {take.group_queue for take in again}
+                if self._is_held(group_queue)
+            }
+            again = [take for take in again if take.group_queue not in held]
         return sorted(again, key=lambda take: take.commit_offset)
 
     def queues(self) -> list[Queue]:
@@ -90,25 +95,25 @@ class Choice:
         self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
 
     def _is_of_topic(self, take: Take) -> bool:
-        return self._wish.topic.name in (take.topic, take.place.queue.topic)
+        return self._wish.topic.name in (take.topic, take.queue.topic)
 
     def _is_wanted(self, take: Take) -> bool:
-        wish, queue = self._wish, take.place.queue
+        wish, queue = self._wish, take.queue
         if queue.topic == wish.topic.name:
             # Upstream's retries are in none of the topic's queues, so they come whichever is popped.
             return (wish.popped and wish.retries) or wish.queue in (None, queue)
         return wish.retries and take.topic == wish.topic.name
 
-    def _open(self, place: GroupQueue) -> list[Take]:
-        return [take for take in place.open.values() if self._is_of_topic(take)]
+    def _open(self, group_queue: GroupQueue) -> list[Take]:
+        return [take for take in group_queue.open.values() if self._is_of_topic(take)]
 
-    def _left_open(self, place: GroupQueue) -> bool:
+    def _left_open(self, group_queue: GroupQueue) -> bool:
         """Whether something new would come before what the group was given already."""
         given = {take for _, take in self.chosen} if self._wish.popped else set()
-        return not given.issuperset(self._open(place))
+        return not given.issuperset(self._open(group_queue))
 
-    def _is_held(self, place: GroupQueue) -> bool:
-        return not all(take.state is State.FREE for take in self._open(place))
+    def _is_held(self, group_queue: GroupQueue) -> bool:
+        return not all(take.state is State.FREE for take in self._open(group_queue))
 
     async def _choose_again(self, takes: Sequence[Take]) -> None:
         """Add those that were taken before and are visible again."""
@@ -121,7 +126,7 @@ class Choice:
                 message = messages.get(take.commit_offset)
                 if message is None:
                     take.close()  # retention removed it
-                elif take.state is not State.FREE or take.place in barred:
+                elif take.state is not State.FREE or take.group_queue in barred:
                     continue
                 elif wish.tag_filter.matches(message):
                     if self._has_room(message):
@@ -129,20 +134,20 @@ class Choice:
                     if self._is_full:
                         return
                 elif wish.ordered:
-                    barred.add(take.place)
+                    barred.add(take.group_queue)
 
     async def _choose_fresh(self, queues: Sequence[Queue]) -> bool:
         """Add messages that the group has not met yet; False when there are no more to look through."""
         group, topic, limit, tag_filter = self._wish[:4]
         spans = {}
         for queue in queues:
-            start = max(group.place(queue).next_offset, queue.min_offset)
+            start = max(group.in_queue(queue).next_offset, queue.min_offset)
             if start < queue.next_offset:
                 hashes = tag_filter.hashes if queue.topic == topic.name else ()
                 span = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
                 if isinstance(tag_filter, SqlFilter) and queue.topic == topic.name:
                     span = await from_first(self._database, span, tag_filter.accepts)
-                    group.place(queue).next_offset = span.start
+                    group.in_queue(queue).next_offset = span.start
                 spans[queue.key] = span
         rows = await messages_in(self._database, spans.values(), limit)
         found = dict.fromkeys(spans, 0)
@@ -152,18 +157,18 @@ class Choice:
         for row in rows:
             if self._is_full or not self._has_room(row):
                 break
-            place = group.place(spans[row.queue_key].queue)
+            group_queue = group.in_queue(spans[row.queue_key].queue)
             seen[row.queue_key] += 1
-            place.next_offset = row.queue_offset + 1
+            group_queue.next_offset = row.queue_offset + 1
             take = Take(
-                place,
+                group_queue,
                 row.queue_offset,
                 row.commit_offset,
-                known_topic(place.queue, row.properties),
+                known_topic(group_queue.queue, row.properties),
                 row.reconsume_times,
                 is_delayed=row.parked_offset is not None,
             )
-            is_retry = place.queue.topic != topic.name
+            is_retry = group_queue.queue.topic != topic.name
             if is_retry and take.topic != topic.name:
                 take.move(State.FREE)
                 self.left.append(take)
@@ -172,8 +177,8 @@ class Choice:
         is_more = False
         for key, span in spans.items():
             if seen[key] == found[key] < limit:
-                group.place(span.queue).next_offset = span.end
-            is_more = is_more or group.place(span.queue).next_offset < span.queue.next_offset
+                group.in_queue(span.queue).next_offset = span.end
+            is_more = is_more or group.in_queue(span.queue).next_offset < span.queue.next_offset
         return is_more
 
     def _has_room(self, message: StoredMessage) -> bool:

@@ -7,19 +7,17 @@ from collections.abc import Callable
 from functools import partial
 
 from mocketmq.broker.consuming.expiries import Expiries
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import known_topic
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
 from mocketmq.store.takes import TakeRow, open_takes, save_outcome, save_take, save_visible
 from mocketmq.store.writer import Batch
-
-_LOAD_PROGRESS = "SELECT group_name, queue_key, next_offset FROM progress"
 
 
 class Takes:
@@ -28,22 +26,27 @@ class Takes:
     But those of half messages about which producers are asked then instead: ``checks`` knows of these.
     """
 
-    def __init__(self, ground: Ground, registry: Registry, polls: Polls, changed: Callable[[], None]) -> None:
+    def __init__(
+        self,
+        ground: Ground,
+        registry: Registry,
+        groups: ConsumingGroups,
+        polls: Polls,
+        changed: Callable[[], None],
+    ) -> None:
         self.expiries = Expiries(changed)
         self.checks = Expiries(changed)
         self._database = ground.database
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._polls = polls
 
     async def load(self) -> None:
-        """Read from the store how far each group has come and what it holds."""
-        for group_name, queue_key, next_offset in await self._database.rows(_LOAD_PROGRESS):
-            self._groups.restore(group_name, self._topics.queue(queue_key), next_offset)
+        """Read from the store what each group holds."""
         for row in await open_takes(self._database):
             group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
             take = Take(
-                group.place(queue),
+                group.in_queue(queue),
                 row.queue_offset,
                 row.commit_offset,
                 known_topic(queue, row.properties),
@@ -76,12 +79,12 @@ class Takes:
         self._save(batch, take, 0, batch.now_us, None, 0)
 
     def hold(
-        self, batch: Batch, group: Group, queue: Queue, stored: StoredMessage, invisible_us: int
+        self, batch: Batch, group: ConsumingGroup, queue: Queue, stored: StoredMessage, invisible_us: int
     ) -> Take:
         """Take the newest message of a queue in the transaction that stores it: it is never free before."""
-        place = group.place(queue)
+        group_queue = group.in_queue(queue)
         take = Take(
-            place,
+            group_queue,
             stored.queue_offset,
             stored.commit_offset,
             known_topic(queue, stored.properties),
@@ -91,10 +94,10 @@ class Takes:
             visible_us=batch.now_us + invisible_us,
         )
         self._save(batch, take, take.times, take.visible_us, batch.now_us, 0)
-        place.save(batch, stored.queue_offset + 1)
+        group_queue.save(batch, stored.queue_offset + 1)
 
         def held() -> None:
-            place.next_offset = stored.queue_offset + 1
+            group_queue.next_offset = stored.queue_offset + 1
             take.move(State.HELD)
             self.expect(take)
 
@@ -104,13 +107,13 @@ class Takes:
     def _save(
         self, batch: Batch, take: Take, times: int, visible_us: int, taken_us: int | None, pop_ms: int
     ) -> None:
-        place = take.place
+        group_queue = take.group_queue
         save_take(
             batch,
             TakeRow(
-                place.group.name,
+                group_queue.group.name,
                 take.commit_offset,
-                place.queue.key,
+                group_queue.queue.key,
                 take.queue_offset,
                 times,
                 take.first_taken_us or taken_us,
@@ -127,14 +130,14 @@ class Takes:
         """The time of a message that is held is up at ``visible_us``."""
         # At once, or the old time could run out before the commit.
         batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
-        save_visible(batch, take.place.group.name, take.commit_offset, visible_us, times, pop_ms)
+        save_visible(batch, take.group.name, take.commit_offset, visible_us, times, pop_ms)
         self._shown_from(take, visible_us, times, pop_ms)
 
     def take_back(self, batch: Batch, take: Take) -> None:
         """A message that was given reached nobody: it is free again, and that time does not count."""
         take.move(State.RESERVED)
         times, visible_us = take.times - 1, min(take.visible_us, batch.now_us)
-        save_visible(batch, take.place.group.name, take.commit_offset, visible_us, times, take.pop_ms)
+        save_visible(batch, take.group.name, take.commit_offset, visible_us, times, take.pop_ms)
         batch.on_rollback(partial(self.reopen, take))
 
         def taken_back() -> None:
@@ -153,7 +156,7 @@ class Takes:
         if take.state is not State.SETTLING:
             take.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, take))
-        save_outcome(batch, take.place.group.name, take.commit_offset, outcome.value)
+        save_outcome(batch, take.group.name, take.commit_offset, outcome.value)
         batch.on_commit(take.close)
 
     def decide(self, take: Take) -> None:
@@ -165,16 +168,16 @@ class Takes:
         """What it was reserved or decided for came to nothing: it is as before."""
         take.move_back()
         if take.state is State.FREE:
-            self._polls.wake(take.place.queue.topic)  # they looked in vain meanwhile
+            self._polls.wake(take.queue.topic)  # they looked in vain meanwhile
         else:
             self.expect(take)
 
     def free(self, take: Take) -> None:
         """Let any receiver of the group have the message, and wake those who wait."""
         take.move(State.FREE)
-        self._polls.wake(take.place.queue.topic)
+        self._polls.wake(take.queue.topic)
 
     def expect(self, take: Take) -> None:
         """Something happens with it when its time is up."""
-        is_checked = take.place.group.name == CHECKED_HALF_GROUP
+        is_checked = take.group.name == CHECKED_HALF_GROUP
         (self.checks if is_checked else self.expiries).expect(take)

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.looking.consumers import Consumers
 from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.looking.pending import PendingMessages
@@ -27,6 +28,7 @@ class Looking:
 def make_looking(
     ground: Ground,
     registry: Registry,
+    groups: ConsumingGroups,
     timer: Timer,
     levels: LevelQueues,
     timed: TimedScheme,
@@ -37,6 +39,6 @@ def make_looking(
     return Looking(
         histories=histories,
         pending=PendingMessages(ground.clock, timer, registry.topics, levels, timed, histories),
-        progress=GroupProgress(ground, registry),
+        progress=GroupProgress(ground, registry, groups),
         consumers=Consumers(registry, histories),
     )

@@ -7,7 +7,7 @@ docs/protocol/remoting.md §2.10.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.registry.group import Group
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.broker.registry.topics import Topic
@@ -65,11 +65,11 @@ class QueueTimes(NamedTuple):
 class GroupProgress:
     """Answers from memory, and with times from the store."""
 
-    def __init__(self, ground: Ground, registry: Registry) -> None:
+    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups) -> None:
         self._database = ground.database
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._clients = registry.clients
         self._statistics = registry.statistics
 
@@ -112,12 +112,14 @@ class GroupProgress:
         group = self._groups.find(group_name)
         return [await self._in_topic(group_name, group, topic) for topic in topics]
 
-    async def _in_topic(self, name: str, group: Group | None, topic: Topic) -> TopicProgress:
+    async def _in_topic(self, name: str, group: ConsumingGroup | None, topic: Topic) -> TopicProgress:
         found, offsets = [], self._groups.offsets_of(name)
         for queue in topic.queues[: topic.read_queues]:
-            place = group.queues.get(queue) if group else None
+            group_queue = group.queues.get(queue) if group else None
             committed = offsets.get(queue, 0)
-            given = max(committed, min(place.given_offset, queue.next_offset)) if place else committed
+            given = (
+                max(committed, min(group_queue.given_offset, queue.next_offset)) if group_queue else committed
+            )
             found.append(QueueProgress(queue, committed, given, 0))
         times = await self._times((one.queue, one.committed_offset - 1) for one in found)
         queues = [
@@ -151,15 +153,15 @@ class GroupProgress:
         """
         least: dict[int, int] = {}
         for group in self._groups:
-            for queue, place in group.queues.items():
-                offset = place.committed_offset
+            for queue, group_queue in group.queues.items():
+                offset = group_queue.committed_offset
                 if queue.topic == topic_name and group.name not in others and offset >= queue.min_offset:
                     least[queue.queue_id] = min(least.get(queue.queue_id, offset), offset)
         own = self._groups.find(group_name)
         behind = {
             queue.queue_id
-            for queue, place in (own.queues.items() if own else ())
-            if queue.topic == topic_name and place.committed_offset < least.get(queue.queue_id, 0)
+            for queue, group_queue in (own.queues.items() if own else ())
+            if queue.topic == topic_name and group_queue.committed_offset < least.get(queue.queue_id, 0)
         }
         return {queue_id: None if queue_id in behind else offset for queue_id, offset in least.items()}
 

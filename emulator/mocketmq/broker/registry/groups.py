@@ -1,17 +1,15 @@
 """Consumer groups: which there are, and who may use, change and delete them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from functools import partial
 
 import msgspec
 
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.broker.registry.group import USUAL, Group, GroupConfig, save_offset
+from mocketmq.broker.registry.group import USUAL, Group, GroupConfig
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
-from mocketmq.store.takes import delete_takes_of_group
 from mocketmq.store.writer import Batch
 
 MAX_RETRIES = 16
@@ -24,8 +22,6 @@ _SAVE_GROUP = (
 )
 _ADD_GROUP = "INSERT INTO groups VALUES (?, ?, ?, ?) ON CONFLICT (name) DO NOTHING"
 _DELETE_GROUP = "DELETE FROM groups WHERE name = ?"
-_DELETE_PROGRESS = "DELETE FROM progress WHERE group_name = ?"
-_DELETE_PROGRESS_OF_QUEUE = "DELETE FROM progress WHERE queue_key = ?"
 _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig).decode
 
 
@@ -39,7 +35,6 @@ class Groups:
         self._writer = ground.writer
         self._on_deleted = on_deleted
         self._groups: dict[str, Group] = {}
-        self._left: dict[str, dict[Queue, int]] = {}  # offsets of deleted groups
 
     async def load(self) -> None:
         """Read every group from the store."""
@@ -99,18 +94,14 @@ class Groups:
     ) -> Group:
         """Create the group or change it; without ``replace``, an existing group stays as it is.
 
-        Without ``config`` it keeps its own. A group that is created again goes on at its last offsets.
-        Raises InvalidArgumentError for a bad name or number.
+        Without ``config`` it keeps its own. Raises InvalidArgumentError for a bad name or number.
         """
         self.check(name, max_retries, retry_queues)
 
         def apply(config: GroupConfig, now_us: int) -> None:
             group = self._groups.get(name)
             if group is None:
-                group = self._groups[name] = Group(name, max_retries, retry_queues, config)
-                for queue, offset in self._left.pop(name, {}).items():
-                    place = group.place(queue)
-                    place.next_offset = place.saved_offset = offset
+                self._groups[name] = Group(name, max_retries, retry_queues, config)
             elif replace:
                 group.max_retries, group.retry_queues, group.config = max_retries, retry_queues, config
             self.version.changed(now_us)
@@ -134,76 +125,16 @@ class Groups:
         if not 1 <= retry_queues <= MAX_RETRY_QUEUES:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
 
-    async def delete(self, name: str, *, clean_offsets: bool) -> None:
-        """Delete the group, its takes and, if ``clean_offsets``, the offsets that its successor would have.
-
-        Raises GroupNotFoundError, NoPermissionError for the broker's own groups.
-        """
-        group = self.of_client(name)
-        async with group.lock:
-            group.check_exists()
-            await self._writer.commit(partial(self._delete, group, clean_offsets), alone=True)
-
-    def _delete(self, group: Group, clean_offsets: bool, batch: Batch) -> None:
-        offsets = {place.queue: place.committed_offset for place in group.queues.values()}
-        batch.execute(_DELETE_GROUP, (group.name,))
-        delete_takes_of_group(batch, group.name)
-        batch.execute(_DELETE_PROGRESS, (group.name,))
-        if not clean_offsets:
-            for queue, offset in offsets.items():
-                save_offset(batch, group.name, queue, offset)
+    def delete(self, batch: Batch, name: str) -> None:
+        """Delete the group in this transaction. What it has consumed and holds is the caller's to delete."""
 
         def apply() -> None:
-            for take in list(group.takes.values()):
-                take.close()
-            group.is_deleted = True
-            del self._groups[group.name]
-            self._on_deleted(group.name)
-            if offsets and not clean_offsets:
-                self._left[group.name] = offsets
+            del self._groups[name]
+            self._on_deleted(name)
             self.version.changed(batch.now_us)
 
+        batch.execute(_DELETE_GROUP, (name,))
         batch.on_commit(apply)
-
-    def restore(self, name: str, queue: Queue, next_offset: int) -> None:
-        """Set a stored offset of a group, which may have been deleted."""
-        offset, group = min(next_offset, queue.next_offset), self._groups.get(name)
-        if group is None:
-            self._left.setdefault(name, {})[queue] = offset
-        else:
-            place = group.place(queue)
-            place.next_offset = place.saved_offset = offset
-
-    def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
-        """Forget all offsets in the queues, whose topic this transaction deletes."""
-
-        def apply() -> None:
-            for group in self._groups.values():
-                group.forget(queues)
-                for queue in queues:
-                    group.queues.pop(queue, None)
-            for offsets in self._left.values():
-                for queue in queues:
-                    offsets.pop(queue, None)
-
-        for queue in queues:
-            batch.execute(_DELETE_PROGRESS_OF_QUEUE, (queue.key,))
-        batch.on_commit(apply)
-
-    def with_offsets(self) -> set[str]:
-        """The names of all groups with offsets, deleted ones among them."""
-        return self._groups.keys() | self._left.keys()
-
-    def offsets_of(self, name: str) -> Mapping[Queue, int]:
-        """The group's committed offsets by queue; of a deleted group, the last ones."""
-        group = self._groups.get(name)
-        if group is None:
-            return self._left.get(name, {})
-        return {queue: place.committed_offset for queue, place in group.queues.items()}
-
-    def forget_left(self) -> None:
-        """Forget the offsets of deleted groups."""
-        self._left.clear()
 
     def tells_changes(self, name: str) -> bool:
         """Whether the group's members are notified when others come or go."""

@@ -16,10 +16,11 @@ that check; one that hangs holds up a move once.
 from collections.abc import Sequence
 from typing import Final
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.take import Outcome, State
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome, State
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.half_messages import Half, HalfMessages
 from mocketmq.failpoint import pass_point
@@ -48,6 +49,7 @@ class CheckBacks:
         self,
         ground: Ground,
         registry: Registry,
+        groups: ConsumingGroups,
         takes: Takes,
         timer: Timer,
         half_messages: HalfMessages,
@@ -61,7 +63,7 @@ class CheckBacks:
         self._clock = ground.clock
         self._timer = timer
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._due = takes.checks
         self._takes = takes
         self._half_messages = half_messages

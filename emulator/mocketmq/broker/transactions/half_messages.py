@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
-from mocketmq.broker.registry.group import Group
-from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.broker.sending.intake import Intake, Judged
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.clock import US_PER_MS, US_PER_S
@@ -85,6 +84,7 @@ class HalfMessages:
         self,
         ground: Ground,
         registry: Registry,
+        groups: ConsumingGroups,
         takes: Takes,
         intake: Intake,
         levels: LevelQueues,
@@ -100,7 +100,7 @@ class HalfMessages:
         self._writer = ground.writer
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._levels = levels
         self._timed = timed
         self._intake = intake
@@ -153,7 +153,7 @@ class HalfMessages:
     ) -> tuple[StoredMessage, Take]:
         """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
-        group = await self.group(group_name)
+        group = await self._groups.for_broker(group_name)
         if judged.due_us is not None:
             marks = {**marks, HALF_DUE_US: str(judged.due_us)}
         draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
@@ -177,10 +177,6 @@ class HalfMessages:
                 f" {LONGEST_IMMUNITY_S}, or -1 for the broker's own time",
             )
         return self._timeout_us if text == "-1" else int(text) * US_PER_S
-
-    async def group(self, name: str) -> Group:
-        """The group of the broker's own that takes half messages."""
-        return self._groups.find(name) or await self._groups.put(name, MAX_RETRIES, 1, replace=False)
 
     # Decide by offsets, or by id
 
@@ -288,7 +284,7 @@ class HalfMessages:
     def _half(self, take: Take, stored: StoredMessage) -> Half:
         properties = decode_properties(stored.properties)
         due = properties.pop(HALF_DUE_US, None)
-        is_checked = take.place.group.name == CHECKED_HALF_GROUP
+        is_checked = take.group.name == CHECKED_HALF_GROUP
         if is_checked and take.times:
             properties[CHECK_TIMES] = str(take.times)
         assert stored.real_queue_key is not None  # noqa: S101 - every half message has one

@@ -8,14 +8,14 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
 from mocketmq.broker.consuming.selection import Wish
+from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
-from mocketmq.broker.registry.group import Group
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.registry.take import Outcome, State, Take
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import ReceiptSpentError
@@ -47,6 +47,7 @@ class PoppedHalves:
         self,
         ground: Ground,
         registry: Registry,
+        groups: ConsumingGroups,
         takes: Takes,
         receipts: Receipts,
         half_messages: HalfMessages,
@@ -54,7 +55,7 @@ class PoppedHalves:
         self._writer = ground.writer
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._takes = takes
         self._receipts = receipts
         self._half_messages = half_messages
@@ -67,7 +68,7 @@ class PoppedHalves:
         judged = await self._half_messages.judge(message)
         topic_name = half_topic(judged.queue.topic)
         stored, take = await self._half_messages.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
-        return PreparedHalf(stored, handle_of(take.place.group, take), take.visible_us)
+        return PreparedHalf(stored, handle_of(take.group, take), take.visible_us)
 
     async def pop(
         self,
@@ -163,8 +164,8 @@ class PoppedHalves:
         group = self._groups.find(HALF_GROUP)
         return group.takes.values() if group else ()
 
-    async def _group(self) -> Group:
-        return await self._half_messages.group(HALF_GROUP)
+    async def _group(self) -> ConsumingGroup:
+        return await self._groups.for_broker(HALF_GROUP)
 
 
 def _of(topic_name: str) -> Callable[[str], None]:

@@ -38,12 +38,21 @@ async def open_transactions(
     """Load half messages that wait for a decision, and settle those whose commit a kill interrupted."""
     answers = CheckAnswers()
     half_messages = HalfMessages(
-        ground, registry, consuming.takes, intake, levels, timed, answers, settings.transaction_timeout_us
+        ground,
+        registry,
+        consuming.groups,
+        consuming.takes,
+        intake,
+        levels,
+        timed,
+        answers,
+        settings.transaction_timeout_us,
     )
     await half_messages.load()
     check_backs = CheckBacks(
         ground,
         registry,
+        consuming.groups,
         consuming.takes,
         timer,
         half_messages,
@@ -54,6 +63,8 @@ async def open_transactions(
     check_backs.load()
     return Transactions(
         half_messages=half_messages,
-        popped_halves=PoppedHalves(ground, registry, consuming.takes, consuming.receipts, half_messages),
+        popped_halves=PoppedHalves(
+            ground, registry, consuming.groups, consuming.takes, consuming.receipts, half_messages
+        ),
         check_backs=check_backs,
     )

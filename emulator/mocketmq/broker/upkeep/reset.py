@@ -7,6 +7,7 @@ client could read or commit an offset that means another message now.
 from collections.abc import Callable, Sequence
 from functools import partial
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
@@ -42,6 +43,7 @@ class Reset:
         self,
         ground: Ground,
         registry: Registry,
+        groups: ConsumingGroups,
         timer: Timer,
         levels: LevelQueues,
         timed: TimedScheme,
@@ -51,7 +53,7 @@ class Reset:
         self._writer = ground.writer
         self._timer = timer
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._levels = levels
         self._timed = timed
         self._polls = polls
@@ -64,7 +66,7 @@ class Reset:
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
-            batch.on_commit(self._groups.forget_left)
+            batch.on_commit(self._groups.forget_deleted)
             self._levels.emptied(batch)
             self._timed.clear(batch)
             self._empty(batch, queues)

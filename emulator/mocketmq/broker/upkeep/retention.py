@@ -7,6 +7,7 @@ that moves the clock by forty days does not lose what it has sent.
 from functools import partial
 from typing import Any
 
+from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
@@ -52,13 +53,20 @@ class Retention(Chore):
     interval_s = 60.0
 
     def __init__(
-        self, ground: Ground, registry: Registry, levels: LevelQueues, *, age_us: int, max_bytes: int
+        self,
+        ground: Ground,
+        registry: Registry,
+        groups: ConsumingGroups,
+        levels: LevelQueues,
+        *,
+        age_us: int,
+        max_bytes: int,
     ) -> None:
         super().__init__()
         self._database = ground.database
         self._writer = ground.writer
         self._topics = registry.topics
-        self._groups = registry.groups
+        self._groups = groups
         self._levels = levels
         self._age_us = age_us
         self._max_bytes = max_bytes
@@ -105,9 +113,9 @@ class Retention(Chore):
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
             parameters += [level.queue.key, min(level.next_offset, level.saved_offset)]
         for halves in filter(None, map(self._groups.find, (HALF_GROUP, CHECKED_HALF_GROUP))):
-            for place in halves.queues.values():
+            for group_queue in halves.queues.values():
                 conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
-                parameters += [place.queue.key, place.committed_offset]
+                parameters += [group_queue.queue.key, group_queue.committed_offset]
         rows = await self._database.rows(
             f"{_OLDEST} WHERE {' AND '.join(conditions)} ORDER BY commit_offset LIMIT {STEP}", parameters
         )

@@ -23,7 +23,7 @@ class CloneOffsetsHeader(NamedTuple):
 async def consumed(call: RemotingCall[NoHeader]) -> Response:
     """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
-    groups = call.broker.registry.groups
+    groups = call.broker.consuming.groups
     for group in sorted(groups.with_offsets()):
         for queue, offset in groups.offsets_of(group).items():
             offsets.setdefault(f"{queue.topic}@{group}", []).append((queue.queue_id, offset))

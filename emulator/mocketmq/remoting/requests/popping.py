@@ -8,7 +8,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.access.accounts import Need
 from mocketmq.broker.consuming.handles import PopHandle
-from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopPlace, pop_retry_topic
+from mocketmq.broker.consuming.pops import MAX_POPPED, Popped, PopTarget, pop_retry_topic
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.broker.filters.filter import EVERYTHING, KINDS, TAG, Filter, parse_filter
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
@@ -163,7 +163,7 @@ async def pop(call: RemotingCall[PopMessageHeader]) -> Response:
     return _found_nothing(header, code)
 
 
-async def _target(call: RemotingCall[Any]) -> PopPlace:
+async def _target(call: RemotingCall[Any]) -> PopTarget:
     header = call.header
     try:
         return await call.broker.consuming.pops.admit(header.consumer_group, header.topic, header.queue_id)

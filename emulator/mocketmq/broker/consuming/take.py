@@ -18,8 +18,11 @@ from collections.abc import Mapping
 from enum import Enum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
+from mocketmq.store.queues import Queue
+
 if TYPE_CHECKING:
-    from mocketmq.broker.registry.group import GroupQueue
+    from mocketmq.broker.consuming.group_queue import GroupQueue
+    from mocketmq.broker.consuming.groups import ConsumingGroup
 
 
 class State(Enum):
@@ -80,9 +83,9 @@ class Take:
         "_state_before",
         "commit_offset",
         "first_taken_us",
+        "group_queue",
         "has_row",
         "is_delayed",
-        "place",
         "pop_ms",
         "queue_offset",
         "reconsume_times",
@@ -94,7 +97,7 @@ class Take:
 
     def __init__(
         self,
-        place: "GroupQueue",
+        group_queue: "GroupQueue",
         queue_offset: int,
         commit_offset: int,
         topic: str,
@@ -107,7 +110,7 @@ class Take:
         pop_ms: int = 0,
         has_row: bool = False,
     ) -> None:
-        self.place = place
+        self.group_queue = group_queue
         self.queue_offset = queue_offset
         self.commit_offset = commit_offset
         self.topic = topic  # as the consumer knows it: a retry bears its original topic
@@ -120,6 +123,16 @@ class Take:
         self.is_delayed = is_delayed
         self.state = State.NEW
         self._state_before = State.NEW
+
+    @property
+    def group(self) -> "ConsumingGroup":
+        """The group whose take it is."""
+        return self.group_queue.group
+
+    @property
+    def queue(self) -> Queue:
+        """The queue that the message lies in."""
+        return self.group_queue.queue
 
     @property
     def is_open(self) -> bool:
@@ -138,12 +151,12 @@ class Take:
 
     def move(self, to: State) -> None:
         """Change the state, and where the group keeps the take. Raises IllegalMoveError."""
-        was, place = self.state, self.place
+        was, group_queue = self.state, self.group_queue
         if to not in MOVES[was]:
             raise IllegalMoveError(f"a take cannot go from {was.name} to {to.name}")
-        group = place.group
+        group = group_queue.group
         if was is State.NEW:
-            place.open[self.queue_offset] = self
+            group_queue.open[self.queue_offset] = self
             group.takes[self.commit_offset] = self
         elif was is State.FREE:
             del group.available[self.commit_offset]
@@ -151,7 +164,7 @@ class Take:
         if to is State.FREE:
             group.available[self.commit_offset] = self
         elif to is State.CLOSED:
-            del place.open[self.queue_offset]
+            del group_queue.open[self.queue_offset]
             del group.takes[self.commit_offset]
             group.take_closed()
 
