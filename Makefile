@@ -4,7 +4,7 @@ ARGS ?=
 DATA ?= mocketmq-data
 
 BIN := .venv/bin
-PYTEST := $(BIN)/python -m pytest -n 2 -p tests.support.progress --durations=10 --durations-min=1
+PYTEST := $(BIN)/python -m pytest -p tests.support.progress --durations=10 --durations-min=1
 PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 UV := build/lock/bin/uv
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
@@ -34,10 +34,10 @@ report: setup-report  ## how late were the broker's deliveries? Opens the page (
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)
 
 test: setup-dev  ## prove every promise, in five minutes (ARGS="tests/unit -k clock")
-	@$(PYTEST) $(ARGS)
+	@$(PYTEST) -n 2 $(ARGS)
 
 test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
-	@$(PYTEST) -m "slow and not interop and not dashboard and not differential" $(ARGS)
+	@$(PYTEST) -n 2 -m "slow and not interop and not dashboard and not differential" $(ARGS)
 
 test-all: test test-slow interop differential  ## run everything, once
 
@@ -46,13 +46,13 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
 interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
-	@$(BIN)/python -m pytest -m interop tests/clients $(ARGS)
+	@$(PYTEST) -m interop tests/clients $(ARGS)
 
 dashboard: setup-dev  ## build the RocketMQ Dashboard's back end from its source, which needs git and Maven, and try it
-	@$(BIN)/python -m pytest -m dashboard tests/clients/dashboard $(ARGS)
+	@$(PYTEST) -m dashboard tests/clients/dashboard $(ARGS)
 
 differential: setup-dev  ## play the same on a real RocketMQ and compare, which needs Maven (ARGS="--seed 7")
-	@$(BIN)/python -m pytest -m differential tests/differential $(ARGS)
+	@$(PYTEST) -m differential tests/differential $(ARGS)
 
 check: setup-dev  ## formatting, lint and types, changing nothing
 	@$(BIN)/ruff format --check .
