@@ -1,0 +1,32 @@
+"""Answers to check-backs: waited for, missing, and about half messages that nobody waits for."""
+
+import asyncio
+
+from mocketmq.broker.transactions.check_answers import CheckAnswers
+
+
+async def test_the_wait_ends_with_the_last_answer() -> None:
+    answers = CheckAnswers()
+    waiting = asyncio.ensure_future(answers.wait([7, 8], 30))
+    await asyncio.sleep(0)
+    answers.heard(8)
+    answers.heard(9)
+    await asyncio.sleep(0)
+    assert not waiting.done()
+    answers.heard(7)
+    assert await asyncio.wait_for(waiting, 10) == []
+
+
+async def test_who_does_not_answer_in_time_is_named() -> None:
+    answers = CheckAnswers()
+    waiting = asyncio.ensure_future(answers.wait([7, 8], 0.01))
+    await asyncio.sleep(0)
+    answers.heard(8)
+    assert await waiting == [7]
+
+
+async def test_an_answer_from_before_the_wait_does_not_count() -> None:
+    answers = CheckAnswers()
+    answers.heard(7)
+    assert await answers.wait([7], 0.01) == [7]
+    assert await answers.wait([], 0.01) == []
