@@ -1,4 +1,4 @@
-"""What ``spark-submit`` runs: ``mocketmq report``, with the packages given by ``--py-files`` or installed."""
+"""``mocketmq report`` for ``spark-submit``, with packages that are installed or given by ``--py-files``."""
 
 from mocketmq_report.command import report
 

@@ -1,6 +1,6 @@
 """``mocketmq report``: the command line of lateness reports, for a laptop and for ``spark-submit``.
 
-Its exit codes are its own: 0 passed, 1 a threshold failed, 2 wrong usage, 3 the job failed.
+It has exit codes of its own: 0 passed, 1 a threshold failed, 2 wrong usage, 3 the job failed.
 Spark is imported when the job runs, so that a wrong command line is refused at once.
 """
 
@@ -45,19 +45,19 @@ Exit codes:
   0    passed
   1    a threshold or a fail-if rule failed; the report is written
   2    wrong usage: an option, a threshold or a rule that is not understood
-  3    the job failed: no Java, nothing that could be read, too much that had to be dropped
+  3    the job failed: no Java, no data that can be read, or too many rows to be dropped
   130  interrupted by Ctrl-C
 """
 
 
 class NoReport(click.ClickException):
-    """Ends the command: there is no report, and this is why."""
+    """Ends the command without a report, and says why."""
 
     exit_code = ReportExit.NO_REPORT
 
 
 class _Parsed(click.ParamType[Any]):
-    """A value that a function of ours reads from text, or refuses with a sentence."""
+    """An option that a function parses, or refuses with a sentence."""
 
     def __init__(self, name: str, parse: Any) -> None:
         self.name = name
@@ -89,15 +89,19 @@ _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the
 @click.command(epilog=_EPILOG)
 @click.argument("data", nargs=-1, required=True)
 @click.option(
-    "--out", default="mocketmq-report", show_default=True, metavar="DIR|URL", help="Where to write it."
+    "--out",
+    default="mocketmq-report",
+    show_default=True,
+    metavar="DIR|URL",
+    help="Where to write the report.",
 )
-@click.option("--title", help="What the report is called; the names of DATA if not given.")
+@click.option("--title", help="Title of the report; by default the names of DATA.")
 @click.option(
     "--threshold",
     "wanted",
     multiple=True,
     type=_Parsed("threshold", thresholds.parse),
-    help="Such as 'level=3 p99 <= 50ms' or 'early == 0'; may be given more than once.",
+    help="A limit such as 'level=3 p99 <= 50ms' or 'early == 0'; may be given more than once.",
 )
 @click.option(
     "--thresholds",
@@ -111,17 +115,21 @@ _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the
     "baselines",
     multiple=True,
     metavar="DATA|REPORT.JSON",
-    help="Lay this beside it: other data, or an earlier report. The first one is the baseline.",
+    help="Compare with other data or an earlier report. The first one is the baseline.",
 )
 @click.option(
     "--fail-if",
     "rules",
     multiple=True,
     type=_Parsed("rule", compare.parse_rule),
-    help="Fail when it is worse than the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
+    help="Fail if this holds against the baseline, such as 'p99 > 1.5x' or 'level=* max > +50ms'.",
 )
 @click.option(
-    "--on-time", type=_DURATION, default="100ms", show_default=True, help="A delivery is on time up to here."
+    "--on-time",
+    type=_DURATION,
+    default="100ms",
+    show_default=True,
+    help="A delivery is on time if it is not later.",
 )
 @click.option(
     "--percentiles",
@@ -129,27 +137,31 @@ _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the
     type=click.Choice(["auto", "exact", "bins"]),
     default="auto",
     show_default=True,
-    help="From every value, or from bins within 0.1 %; auto takes bins when there is much.",
+    help="From every value, or from bins within 0.1 %; auto takes bins for more than a million rows.",
 )
 @click.option(
     "--as-of",
     "as_of_ms",
     type=click.IntRange(min=0),
     metavar="MS",
-    help="What is due and not delivered at this instant (epoch milliseconds) is overdue; otherwise at the"
-    " latest that the data knows of, or now for a running broker.",
+    help="Messages due by this instant (epoch milliseconds) and not delivered are overdue; by default the"
+    " latest instant in the data, or now for a running broker.",
 )
 @click.option(
     "--max-dropped",
     type=_Parsed("share", _share),
     default="1%",
     show_default=True,
-    help="Refuse data of which more has to be dropped.",
+    help="Refuse data if a greater share of its rows cannot be used.",
 )
-@click.option("--rollup", metavar="DIR|URL", help="Also write a rollup, of which reports can be made later.")
+@click.option(
+    "--rollup", metavar="DIR|URL", help="Also write a rollup, from which reports can be made later."
+)
 @click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
-@click.option("--window", type=_DURATION, default="1m", show_default=True, help="Of --follow.")
-@click.option("--master", metavar="URL", help="Of Spark; local[*] if spark-submit names none.")
+@click.option(
+    "--window", type=_DURATION, default="1m", show_default=True, help="Length of the window of --follow."
+)
+@click.option("--master", metavar="URL", help="Spark's master; by default that of spark-submit, or local[*].")
 @click.option("--chatter", is_flag=True, help="Let Spark write its own log to the screen.")
 @click.option("--json", "as_json", is_flag=True, help="Print report.json instead of a summary.")
 @click.option("--open", "is_opened", is_flag=True, help="Open the report in a browser.")
@@ -190,7 +202,7 @@ def report(
 
 
 def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options: Any) -> "Job":
-    from mocketmq_report.job import Job  # noqa: PLC0415 - not before the command line is known to be right
+    from mocketmq_report.job import Job  # noqa: PLC0415 - once the command line is known to be right
 
     as_of_ms, method = options.pop("as_of_ms"), options.pop("method")
     return Job(
@@ -204,7 +216,7 @@ def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options
 
 
 class WrittenReport(NamedTuple):
-    """A report, and where its page was written."""
+    """A report, and the path or URL of its page."""
 
     report: "Report"
     page: str
@@ -255,7 +267,7 @@ def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: 
 
 @contextmanager
 def failing() -> Iterator[None]:
-    """What the job cannot do ends in a sentence and exit code 3."""
+    """End the command with a sentence and exit code 3 if the job fails."""
     try:
         yield
     except ModuleNotFoundError as error:
@@ -278,7 +290,7 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator["ProgressCallback"]:
-    """A bar on stderr, where that is a terminal."""
+    """A progress bar on stderr, if that is a terminal."""
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
     with Bars(
         *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()

@@ -1,8 +1,9 @@
 """The report as data: what ``report.json`` holds. Its JSON schema is ``docs/report.schema.json``.
 
-Everything else that a report is, HTML, Markdown, JUnit, a table in the terminal, is made from this. Durations
-and instants are microseconds (``_us``); instants are epoch time of the broker's clock unless the name says
-``wall``. A percentile is nearest-rank: the least value that so many per cent of all do not exceed.
+The other forms, HTML, Markdown, JUnit XML and the terminal's table, are made from this. Durations and
+instants are microseconds (``_us``); instants are epoch time by the broker's clock, or by the wall clock if
+the name says ``wall``. A percentile is nearest-rank: the least value that so many per cent of all values do
+not exceed.
 """
 
 from typing import Final, Literal, get_args
@@ -10,21 +11,21 @@ from typing import Final, Literal, get_args
 from msgspec import Struct
 
 SCHEMA_VERSION: Final = "1.0"
-"""The second number rises with what is added, the first with what changes or goes."""
+"""The second number rises when fields are added, the first when fields change or go."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
-"""By what deliveries are grouped. The name of the group is a level's number, a scheme's name and so on."""
+"""How deliveries are grouped. The name of a group is the level's number, the scheme's name and so on."""
 
 StageName = Literal["born-stored", "due-picked", "picked-delivered", "delivered-pulled", "pulled-acked"]
-"""The stages that a message goes through, in order, each named by its begin and its end."""
+"""The stages of a message, in order, each named by its begin and its end."""
 STAGES: Final[dict[StageName, tuple[str, str]]] = {
     stage: (f"{begin}_us", f"{end}_us") for stage in get_args(StageName) for begin, end in [stage.split("-")]
 }
-"""The columns of the ledger that hold the begin and the end of each stage."""
+"""For each stage the columns of the ledger with its begin and its end."""
 
 
 class Run(Struct, kw_only=True):
-    """One start of a broker; ``unknown`` where a file from elsewhere does not say."""
+    """One start of a broker; texts are ``unknown`` where a file from elsewhere does not say."""
 
     run: str
     source: str
@@ -36,10 +37,10 @@ class Run(Struct, kw_only=True):
     durability: str
     started_wall_us: int | None
     started_us: int | None
-    as_of_us: int | None  # what is due by then and not delivered is overdue
+    as_of_us: int | None  # messages due by then and not delivered are overdue
     moves: int  # of the clock
     deliveries: int
-    per_second: float | None  # deliveries, between the first and the last
+    per_second: float | None  # deliveries, from the first to the last
 
 
 class Header(Struct, kw_only=True):
@@ -49,11 +50,11 @@ class Header(Struct, kw_only=True):
     version: str  # of mocketmq
     spark: str
     created_wall_us: int
-    is_performance: bool  # every clock ran at its own pace and was never moved
+    is_performance: bool  # every clock was real and never moved
     method: Literal["exact", "bins"]
     error: float  # of percentiles: 0, or 0.001 of the value
-    on_time_us: int  # a delivery is on time up to here
-    cutoffs_us: list[int]  # of ``Lateness.within``
+    on_time_us: int  # a delivery is on time if it is not later
+    cutoffs_us: list[int]  # the limits of ``Lateness.within``
     runs: list[Run]
     warnings: list[str]  # sentences
 
@@ -79,12 +80,12 @@ class BrokenSource(Struct, kw_only=True):
 
 
 class Quality(Struct, kw_only=True):
-    """What the data was like. Rows with odd times are kept; dropped rows count nowhere else."""
+    """The quality of the data. Rows with odd times are kept; dropped rows count nowhere else."""
 
     read: int
     kept: int
     dropped: list[Drop]
-    skewed: int  # born after they were stored, by the producer's clock
+    skewed: int  # rows born after they were stored, by the producer's clock
     disorder: list[Drop]  # stages in an impossible order
     broken: list[BrokenSource]
 
@@ -92,22 +93,22 @@ class Quality(Struct, kw_only=True):
 class Lateness(Struct, kw_only=True):
     """How late the deliveries of one group were. Times are null where nothing was measured.
 
-    What is overdue counts with how late it is so far. What was forced does not count.
+    Overdue messages count with their lateness so far. Forced deliveries do not count.
     """
 
     dimension: Dimension
     name: str
     delay: str | None  # of a level, such as 10s
     measured: int
-    overdue: int  # of them not delivered
+    overdue: int  # of the measured: not delivered
     early: int
     on_time: int  # neither early nor later than ``Header.on_time_us``
     on_time_share: float | None
     min_us: int | None
     mean_us: float | None
     max_us: int | None
-    percentiles: dict[str, int | None]  # p50 to p99.9, and what thresholds ask for; null: too few rows
-    within: list[int]  # not early, and up to each of ``Header.cutoffs_us``: cumulative
+    percentiles: dict[str, int | None]  # p50 to p99.9, and those of thresholds; null: too few rows
+    within: list[int]  # not early, and not later than each of ``Header.cutoffs_us``
 
 
 class Reconciliation(Struct, kw_only=True):
@@ -123,16 +124,16 @@ class Reconciliation(Struct, kw_only=True):
     expired: int
     lost: int
     repeats: int  # deliveries beyond a message's first
-    forced: int  # of those delivered
-    overdue: int  # of those pending
-    is_silent: bool  # it owes something for longer than on_time_us, and nothing came since that was due
+    forced: int  # of the delivered
+    overdue: int  # of the pending
+    is_silent: bool  # a message is overdue by more than on_time_us, and none was delivered since
 
 
 class Stage(Struct, kw_only=True):
-    """One stage of the way of a message, over all messages of a group that have both its ends.
+    """One stage, over all messages of a group that have its begin and its end.
 
-    ``total`` is the time outside of the delay that was asked for, born to acknowledged, of the messages that
-    have all stages; ``complete_sum_us`` of the other stages are over the same messages and add up to it.
+    ``total`` is the time from born to acknowledged without the requested delay, over the messages that have
+    all stages. ``complete_sum_us`` of the other stages is over the same messages, and adds up to its own.
     """
 
     dimension: Dimension  # total, level or scheme
@@ -140,7 +141,7 @@ class Stage(Struct, kw_only=True):
     stage: Literal[StageName, "total"]
     count: int
     mean_us: float | None
-    p50_us: int | None  # of coarse bins: up to 1.6 % above the value
+    p50_us: int | None  # from coarse bins: up to 1.6 % too high
     p99_us: int | None  # the same
     max_us: int | None
     complete: int
@@ -148,9 +149,9 @@ class Stage(Struct, kw_only=True):
 
 
 class Instant(Struct, kw_only=True):
-    """Deliveries that were visible in one step of ``Timeline``."""
+    """The deliveries of one step of a ``Timeline``."""
 
-    at_us: int  # where the step begins
+    at_us: int  # the begin of the step
     count: int
     p50_us: int | None
     p99_us: int | None
@@ -158,11 +159,11 @@ class Instant(Struct, kw_only=True):
 
 
 class Cell(Struct, kw_only=True):
-    """One cell of the heat map: so many deliveries of a step were so late."""
+    """One cell of the heat map: how many deliveries of a step were how late."""
 
     at_us: int
-    low_us: int  # from here; below 0 is early
-    high_us: int  # up to, and not with, here
+    low_us: int  # inclusive; below 0 is early
+    high_us: int  # exclusive
     count: int
 
 
@@ -172,7 +173,7 @@ class Marker(Struct, kw_only=True):
     kind: Literal["start", "move"]
     run: str
     at_us: int
-    to_us: int  # of a move; ``at_us`` again for a start
+    to_us: int  # the clock after a move; ``at_us`` for a start
 
 
 class Timeline(Struct, kw_only=True):
@@ -186,14 +187,14 @@ class Timeline(Struct, kw_only=True):
 
 
 class Herd(Struct, kw_only=True):
-    """All seconds in which from ``due_low`` to ``due_high`` deliveries were due, and how late those were."""
+    """All seconds in which ``due_low`` to ``due_high`` deliveries were due, and how late these were."""
 
     due_low: int
     due_high: int
     seconds: int
     deliveries: int
     mean_us: float
-    p50_max_us: int  # of the latest delivery of each second: the median
+    p50_max_us: int  # the median of the greatest lateness of each second
     max_us: int
 
 
@@ -207,7 +208,7 @@ class Disorder(Struct, kw_only=True):
 
 
 class Worst(Struct, kw_only=True):
-    """One of the latest deliveries, or of what is overdue."""
+    """One of the deliveries or overdue messages with the greatest lateness."""
 
     run: str
     state: str
@@ -229,11 +230,11 @@ class Worst(Struct, kw_only=True):
 
 
 class SpectrumPoint(Struct, kw_only=True):
-    """So many per cent of all are not later than this."""
+    """A point of a distribution: so many per cent of all are not later than ``value_us``."""
 
     percentile: float  # 0 to 100
     value_us: int
-    count: int  # that are not later
+    count: int  # of those not later
 
 
 class Spectrum(Struct, kw_only=True):
@@ -249,7 +250,7 @@ class Judgement(Struct, kw_only=True):
 
     text: str
     passed: bool
-    actual: str  # as the threshold writes it: 12.3ms, 99.95%, 0; or why there is none
+    actual: str  # written as in the threshold: 12.3ms, 99.95%, 0; or why there is none
     reason: str  # a sentence
 
 
@@ -258,13 +259,13 @@ class Side(Struct, kw_only=True):
 
     name: str
     header: Header
-    spectra: list[Spectrum]  # the total's, and each level's
+    spectra: list[Spectrum]  # of the total and of each level
 
 
 class Change(Struct, kw_only=True):
-    """One figure of one group in every side; ``deltas`` and ``ratios`` are to the baseline.
+    """One figure of one group on every side; ``deltas`` and ``ratios`` are to the baseline.
 
-    Null where there is none. Durations in microseconds, shares from 0 to 1.
+    Missing values are null. Durations are in microseconds, shares from 0 to 1.
     """
 
     dimension: Dimension
@@ -277,10 +278,10 @@ class Change(Struct, kw_only=True):
 
 
 class Comparison(Struct, kw_only=True):
-    """This report beside others."""
+    """This report compared with others."""
 
     sides: list[Side]
-    differences: list[str]  # of the headers, a sentence each
+    differences: list[str]  # between the headers, as sentences
     is_performance: bool
     changes: list[Change]
     judgements: list[Judgement]  # of fail-if rules

@@ -1,6 +1,6 @@
-"""How figures are written in every form of a report: short, and with their unit.
+"""Write figures for every form of a report: short, and with their unit.
 
-``–`` stands for what there is none of. What is judged is written in full, by ``judge/metric.py``.
+``–`` stands for a missing value. Values that are judged are written in full, by ``judge/metric.py``.
 """
 
 from collections.abc import Iterable
@@ -40,7 +40,7 @@ def count(number: float | None) -> str:
 
 
 def share(part: float | None) -> str:
-    """From 0 to 1 as per cent with two decimals, and more before it says 0% or 100% of what is nearly so."""
+    """A share from 0 to 1 as per cent, with two decimals, or more where it would round to 0% or 100%."""
     if part is None:
         return NONE
     for decimals in range(2, _DECIMALS + 1):
@@ -60,32 +60,32 @@ def ratio(times: float | None) -> str:
 
 
 def rate(per_second: float | None) -> str:
-    """Of one second: ``0.34/s``, ``200/s``, ``12,345/s``."""
+    """A number per second: ``0.34/s``, ``200/s``, ``12,345/s``."""
     if per_second is None:
         return NONE
     return f"{_three(per_second) if per_second < 999.5 else count(per_second)}/s"
 
 
 def instant(us: int | None) -> str:
-    """Epoch microseconds as UTC to the millisecond, which is cut, not rounded."""
+    """Epoch microseconds as UTC with milliseconds, rounded down."""
     if us is None:
         return NONE
     try:
         at = _EPOCH + timedelta(microseconds=us)
     except OverflowError:
-        return f"{us} us"  # beyond the years that have a name
+        return f"{us} us"  # beyond the year 9999
     return at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
 
 
 def figure(metric: str, value: float | None) -> str:
-    """The value of a metric of ``mocketmq_report.document.Change``, in its own unit."""
+    """The value of a metric of ``document.Change``, in its own unit."""
     if metric == "on_time_share":
         return share(value)
     return duration(value) if is_time(metric) else count(value)
 
 
 def change(metric: str, delta: float | None) -> str:
-    """The same of a difference, with its sign; shares differ by points."""
+    """A difference between two values of a metric, with its sign. Shares differ by points."""
     if delta is None:
         return NONE
     if delta == 0:
@@ -99,12 +99,12 @@ def change(metric: str, delta: float | None) -> str:
 
 
 def is_time(metric: str) -> bool:
-    """Whether the metric is a duration: a percentile, the least, the mean, the most."""
+    """Whether the metric is a duration: min, mean, max or a percentile."""
     return metric in {"min", "mean", "max"} or (metric[0] == "p" and metric[1:2].isdigit())
 
 
 def group(dimension: str, name: str, delay: str | None = None) -> str:
-    """What a row of a table is about: ``total``, ``level 3 (10s)``, ``topic orders``."""
+    """The name of a group: ``total``, ``level 3 (10s)``, ``topic orders``."""
     if dimension == "total":
         return "total"
     return harmless(f"{dimension} {name}" + (f" ({delay})" if delay else ""))
@@ -116,7 +116,7 @@ def stage(name: str) -> str:
 
 
 def harmless(text: str) -> str:
-    """What a client sent, with control characters spelled out, which a terminal or a page would obey."""
+    """Text from outside with control characters spelled out, which a terminal or a page might obey."""
     return "".join(c if c.isprintable() else c.encode("unicode_escape").decode() for c in text)
 
 
@@ -129,7 +129,7 @@ def listed(things: Iterable[str], most: int = 5) -> str:
 
 
 def plain(text: str) -> str:
-    """A decimal number without zeros that say nothing."""
+    """A decimal number without trailing zeros."""
     return text.rstrip("0").rstrip(".") if "." in text else text
 
 
@@ -138,7 +138,7 @@ def _rounded(us: float, unit_us: int) -> int:
 
 
 def _three(number: float) -> str:
-    """Three digits, those before the point and those behind it."""
+    """A number with three digits, before and after the point."""
     for decimals in (2, 1):
         text = f"{number:.{decimals}f}"
         if len(text) <= 4:

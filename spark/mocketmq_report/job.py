@@ -1,4 +1,4 @@
-"""The job: read what was recorded, compute the tables, judge them, and lay others beside them."""
+"""Make a report: read the data, compute the tables, judge them, and compare them with others."""
 
 from collections.abc import Sequence
 from contextlib import nullcontext
@@ -20,20 +20,20 @@ from mocketmq_report.progress import ProgressCallback
 from mocketmq_report.session import hurried
 
 _FEW_ROWS: Final = 200_000
-_ROLLED_UP: Final = "made from rollups: what was dropped is known to those who made them"
+_ROLLED_UP: Final = "made from rollups, which do not say how many rows were dropped"
 
 
 class Job(NamedTuple):
-    """What is to be reported, and how. Paths may be URLs."""
+    """The data of a report, and how to make it. Paths may be URLs."""
 
     data: Sequence[str]
     out: str = "mocketmq-report"
     title: str | None = None
     thresholds: Sequence[Threshold] = ()
-    baselines: Sequence[str] = ()  # data as well, or the report.json of an earlier report
+    baselines: Sequence[str] = ()  # other data, or report.json of earlier reports
     rules: Sequence[FailRule] = ()
     on_time_us: int = 100 * US_PER_MS
-    exact: bool | None = None  # percentiles; None: as long as there is not too much
+    exact: bool | None = None  # percentiles; None: if there are not too many rows
     as_of_us: int | None = None
     max_dropped: float = quality.MAX_DROPPED
     rollup: str | None = None  # where to write one
@@ -46,10 +46,10 @@ class _Measured(NamedTuple):
 
 
 def run(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
-    """The report of the job's data, judged.
+    """Make the report of the job's data, and judge it.
 
-    Raises BrokenLedgerError when there is nothing to read, RefusedError when too much of it cannot be used,
-    ReportUnreadableError when a baseline is no report.
+    Raises BrokenLedgerError if nothing can be read, RefusedError if too many rows cannot be used, and
+    ReportUnreadableError if a baseline is no report.
     """
     report = _report(spark, job, progress)
     report.judgements = [judge(each, report) for each in job.thresholds]
@@ -68,7 +68,7 @@ def _baseline(spark: SparkSession, data: str, job: Job, progress: ProgressCallba
 
 
 def _report(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
-    """What was measured, not yet judged."""
+    """Make a report without judging it."""
     found = _measure(spark, job, progress)
     made = found.tables
     return Report(

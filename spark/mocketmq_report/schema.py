@@ -1,7 +1,7 @@
-"""The JSON schema of ``report.json``, the contract for who reads reports: ``docs/report.schema.json``.
+"""Make the JSON schema of ``report.json``, the contract with its readers: ``docs/report.schema.json``.
 
-After a change of ``mocketmq_report.document``, ``python -m mocketmq_report.schema > docs/report.schema.json``
-writes it anew. What fields mean is taken from there: docstrings, and the comments behind fields.
+After a change of ``mocketmq_report.document``, run ``python -m mocketmq_report.schema >
+docs/report.schema.json``. Descriptions are the docstrings there, and the comments after fields.
 """
 
 import inspect
@@ -17,13 +17,13 @@ from mocketmq_report.document import SCHEMA_VERSION, Report
 _FIELD: Final = re.compile(r"^    (\w+): .*?  # (.*)$", re.MULTILINE)
 
 _VERSIONS: Final = (
-    f"Version {SCHEMA_VERSION}. The second number rises with what is added, so readers ignore fields"
-    " that they do not know; the first rises with what changes or goes."
+    f"Version {SCHEMA_VERSION}. The second number rises when fields are added, so readers ignore fields"
+    " that they do not know; the first rises when fields change or go."
 )
 
 
 def schema() -> dict[str, Any]:
-    """The schema, in JSON Schema's draft 2020-12."""
+    """The schema, as JSON Schema draft 2020-12."""
     made = msgspec.json.schema(Report)
     for name, definition in made["$defs"].items():
         for field, meaning in _FIELD.findall(inspect.getsource(getattr(document, name))):
@@ -43,7 +43,7 @@ def schema() -> dict[str, Any]:
 
 
 def text() -> str:
-    """What the file holds."""
+    """The content of the file."""
     return msgspec.json.format(msgspec.json.encode(schema()), indent=2).decode() + "\n"
 
 

@@ -1,4 +1,4 @@
-"""The Spark session of a report, and the Java that it needs."""
+"""Start the Spark session of a report, and check the Java that it needs."""
 
 import os
 import re
@@ -15,7 +15,7 @@ from mocketmq.errors import EmulatorError
 from pyspark.sql import SparkSession
 
 JAVA: Final = 17
-"""The oldest that Spark 4.3 runs on."""
+"""The oldest version on which Spark 4.3 runs."""
 
 _ADVICE: Final = (
     f"install a Java runtime {JAVA} or newer (Debian and Ubuntu: openjdk-{JAVA}-jre-headless; macOS:"
@@ -24,7 +24,7 @@ _ADVICE: Final = (
 
 
 class JavaError(EmulatorError):
-    """There is no Java, or it is too old. Says what to install."""
+    """There is no Java, or it is too old; the sentence says what to install."""
 
 
 def check_java() -> None:
@@ -45,19 +45,19 @@ def check_java() -> None:
 
 
 _SETTINGS: Final = {
-    "spark.driver.memory": "2g",  # when this process starts the JVM
+    "spark.driver.memory": "2g",  # if this process starts the JVM
     "spark.ui.enabled": "false",
     "spark.ui.showConsoleProgress": "false",
     "spark.sql.session.timeZone": "UTC",
-    "spark.python.sql.dataFrameDebugging.enabled": "false",  # half of the time to build a plan
-    "spark.sql.constraintPropagation.enabled": "false",  # takes minutes for what texts are parsed by
+    "spark.python.sql.dataFrameDebugging.enabled": "false",  # otherwise building a plan takes twice as long
+    "spark.sql.constraintPropagation.enabled": "false",  # takes minutes with the expressions that parse text
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Rows that are part of the plan are compared with whatever is planned.
+    # Rows inside a plan slow down all planning.
     "spark.sql.execution.arrow.localRelationThreshold": "100k",
     "spark.sql.shuffle.partitions": "8",
-    # A level's deliveries are put in order in arrays; beyond so many of those rows would be sorted instead.
+    # Deliveries are ordered in arrays; with more arrays than this, Spark would sort all rows instead.
     "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # the bins of all levels fit in
+    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # room for the bins of all levels
 }
 
 _HURRIED: Final = {
@@ -72,9 +72,9 @@ _HURRIED: Final = {
 def session(*, master: str | None = None, chatter: bool = False) -> Iterator[SparkSession]:
     """A session that is stopped at the end. Under spark-submit it is the submitted one.
 
-    ``chatter`` lets Spark write its own log and progress to stderr. Raises JavaError.
+    ``chatter`` lets Spark log to stderr. Raises JavaError.
     """
-    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # else a JVM started this process
+    if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
         check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     builder = SparkSession.builder.appName("mocketmq report")
@@ -93,7 +93,7 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
 
 @contextmanager
 def hurried(spark: SparkSession) -> Iterator[None]:
-    """For little data, of which compiling and dividing the work takes longer than doing it."""
+    """Settings for little data, where compiling and dividing the work would take longer than the work."""
     before = {name: spark.conf.get(name, None) for name in _HURRIED}
     for name, value in _HURRIED.items():
         spark.conf.set(name, value)
@@ -109,7 +109,7 @@ def hurried(spark: SparkSession) -> Iterator[None]:
 
 @contextmanager
 def _hushed() -> Iterator[None]:
-    """What is started in here writes to no screen for as long as it lives; if that fails, it is shown."""
+    """Silence processes that are started in this context; show what they wrote if that fails."""
     sys.stderr.flush()
     screen = os.dup(2)
     with tempfile.TemporaryFile() as said:

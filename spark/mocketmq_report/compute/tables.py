@@ -60,8 +60,8 @@ _NOTHING: Final[dict[str, Any]] = {
 }
 _WORDS: Final = ("source", "version", "host", "profile", "clock", "levels", "durability")
 _CUTOFFS: Final = (
-    "counts up to a limit that the rollups were not made for can be too low, by what is as late as that"
-    " to within a thousandth"
+    "counts up to a limit for which the rollups have no bin may be too low, by the deliveries within a"
+    " thousandth of the limit"
 )
 
 Grouped = TypeVar("Grouped", Lateness, Reconciliation)

@@ -1,1 +1,1 @@
-"""Judging: thresholds, and comparisons with an earlier report."""
+"""Judge a report by thresholds, and compare it with earlier ones."""

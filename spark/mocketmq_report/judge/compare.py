@@ -1,13 +1,13 @@
-"""Reports side by side: what changed from the first, the baseline, and whether a fail-if rule holds.
+"""Compare reports: what changed from the first, the baseline, and whether a fail-if rule holds.
 
 A rule is a threshold whose limit is relative to the baseline, and the report fails when it *holds*:
 ``p99 > 1.5x``, ``level=* max > +50ms``, ``on_time < -0.1%``, ``lost > +0``. The limit is
 
 * ``1.5x``: so many times the baseline's value;
-* ``+50ms``, ``-3``: so much more or less; shares by points, ``on_time < -0.1%`` is 99.8% after 99.91%;
-* ``+10%``, ``-5%`` of what is no share: the baseline's value and so much of it, as ``1.1x`` and ``0.95x``.
+* ``+50ms``, ``-3``: so much more or less; shares by points: ``on_time < -0.1%`` holds for 99.8% after 99.91%;
+* ``+10%``, ``-5%`` of anything but shares: the baseline's value and so much of it, as ``1.1x`` and ``0.95x``.
 
-Times under a clock that was moved, or did not run at its own pace, are not compared; counts are.
+Times under a clock that was moved or not real are not compared; counts are.
 """
 
 import re
@@ -47,15 +47,15 @@ _PERCENT: Final = re.compile(r"([0-9]{1,6}(?:\.[0-9]{1,6})?)%", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 
 _LOAD: Final = 0.2
-"""From this difference on, as a share of the baseline, loads are said to differ."""
+"""The difference, as a share of the baseline, from which on loads are said to differ."""
 
 
 class ReportUnreadableError(EmulatorError):
-    """A file is no report, or of another version; the sentence says which is read."""
+    """A file is no report, or a report of another version; the sentence says which version is read."""
 
 
 class FailRule(NamedTuple):
-    """The report fails if the metric is ``operator`` than ``times`` the baseline's and ``more``."""
+    """Fails the report if ``metric operator times * baseline + more`` holds."""
 
     text: str
     scope: Scope
@@ -65,7 +65,7 @@ class FailRule(NamedTuple):
     more: Fraction
 
     def limit(self, baseline: Fraction) -> Fraction:
-        """With what the report's value is compared."""
+        """The limit for the report's value, given the baseline's."""
         return baseline * self.times + self.more
 
 
@@ -135,9 +135,9 @@ class _Versioned(msgspec.Struct):
 
 
 def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[FailRule] = ()) -> Comparison:
-    """Lay the candidate beside the baselines, the first of which is what it is compared with.
+    """Compare the candidate with the first baseline, and show the other baselines beside it.
 
-    It is the last side. What does not exist in a side, or is not comparable, is null.
+    The candidate is the last side. Values that a side lacks, or that cannot be compared, are null.
     """
     reports = [*baselines, candidate]
     headers = [report.header for report in reports]
@@ -160,7 +160,7 @@ def compare(candidate: Report, baselines: Sequence[Report], rules: Sequence[Fail
 
 
 def _names(headers: Sequence[Header]) -> list[str]:
-    """The titles, told apart by a number where they are the same."""
+    """The titles of the reports, with a number where several are the same."""
     titles = [header.title for header in headers]
     names: list[str] = []
     for title in titles:
@@ -241,7 +241,7 @@ def _changes(reports: Sequence[Report], is_performance: bool) -> Iterator[Change
 
 
 class _GroupRows(NamedTuple):
-    """What a report says about one group."""
+    """The rows of a report about one group."""
 
     lateness: Lateness
     reconciliation: Reconciliation | None
@@ -278,7 +278,7 @@ class _ComparedGroup(NamedTuple):
         return f"{self.group}: {rule.metric} is {value} (baseline {baseline})"
 
     def change(self, rule: FailRule) -> str:
-        """As the rule writes it."""
+        """The change from the baseline, written as in the rule."""
         delta = self.value - self.baseline
         sign = "-" if delta < 0 else "+"
         if self.baseline and rule.text.endswith("x"):
@@ -288,13 +288,13 @@ class _ComparedGroup(NamedTuple):
         return f"{sign}{written(abs(delta), rule.metric.kind, abs(rule.more))}"
 
     def excess(self, rule: FailRule) -> Fraction:
-        """By how much the rule's condition is exceeded."""
+        """By how much the value exceeds the rule's limit."""
         over = self.value - rule.limit(self.baseline)
         return -over if rule.operator in ("<", "<=") else over
 
 
 def _judge(rule: FailRule, candidate: Report, baseline: Report) -> Judgement:
-    """Passed unless the rule's condition holds for a group; what cannot be judged does not pass."""
+    """Pass unless the rule holds for a group. What cannot be judged fails."""
     compared, failures, remarks = _compared(rule, candidate, baseline)
     holding = [one for one in compared if OPERATORS[rule.operator](one.value, rule.limit(one.baseline))]
     worst = max(holding or compared, key=lambda one: one.excess(rule), default=None)
@@ -310,7 +310,7 @@ def _judge(rule: FailRule, candidate: Report, baseline: Report) -> Judgement:
 def _compared(
     rule: FailRule, candidate: Report, baseline: Report
 ) -> tuple[list[_ComparedGroup], list[str], list[str]]:
-    """What can be compared, why the rest cannot be and fails, and what is only worth a remark."""
+    """The groups that can be compared, the reasons why others fail, and remarks."""
     metric = rule.metric
     if metric.kind != "count" and not (candidate.header.is_performance and baseline.header.is_performance):
         return [], [NO_SPEED], []

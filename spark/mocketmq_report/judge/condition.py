@@ -1,18 +1,18 @@
-r"""The text of a threshold or a fail-if rule, up to its limit.
+r"""Parse the text of a threshold or a fail-if rule, up to its limit.
 
 ::
 
-    asked    = [ scope ] metric operator limit
-    scope    = "total" | "level=" ( number | "*" )
-             | ( "scheme=" | "profile=" | "topic=" | "run=" ) name       nothing: the total
-    name     = characters without spaces and quotes | '"' any characters, with \" and \\ '"'
-    metric   = a key of mocketmq_report.metric.METRICS | "count", which is measured
-             | "p" number              a percentile between 0 and 100: p50, p99.95
-             | "on_time(" duration ")" on time by that, not by the report's own measure
-    operator = "<=" | "<" | ">=" | ">" | "==" | "!="
+    condition = [ scope ] metric operator limit
+    scope     = "total" | "level=" ( number | "*" )
+              | ( "scheme=" | "profile=" | "topic=" | "run=" ) name       without a scope: the total
+    name      = characters without spaces and quotes | '"' any characters, with \" and \\ '"'
+    metric    = a key of metric.METRICS | "count", another name of "measured"
+              | "p" number              a percentile between 0 and 100: p50, p99.95
+              | "on_time(" duration ")" on time by this duration instead of the report's own
+    operator  = "<=" | "<" | ">=" | ">" | "==" | "!="
 
-Spaces part the scope from the metric, and may stand between the others. ``level=*`` is every level that has
-deliveries.
+A space is needed between scope and metric, and allowed between other parts. ``level=*`` is every level that
+has deliveries.
 """
 
 import re
@@ -50,11 +50,11 @@ _WORDS: Final = (*METRICS, *_ALIASES, "p50", "p90", "p99", "p99.9", "p99.99")
 
 
 class InvalidThresholdError(EmulatorError):
-    """A threshold or rule is not understood. The sentence names the place, and says what is allowed."""
+    """A threshold or rule is not understood; the sentence names the column, and says what is allowed."""
 
 
 class Condition(NamedTuple):
-    """What was asked; the caller reads the limit, which begins at ``column``, from 1."""
+    """A condition whose limit is still text, which begins at ``column``, counted from 1."""
 
     text: str
     scope: Scope
@@ -69,12 +69,12 @@ class Condition(NamedTuple):
         return " ".join(filter(None, (str(self.scope), str(self.metric), self.operator)))
 
     def wrong(self, problem: str) -> InvalidThresholdError:
-        """The error for a limit that is none."""
+        """The error for a limit that cannot be read."""
         return _invalid(self.text, self.column, problem)
 
 
 def parse_condition(text: str) -> Condition:
-    """Read a threshold or rule up to its limit. Raises InvalidThresholdError."""
+    """Parse a threshold or rule up to its limit. Raises InvalidThresholdError."""
     return _ConditionParser(text).asked()
 
 
@@ -93,7 +93,7 @@ class _ConditionParser:
         self._skip()
         limit = self._text[self._at :].rstrip()
         if not limit:
-            raise self._wrong(f"the limit is missing behind {operator}")
+            raise self._wrong(f"the limit is missing after {operator}")
         return Condition(self._text, scope, metric, operator, limit, self._at + 1)
 
     def _skip(self) -> None:
@@ -124,7 +124,7 @@ class _ConditionParser:
         ):
             raise self._wrong(f"level={name} is no level; allowed: 1 to {_HIGHEST_LEVEL}, or *")
         if name in ("", "*") and dimension != "level":
-            raise self._wrong(f"a name is missing behind {dimension}=; * stands for levels alone")
+            raise self._wrong(f"a name is missing after {dimension}=; only levels can be *")
         self._at = found.end()
         return Scope(cast("Dimension", dimension), name)
 
@@ -173,7 +173,7 @@ class _ConditionParser:
         allowed = f"allowed: {' '.join(OPERATORS)}"
         found = _OPERATOR.match(self._text, self._at)
         if not found:
-            raise self._wrong(f"an operator is missing behind {metric}; {allowed}")
+            raise self._wrong(f"an operator is missing after {metric}; {allowed}")
         operator = found[0]
         if operator not in OPERATORS:
             meant = f" (did you mean {_SLIPS[operator]}?)" if operator in _SLIPS else ""

@@ -1,6 +1,7 @@
-"""What thresholds and fail-if rules ask of a report: a metric, by name, of one group or of all levels.
+"""Read metrics from a report by name, of one group or of all levels, for thresholds and fail-if rules.
 
-Fractions are never rounded: microseconds (a mean to whole ones), shares from 0 to 1, or numbers of things.
+Values are fractions, so that nothing is rounded but a mean, to microseconds. They are microseconds, shares
+from 0 to 1, or counts.
 """
 
 import re
@@ -31,10 +32,11 @@ METRICS: Final[dict[str, tuple[Kind, tuple[Dimension, ...]]]] = {
     "disorder": ("count", _DISORDERED),
     **dict.fromkeys(("read", "kept", "dropped", "skewed", "impossible", "broken"), ("count", _OF_THE_DATA)),
 }
-"""Beside the percentiles: of what kind they are, and of which groups they are counted.
+"""All metrics but percentiles: their kind, and the dimensions in which they are known.
 
-``silent`` counts levels, ``disorder`` violations; ``skewed``, ``impossible`` (orders of stages), ``dropped``,
-``kept`` and ``read`` count rows, ``broken`` sources. The rest is called as in ``mocketmq_report.document``.
+``silent`` counts levels and ``disorder`` violations; ``skewed``, ``impossible`` (orders of stages),
+``dropped``, ``kept`` and ``read`` count rows, ``broken`` sources. All others have the names of fields in
+``document``.
 """
 
 _PLAIN: Final = re.compile(r'[^\s"=][^\s"]*')
@@ -44,11 +46,11 @@ _Row = TypeVar("_Row", Lateness, Reconciliation)
 
 
 class _UnknownError(EmulatorError):
-    """The report does not hold a value; the sentence says why."""
+    """The report lacks a value; the sentence says why."""
 
 
 class Scope(NamedTuple):
-    """The groups that are asked about; a level's name may be ``*``, for every level that has deliveries."""
+    """The groups of a condition. The name ``*`` stands for every level that has deliveries."""
 
     dimension: Dimension
     name: str
@@ -68,17 +70,17 @@ class Metric(NamedTuple):
 
     @property
     def kind(self) -> Kind:
-        """In what it is measured."""
+        """How the metric is measured."""
         return "duration" if self.is_percentile else METRICS[self.name][0]
 
     @property
     def dimensions(self) -> tuple[Dimension, ...]:
-        """Of which groups it is known."""
+        """The dimensions in which the metric is known."""
         return DIMENSIONS if self.is_percentile else METRICS[self.name][1]
 
     @property
     def is_percentile(self) -> bool:
-        """Whether it is one of the many that a report may hold."""
+        """Whether the metric is a percentile."""
         return self.name not in METRICS
 
     def __str__(self) -> str:
@@ -86,7 +88,7 @@ class Metric(NamedTuple):
 
 
 class DeliveryGroup(NamedTuple):
-    """One group that a report has."""
+    """A group of deliveries in a report."""
 
     dimension: Dimension
     name: str
@@ -97,14 +99,14 @@ class DeliveryGroup(NamedTuple):
 
 
 class Readings(NamedTuple):
-    """The metric of each group, and a sentence for each that the report does not say."""
+    """The metric of each group, and a sentence for each group that lacks it."""
 
     values: dict[DeliveryGroup, Fraction]
     unknown: list[str]
 
 
 def readings(report: Report, scope: Scope, metric: Metric) -> Readings:
-    """Read the metric of all groups of the scope."""
+    """Read the metric of every group of the scope."""
     found = Readings({}, [])
     try:
         for group in _groups(report, scope, metric):
@@ -118,7 +120,7 @@ def readings(report: Report, scope: Scope, metric: Metric) -> Readings:
 
 
 def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
-    """The levels that have deliveries; for what is known without them, those to which something was sent."""
+    """The levels that have deliveries, or messages, if the metric is about these."""
     busy = {row.name for row in report.lateness if row.dimension == "level" and row.measured}
     if metric.dimensions == _RECONCILED:
         busy |= {row.name for row in report.reconciliation if row.dimension == "level" and row.sent}
@@ -127,7 +129,7 @@ def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
 
 
 def written(value: Fraction, kind: Kind, limit: Fraction | None = None) -> str:
-    """A value as a threshold writes it; a share in full, or just so that it is on its side of the limit."""
+    """A value as thresholds write it. A share has the decimals that show on which side of the limit it is."""
     if kind == "duration":
         return format_duration(int(value))
     if kind == "count":
@@ -145,7 +147,7 @@ def _side(value: Fraction, limit: Fraction) -> int:
 
 
 def quoted(name: str) -> str:
-    """A name that holds spaces or quotes, as a threshold writes it."""
+    """A name in quotes, as thresholds write names with spaces or quotes."""
     return f'"{_ESCAPED.sub(lambda found: chr(92) + found[0], name)}"'
 
 

@@ -1,9 +1,9 @@
-"""Thresholds: lines such as ``level=3 p99 <= 50ms`` or ``lost == 0`` that a report passes or fails.
+"""Judge a report by thresholds: lines such as ``level=3 p99 <= 50ms`` or ``lost == 0``.
 
-The text is described in ``mocketmq_report.judge.condition``. The limit is a duration such as ``50ms``,
-``1h30m`` or ``-5ms`` for metrics that are times, a share such as ``99.9%`` for ``on_time``, and a whole
-number for all others. In a file each line is a threshold; empty lines do not count, and ``#``, at the begin
-of a line or behind a space, begins a comment.
+``condition`` describes the text up to the limit. The limit is a duration such as ``50ms``, ``1h30m`` or
+``-5ms`` for metrics that are times, a share such as ``99.9%`` for ``on_time``, and a whole number for all
+others. In a file each line is a threshold; empty lines are skipped, and ``#``, at the begin of a line or
+after a space, begins a comment.
 """
 
 import re
@@ -33,11 +33,11 @@ _NUMBER: Final = re.compile(r"[0-9]+(?:\.[0-9]+)?", re.ASCII)
 _SHARE: Final = re.compile(r"([0-9]{1,3}(?:\.[0-9]{1,9})?)%", re.ASCII)
 _COUNT: Final = re.compile(r"[0-9]{1,15}", re.ASCII)
 _CODE: Final = re.compile(r'(?:"(?:[^"\\]|\\.)*"|(?<=\S)#|[^#])*')
-"""What is no comment."""
+"""A line up to its comment."""
 
 
 class Threshold(NamedTuple):
-    """``str`` of it is its text in the plainest form."""
+    """A condition that a report must meet. Its ``str`` is its text in normal form."""
 
     scope: Scope
     metric: Metric
@@ -45,7 +45,7 @@ class Threshold(NamedTuple):
     limit: Fraction
 
     def holds(self, value: Fraction) -> bool:
-        """Whether the value is within the limit."""
+        """Whether the value meets the limit."""
         return OPERATORS[self.operator](value, self.limit)
 
     def __str__(self) -> str:
@@ -58,11 +58,11 @@ class HasMetric(Protocol):
 
     @property
     def metric(self) -> Metric:
-        """What it asks for."""
+        """The metric that is judged."""
 
 
 class RequiredFigures(NamedTuple):
-    """What has to be computed so that it can be judged."""
+    """The figures that thresholds and rules need, beyond those of every report."""
 
     percentiles: tuple[float, ...]  # such as 99.95, in order
     cutoffs_us: tuple[int, ...]  # of on_time(…), in order
@@ -94,7 +94,7 @@ def parse_file(path: Path) -> list[Threshold]:
 
 
 def required_figures(conditions: Iterable[HasMetric]) -> RequiredFigures:
-    """What the thresholds and rules need to have computed."""
+    """Collect the figures that thresholds and rules need."""
     metrics = {one.metric for one in conditions}
     return RequiredFigures(
         tuple(sorted({float(one.name[1:]) for one in metrics if one.is_percentile})),
@@ -103,9 +103,9 @@ def required_figures(conditions: Iterable[HasMetric]) -> RequiredFigures:
 
 
 def judge(threshold: Threshold, report: Report) -> Judgement:
-    """Whether the report passes. What cannot be judged fails, with the reason.
+    """Judge whether the report passes. What cannot be judged fails, with the reason.
 
-    ``level=*`` is one judgement: it passes if every level that has deliveries does, and tells of the worst.
+    ``level=*`` is one judgement: it passes if every level with deliveries does, and shows the worst one.
     """
     metric, limit = threshold.metric, threshold.limit
     values, unknown = readings(report, threshold.scope, metric)
@@ -139,7 +139,7 @@ def judge(threshold: Threshold, report: Report) -> Judgement:
 
 
 def _how_bad(threshold: Threshold, value: Fraction) -> Fraction:
-    """Larger is further from what the threshold allows."""
+    """A number that is greater the further the value is from what the threshold allows."""
     if threshold.operator in ("<=", "<"):
         return value
     if threshold.operator in (">=", ">"):

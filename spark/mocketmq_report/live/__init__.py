@@ -1,1 +1,1 @@
-"""A running broker's lateness, followed."""
+"""Follow the lateness of a running broker."""

@@ -1,7 +1,7 @@
-"""The deliveries of a running broker as a stream, and their counts in windows of the broker's time.
+"""Stream the deliveries of a running broker, and count them in windows of the broker's time.
 
-An offset of the stream is the number of a delivery. Delivery times never go back in one store, so nothing
-comes late, and Spark keeps nothing of windows that are over.
+An offset of the stream is the number of a delivery. Delivery times never go back within a store, so no row
+comes late, and Spark keeps no state of past windows.
 """
 
 from collections.abc import Iterator, Sequence
@@ -22,9 +22,9 @@ from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.live.status import NO_LEVEL
 
 STEPS: Final = 12
-"""A window slides on by this part of it."""
+"""A window slides by this fraction of its length."""
 BATCH_ROWS: Final = 20_000
-"""Deliveries that are counted at once: after a move of the clock each may be in windows of its own."""
+"""Deliveries of a micro-batch. After a move of the clock each may be in windows of its own."""
 
 _DELIVERIES: Final = (
     f"SELECT coalesce(level, {NO_LEVEL}) AS level, delivered_us - due_us AS late_us, delivered_us"
@@ -40,31 +40,31 @@ _LATEST: Final = (
 
 
 class DeliveryStream(DataSource):
-    """The deliveries of the store in the data directory ``path`` from an instant on, ``since_us``."""
+    """The deliveries of the store in the data directory ``path``, from ``since_us`` on."""
 
     @classmethod
     def name(cls) -> str:
-        """What ``format`` calls it."""
+        """The name for ``spark.readStream.format``."""
         return "mocketmq-deliveries"
 
     def schema(self) -> StructType:
-        """Level, ``NO_LEVEL`` for none, lateness and instant of each."""
+        """Level, or ``NO_LEVEL``, lateness and instant of each delivery."""
         return StructType([StructField(name, LongType()) for name in ("level", "late_us", "delivered_us")])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - as Spark asks
-        """Read it."""
+        """Make the reader of the stream."""
         return _StreamReader(Path(self.options["path"]) / FILE_NAME, int(self.options["since_us"]))
 
 
 class _Span(InputPartition):
-    """Deliveries above the first number, up to and with the second."""
+    """Deliveries after the first number, up to and including the second."""
 
     def __init__(self, after: int, last: int) -> None:
         super().__init__((after, last))
 
 
 class _StreamReader(DataSourceStreamReader):
-    """Of a store that cannot be read at the moment nothing is new."""
+    """Reads new deliveries. While the store cannot be read, there are none."""
 
     def __init__(self, database: Path, since_us: int) -> None:
         self._database = database
@@ -96,10 +96,10 @@ class _StreamReader(DataSourceStreamReader):
 
 
 def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
-    """How many were delivered per level and window, and how late: one row for each in which there were any.
+    """Count deliveries and their lateness by level and window; empty windows have no row.
 
-    ``window_us`` is a multiple of ``STEPS``. A percentile is the highest value of its bin, or the greatest of
-    all if that is less: so what is kept of a window stays small.
+    ``window_us`` is a multiple of ``STEPS``. A percentile is the highest value of its bin, or the greatest
+    value of all if that is less: so the state of a window stays small.
     """
     at = F.window("at", f"{window_us} microseconds", f"{window_us // STEPS} microseconds")
     return (
@@ -119,6 +119,6 @@ def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
 
 
 def _percentile(share: float) -> Column:
-    """An aggregate: the nearest rank in ``bin``."""
+    """An aggregate: the percentile by nearest rank, from ``bin``."""
     low = F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY bin)").cast("long")
     return F.least(highest(low), F.max("late_us"))

@@ -1,7 +1,7 @@
-"""``mocketmq report --follow``: a rolling table per level of a running broker, by Structured Streaming.
+"""Show a rolling table of a running broker by level: ``mocketmq report --follow``.
 
-A broker that stops, starts again, moves its clock or is reset goes on in the same table. Another store in the
-place of the first begins a new one.
+The table goes on when the broker stops, starts again, moves its clock or is reset. If another store takes the
+place of the first, counting starts again.
 """
 
 import queue
@@ -25,9 +25,9 @@ from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import BrokerStatus, broker_status
 
 TICK_S: Final = 1.0
-"""The table is brought up to date about so often."""
+"""The table is updated about so often."""
 _WIDTH: Final = 180
-"""Columns where no terminal limits them."""
+"""Columns of the output if it is no terminal."""
 
 
 def follow(
@@ -40,8 +40,8 @@ def follow(
 ) -> None:
     """Show the table of the broker whose data directory is ``path`` until Ctrl-C.
 
-    In a terminal one table changes, elsewhere each is printed below the last. ``until`` is asked after each
-    whether to end. Raises StoreError when there is nothing to begin with, KeyboardInterrupt.
+    In a terminal one table is updated, elsewhere each is printed below the last. ``until`` is called after
+    each, and ends this by returning true. Raises StoreError if the store cannot be read at first.
     """
     window_us = max(round(window_s * US_PER_S / STEPS), 1) * STEPS
     now = broker_status(path)
@@ -62,14 +62,18 @@ def follow(
                     except StoreError as error:
                         trouble = str(error)
                         continue
-                    trouble = None if now.is_running else f"no broker is seen to run on {path}"
-                    anew = "another store is there" if now.store != before.store else counting.failure()
+                    trouble = None if now.is_running else f"no broker seems to run on {path}"
+                    anew = (
+                        "another store has taken its place"
+                        if now.store != before.store
+                        else counting.failure()
+                    )
                     event = news(before, now) or event
-                event = f"{instant(now.now_us)}: {anew}, so it is counted anew"
+                event = f"{instant(now.now_us)}: {anew}, so counting starts again"
 
 
 def news(before: BrokerStatus, now: BrokerStatus) -> str | None:
-    """What has happened between two looks at a store."""
+    """What happened between two looks at a store, in a sentence, or None."""
     if now.run != before.run:
         what = "the broker was started again"
     elif now.moves != before.moves:
@@ -82,7 +86,7 @@ def news(before: BrokerStatus, now: BrokerStatus) -> str | None:
 
 
 class _DeliveryCount:
-    """A streaming query over a store, from an instant on, and the table that it fills."""
+    """A streaming query over a store from an instant on, and the table that it fills."""
 
     def __init__(self, spark: SparkSession, path: Path, since_us: int, window_us: int) -> None:
         self.table = RollingTable(window_us, since_us)
@@ -111,12 +115,12 @@ class _DeliveryCount:
         self._checkpoints.cleanup()
 
     def wait(self) -> None:
-        """Until something was counted, or for a tick."""
+        """Wait until something was counted, or for a tick."""
         with suppress(queue.Empty):
             self.table.update(self._counted.get(timeout=TICK_S))
 
     def failure(self) -> str | None:
-        """Why the query has ended, if it was the store. Raises StreamingQueryException for a defect."""
+        """Why the query ended, if the store was the cause. Raises StreamingQueryException for a defect."""
         if (error := self._query.exception()) is None:
             return None
         if StoreError.__module__ + ".Store" not in str(error):
@@ -129,7 +133,7 @@ class _DeliveryCount:
 
 @contextmanager
 def _screen(console: Console) -> Iterator[Callable[[RenderableType], None]]:
-    """Shows one thing after the other: in a terminal in the place of the last."""
+    """Show one thing after the other, in a terminal in place of the last."""
     if console.is_terminal:
         with Live(console=console, auto_refresh=False, vertical_overflow="crop") as live:
             yield lambda shown: live.update(shown, refresh=True)

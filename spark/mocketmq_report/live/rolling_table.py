@@ -1,4 +1,4 @@
-"""The rolling table of ``mocketmq report --follow``: the newest windows of each level, and sums of all."""
+"""The table of ``mocketmq report --follow``: the latest window of each level, and totals."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -22,7 +22,7 @@ _NOTHING: Final = Backlog(0, 0)
 
 
 class LevelTotal(NamedTuple):
-    """All deliveries of a level that were counted."""
+    """The deliveries of a level since counting began."""
 
     deliveries: int = 0
     early: int = 0
@@ -30,7 +30,7 @@ class LevelTotal(NamedTuple):
 
 
 class RollingTable:
-    """What Spark has counted in windows of ``window_us`` since ``since_us`` by the broker's clock."""
+    """Counts in windows of ``window_us`` since ``since_us``, by the broker's clock."""
 
     def __init__(self, window_us: int, since_us: int) -> None:
         self.window_us = window_us
@@ -39,23 +39,23 @@ class RollingTable:
         self._sums: dict[int, LevelTotal] = {}
 
     def update(self, rows: Sequence[Row]) -> None:
-        """Take in rows of ``delivery_stream.windows`` that are new or have changed."""
+        """Take in new or changed rows of ``delivery_stream.windows``."""
         for row in rows:
             before = self._windows.get((row.level, row.from_us))
             self._windows[row.level, row.from_us] = row
-            if row.from_us % self.window_us == 0:  # such windows lie side by side
+            if row.from_us % self.window_us == 0:  # these windows do not overlap
                 total = self._sums.get(row.level, LevelTotal())
                 self._sums[row.level] = LevelTotal(
                     total.deliveries + row.deliveries - (before.deliveries if before else 0),
                     total.early + row.early - (before.early if before else 0),
                     row.max_us if total.max_us is None else max(row.max_us, total.max_us),
                 )
-        # The latest window begins with the latest delivery's step; those over before it change no more.
+        # The latest window begins with the latest delivery's step; windows that end before it are final.
         over_us = max((from_us for _, from_us in self._windows), default=0) - self.window_us
         self._windows = {key: row for key, row in self._windows.items() if key[1] >= over_us}
 
     def render(self, now: BrokerStatus) -> Table:
-        """As it is at an instant of the broker's clock."""
+        """Make the table for the instant of a status."""
         step_us = self.window_us // STEPS
         from_us = (now.now_us // step_us + 1) * step_us - self.window_us
         seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
@@ -68,7 +68,7 @@ class RollingTable:
         table.title_justify = "left"
         for column in table.columns:
             column.justify = "right"
-        nothing = 0 if self._sums else None  # not counted yet
+        nothing = 0 if self._sums else None  # nothing was counted yet
         for level in self._levels(now):
             row, total = self._windows.get((level, from_us)), self._sums.get(level, LevelTotal())
             waiting = now.waiting.get(level, _NOTHING)
@@ -88,11 +88,11 @@ class RollingTable:
         return table
 
     def _levels(self, now: BrokerStatus) -> list[int]:
-        """Those of the table, and what else anything is known of, without a level last."""
+        """The broker's levels and all others with counts; those without a level come last."""
         known = {*range(1, now.levels.highest + 1), *now.waiting, *self._sums}
         return sorted(known, key=lambda level: (level == NO_LEVEL, level))
 
 
 def _alarm(number: int) -> Text:
-    """A count of what should not be."""
+    """A count that should be 0, in red if it is not."""
     return Text(count(number), style="bold red") if number else Text(NONE)

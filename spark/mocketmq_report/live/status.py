@@ -1,7 +1,7 @@
-"""How things stand in a store right now: which run, what time it is there, and what waits for each level.
+"""Read the status of a broker's store: its run, its time, and its backlog by level.
 
-Cheap enough to be asked every second of a running broker: it reads the newest rows, what is overdue, and the
-names of the files in the delay directory.
+This is cheap enough for every second: it reads the newest rows, what is overdue, and the names of the files
+in the delay directory.
 """
 
 from pathlib import Path
@@ -19,9 +19,9 @@ from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.progress import ignore_progress
 
 NO_LEVEL: Final = 0
-"""Stands for the level of what has an absolute due time."""
+"""Stands for the level of messages with an absolute due time."""
 GRACE_US: Final = US_PER_S
-"""What is due is overdue only after this, or what is just being delivered would be."""
+"""A message is overdue only so long after its due time, or else those being delivered would be."""
 
 _RUN: Final = """
 SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*
@@ -30,7 +30,7 @@ _MOVES: Final = "SELECT wall_us, to_us FROM clock_moves WHERE run = {} ORDER BY 
 _NEWEST: Final = (
     "SELECT delivered_offset, delivered_us FROM deliveries ORDER BY delivered_offset DESC LIMIT 1"
 )
-# Profile rocketmq4 saves its delay offsets each 10 s; what it has delivered since is behind them.
+# Profile rocketmq4 saves its delay offsets each 10 s; later deliveries are found in ``deliveries``.
 _WAITING: Final = f"""
 WITH lately AS (SELECT * FROM deliveries ORDER BY delivered_offset DESC LIMIT 20000),
  reached AS (SELECT level, max(parked_offset) AS parked FROM lately
@@ -52,17 +52,17 @@ FROM line WHERE high > low"""
 
 
 class Backlog(NamedTuple):
-    """Messages that are not delivered: how many, and how many of them should have been."""
+    """Undelivered messages, and how many of them are overdue."""
 
     pending: int
     overdue: int
 
 
 class BrokerStatus(NamedTuple):
-    """What a store says of itself. Instants in microseconds of the broker's clock."""
+    """The status of a store. Instants are microseconds by the broker's clock."""
 
-    store: int  # when its first run started, by the wall clock: another one is another store
-    first_us: int  # the same
+    store: int  # when its first run started, by the wall clock; differs in another store
+    first_us: int  # the same by the broker's clock
     run: int
     version: str
     profile: str
@@ -76,7 +76,7 @@ class BrokerStatus(NamedTuple):
 
 
 def broker_status(data: Path) -> BrokerStatus:
-    """Of the store in a data directory. Raises StoreError, also before its first run."""
+    """Read the status of the store in a data directory. Raises StoreError, also before its first run."""
     database = data / FILE_NAME
     with StoreReader(database) as reader:
         reader.check()
@@ -115,7 +115,7 @@ def broker_status(data: Path) -> BrokerStatus:
 
 
 def _files(root: Path, due_us: int) -> Backlog:
-    """By names alone. A file that is gone again was delivered."""
+    """The backlog of the files, by their names alone."""
     try:
         entries = [place.entry for place in list_files(root, ignore_progress).places]
     except OSError as error:

@@ -1,1 +1,1 @@
-"""The report written down: HTML, Markdown, JUnit, and the terminal's table."""
+"""Write a report: as HTML, JSON, Markdown, JUnit XML, and as a table in the terminal."""

@@ -1,7 +1,7 @@
-"""What all charts of a report have in common: their look, their axis of lateness, what stands beside them.
+"""Common parts of a report's charts: their look, their axis of lateness, their legends and tooltips.
 
-Altair writes what Vega draws, as SVG whose colours are variables of ``report.css``: a change of theme, or
-paper, needs no new drawing. ``duration`` and ``instant`` are formats that ``report.js`` adds.
+Altair makes specifications that Vega draws as SVG. All colours are variables of ``report.css``, so that
+another theme, or paper, needs no new drawing. ``report.js`` adds the formats ``duration`` and ``instant``.
 """
 
 from collections.abc import Iterable, Sequence
@@ -18,7 +18,7 @@ _TICKS: Final = [
     *(_DAY_US * 10**power for power in range(6)),
 ]
 _MARGIN: Final = 44
-"""Pixels for the labels of a left axis: charts over the same time stand exactly below each other."""
+"""Pixels for the labels of a left axis: charts over the same time are aligned."""
 
 LEFT: Final[dict[str, Any]] = {
     # A title above its axis is read without turning the head.
@@ -50,7 +50,7 @@ DASHES: Final[dict[str, list[int]]] = {"line": [1, 0], "dash": [7, 3], "dot": [2
 
 
 class LegendEntry(NamedTuple):
-    """A line of a legend."""
+    """An entry of a legend."""
 
     label: str
     color: str
@@ -58,7 +58,7 @@ class LegendEntry(NamedTuple):
 
 
 class Chart(NamedTuple):
-    """A chart: ``spec`` is for Vega, the rest for the reader."""
+    """A chart: ``spec`` is for Vega, all else for the reader."""
 
     name: str
     title: str
@@ -68,9 +68,9 @@ class Chart(NamedTuple):
 
 
 class LatenessAxis:
-    """A logarithmic axis of lateness that has room for all of ``values``, in microseconds.
+    """A logarithmic axis of lateness with room for all ``values``, in microseconds.
 
-    What is early, or 0, stands on its lowest tick.
+    Values of 0 or less stand on its lowest tick.
     """
 
     def __init__(self, values: Iterable[float | None]) -> None:
@@ -81,36 +81,36 @@ class LatenessAxis:
         self.floor = self._ticks[0]
 
     def at(self, value: float | None) -> float | None:
-        """Where a value stands."""
+        """The value on the axis at which a lateness is drawn."""
         return None if value is None else max(value, self.floor)
 
     def y(self, field: str, floor: float | None = None) -> alt.Y:
-        """The axis on the left, from ``floor`` if the lowest tick is not low enough."""
+        """The axis on the left, from the lowest tick or from ``floor``."""
         scale = alt.Scale(type="log", domain=[floor or self.floor, self._ticks[-1]])
         axis = alt.Axis(values=self._ticks, formatType="duration", title="lateness", **LEFT)
         return alt.Y(f"{field}:Q", scale=scale, axis=axis)
 
 
 def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
-    """What Vega draws, as wide as its place on the page."""
+    """The specification for Vega, as wide as its place on the page."""
     sized = chart.properties(width="container", height=height).configure(**_CONFIG)
     made: dict[str, Any] = sized.to_dict(format="vega")
-    return {key: value for key, value in made.items() if key != "$schema"}  # which is an address
+    return {key: value for key, value in made.items() if key != "$schema"}  # is an address
 
 
 def rows(values: Iterable[dict[str, Any]]) -> alt.Chart:
-    """A chart of these rows."""
+    """A chart with these rows as its data."""
     return alt.Chart(alt.InlineData(values=list(values)))
 
 
 def color(field: str, keys: Sequence[LegendEntry]) -> alt.Color:
-    """The colours of a legend that stands on the page."""
+    """The colours of a legend that the page shows."""
     scale = alt.Scale(domain=[key.label for key in keys], range=[key.color for key in keys])
     return alt.Color(f"{field}:N", scale=scale, legend=None)
 
 
 def dash(field: str, keys: Sequence[LegendEntry]) -> alt.StrokeDash:
-    """The same of its dashes, by which lines are told apart without colours."""
+    """The dashes of a legend, by which lines differ without colours."""
     scale = alt.Scale(domain=[key.label for key in keys], range=[DASHES[key.shape] for key in keys])
     return alt.StrokeDash(f"{field}:N", scale=scale, legend=None)
 
@@ -121,15 +121,15 @@ def text(field: str, title: str) -> alt.Tooltip:
 
 
 def count(field: str, title: str) -> alt.Tooltip:
-    """A number of things."""
+    """A line of a tooltip with a number."""
     return alt.Tooltip(f"{field}:Q", title=title, format=",")
 
 
 def duration(field: str, title: str) -> alt.Tooltip:
-    """Microseconds."""
+    """A line of a tooltip with a duration in microseconds."""
     return alt.Tooltip(f"{field}:Q", title=title, formatType="duration")
 
 
 def instant(field: str, title: str) -> alt.Tooltip:
-    """Epoch milliseconds."""
+    """A line of a tooltip with an instant in epoch milliseconds."""
     return alt.Tooltip(f"{field}:Q", title=title, formatType="instant")

@@ -1,4 +1,4 @@
-"""The charts of a report, by Altair, in the order of the page; a chart without data is left out."""
+"""Make the charts of a report in the order of the page, without those that have no data."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import pairwise
@@ -30,7 +30,7 @@ _STAGE_KEYS: Final = [
 _STAGE_FIGURES: Final = ["mean", "p50", "p99"]
 _HERD_KEYS: Final = [
     LegendEntry("mean", "var(--c0)", "circle"),
-    LegendEntry("median of the latest of each second", "var(--c2)", "diamond"),
+    LegendEntry("median of the worst of each second", "var(--c2)", "diamond"),
     LegendEntry("max", "var(--c1)", "up"),
 ]
 _BAR: Final = 20
@@ -57,13 +57,13 @@ def charts(report: Report, limits: Sequence[DrawnLimit] = ()) -> Iterator[Chart]
 
 
 def buckets(row: Lateness) -> list[int]:
-    """How many were early, up to each cutoff but not the one before, and later than all of them."""
+    """Count the early, those between one cutoff and the next, and those later than all cutoffs."""
     counts = [after - before for before, after in pairwise([0, *row.within])]
     return [row.early, *counts, row.measured - row.early - sum(counts)]
 
 
 def bucket_names(header: Header) -> list[str]:
-    """The same in words."""
+    """The names of these buckets."""
     cutoffs = [figures.duration(cutoff) for cutoff in header.cutoffs_us]
     return ["early", *(f"≤ {cutoff}" for cutoff in cutoffs), f"> {cutoffs[-1]}" if cutoffs else "not early"]
 
@@ -109,15 +109,15 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
     )
     return Chart(
         "buckets",
-        "How many were how late",
-        "Levels with deliveries; the total is the first bar.",
+        "Deliveries by lateness",
+        "Levels with deliveries; the first bar is the total.",
         keys,
         spec(chart, _BAR * len(measured)),
     )
 
 
 def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str | None]) -> Chart:
-    """Means over the messages that have all stages: those add up, as percentiles would not."""
+    """Draw means over the messages that have all stages, which add up, as percentiles would not."""
     groups = list(
         dict.fromkeys(
             _short(each.dimension, each.name, delays.get((each.dimension, each.name))) for each in stages
@@ -160,7 +160,7 @@ def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str 
     return Chart(
         "stages",
         "Where the time went",
-        "All but the delay that was asked for. The means, of messages with all stages, add up.",
+        "Everything but the requested delay. The means are over messages with all stages, and add up.",
         _STAGE_KEYS,
         spec(chart, _BAR * len(groups)),
     )
@@ -198,7 +198,7 @@ def _herds(herds: Sequence[Herd]) -> Chart:
             count("seconds", "such seconds"),
             count("deliveries", "deliveries"),
         ),
-        *(duration("mean", "mean"), duration("median", "median of the latest"), duration("max", "max")),
+        *(duration("mean", "mean"), duration("median", "median of the worst"), duration("max", "max")),
     ]
     shapes = alt.Scale(domain=[key.label for key in _HERD_KEYS], range=["circle", "diamond", "triangle-up"])
     chart = alt.layer(
@@ -215,7 +215,7 @@ def _herds(herds: Sequence[Herd]) -> Chart:
     )
     return Chart(
         "herds",
-        "The herd",
+        "Herds",
         "Whether deliveries are later when many are due in the same second.",
         _HERD_KEYS,
         spec(chart, 240),
@@ -223,7 +223,7 @@ def _herds(herds: Sequence[Herd]) -> Chart:
 
 
 def herd_name(herd: Herd) -> str:
-    """How many were due in one second."""
+    """The range of how many deliveries were due in one second."""
     low, high = figures.count(herd.due_low), figures.count(herd.due_high)
     return low if low == high else f"{low}–{high}"
 

@@ -1,4 +1,4 @@
-"""What stands above every form of a report, in plain sentences: the verdict, what was measured, and how."""
+"""The sentences at the top of every form of a report: the verdict, what was measured, and how."""
 
 from collections.abc import Iterable
 
@@ -19,7 +19,7 @@ def verdict(report: Report) -> str:
             failed.append(f"{wrong} of {of_all}")
     if failed or not report.passed:
         return " ".join(filter(None, ("failed", figures.listed(failed))))
-    return f"passed {figures.listed(judged)}" if judged else "not judged, for there are no thresholds"
+    return f"passed {figures.listed(judged)}" if judged else "not judged: there are no thresholds"
 
 
 def measured(header: Header) -> str:
@@ -39,7 +39,7 @@ def measured(header: Header) -> str:
 
 
 def computed(header: Header) -> str:
-    """How the figures were made."""
+    """How the figures were computed."""
     how = "exact" if header.method == "exact" else f"from bins, within {figures.share(header.error)}"
     return (
         f"on time is up to {figures.duration(header.on_time_us)}; percentiles are {how};"
@@ -56,5 +56,5 @@ def _number(count: int, one: str, many: str) -> str:
 
 
 def _each(names: Iterable[str]) -> str:
-    """All that differ, in order; they may be a user's."""
+    """The different names in order, which may come from users."""
     return figures.harmless(figures.listed(dict.fromkeys(names))) or "unknown"

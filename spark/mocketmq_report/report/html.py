@@ -1,7 +1,7 @@
-"""The report as one HTML file that needs no network: its style, its script, Vega and all data are in it.
+"""Write a report as one HTML file that needs no network: style, script, Vega and all data are in it.
 
-The page is ``report.html.jinja``, ``report.css`` and ``report.js``. What comes from data is escaped by Jinja,
-its control characters are spelled out, and a Content-Security-Policy forbids the page to ask for anything.
+The page is ``report.html.jinja``, ``report.css`` and ``report.js``. Jinja escapes all data, control
+characters are spelled out, and a Content-Security-Policy forbids the page to load anything.
 """
 
 import json
@@ -34,7 +34,7 @@ from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_na
 from mocketmq_report.report.spectrum_charts import comparison_chart
 
 MOST_ROWS: Final = 30
-"""Of a table that grows with the data; the rest of them is behind a click."""
+"""Rows of a table that grows with the data; the others are behind a click."""
 
 _RUN_FIELDS: Final = {
     "source": "source",
@@ -45,7 +45,7 @@ _RUN_FIELDS: Final = {
     "durability": "durability",
     "levels": "levels",
 }
-"""What is the same for all runs stands in the header, what is not in the table of runs, too."""
+"""Fields that stand in the header, and in the table of runs if runs differ."""
 _SHAPES: Final = {
     "box": "M5 0H17V12H5Z",
     "circle": "M11 2A4 4 0 1 0 11 10A4 4 0 1 0 11 2Z",
@@ -62,18 +62,18 @@ class _Tile(NamedTuple):
 
 
 class _ComparedCell(NamedTuple):
-    """A figure of one side, beside the baseline's."""
+    """A figure of one side, and its change from the baseline."""
 
     value: str
     beside: list[str]
 
 
 class _SideTable(NamedTuple):
-    """The table of one side."""
+    """The table that compares one side with the baseline."""
 
     name: str
     metrics: list[str]
-    levels: list[tuple[str, list[_ComparedCell | None]]]  # and the total
+    levels: list[tuple[str, list[_ComparedCell | None]]]  # and of the total
     others: list[tuple[str, list[_ComparedCell | None]]]
 
 
@@ -149,7 +149,7 @@ def _file(name: str) -> str:
 
 @cache
 def _javascript() -> str:
-    """``report.js`` and as much of Vega as it needs."""
+    """``report.js``, and the parts of Vega that it needs."""
     bundle: str = vl_convert.javascript_bundle(_file("report.js"))
     return bundle
 
@@ -186,7 +186,7 @@ def _method(header: Header) -> str:
 
 
 def _facts(report: Report) -> Iterator[tuple[str, str]]:
-    """What was measured, where, under which clock."""
+    """What was measured, where, and under which clock."""
     header, runs = report.header, report.header.runs
     total = report.lateness[0]
     yield "measured", f"{figures.count(total.measured)} delayed deliveries in {_many(len(runs), 'run')}"
@@ -238,7 +238,7 @@ def _tiles(report: Report) -> Iterator[_Tile]:
 
 
 def _compared(comparison: Comparison) -> Iterator[_SideTable]:
-    """A table for each side but the baseline; groups of which no side has anything are left out."""
+    """Make a table for each side but the baseline, without groups that are empty on both."""
     metrics = list(dict.fromkeys(change.metric for change in comparison.changes))
     names = [metric.removesuffix("_share").replace("_", " ") for metric in metrics]
     for number, side in enumerate(comparison.sides[1:], start=1):

@@ -1,6 +1,6 @@
-"""A report as JUnit XML: a test case for the data, for each threshold, and for each fail-if rule.
+"""Write a report as JUnit XML: a test case for the data, for each threshold, and for each fail-if rule.
 
-A source that could not be read is a skipped one: it fails no report, but should be seen.
+A source that could not be read is a skipped test case: it fails no report, but should be seen.
 """
 
 import re
@@ -12,11 +12,11 @@ from mocketmq_report import figures
 from mocketmq_report.document import Judgement, Report
 
 _NOT_XML: Final = re.compile(r"[^\t\n\r\x20-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
-"""What XML 1.0 cannot hold, not even escaped."""
+"""Characters that XML 1.0 cannot hold, not even escaped."""
 
 
 def junit(report: Report) -> str:
-    """The document, to be written as UTF-8. Characters that XML cannot hold are spelled out."""
+    """Make the document, for UTF-8. Characters that XML cannot hold are spelled out."""
     header, quality = report.header, report.quality
     rules = report.comparison.judgements if report.comparison else []
     failures = sum(not judgement.passed for judgement in [*report.judgements, *rules])

@@ -1,4 +1,4 @@
-"""A report as Markdown, for a comment on a pull request: the verdict first, long parts folded."""
+"""Write a report as Markdown, for a comment on a pull request: the verdict first, long parts folded."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -9,19 +9,19 @@ from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, R
 from mocketmq_report.report import headline
 
 LONGEST: Final = 65_536
-"""Characters that GitHub takes in a comment."""
+"""The most characters of a comment on GitHub."""
 
 _CUT: Final = "The rest does not fit in a comment; it is in the report.\n"
 _MOST_ROWS: Final = 50
 _LONGEST_TEXT: Final = 600
 
 _SPECIAL: Final = re.compile(r"[&<>|`*\[\]\\~$@#]|(?<![^\W_])_|_(?![^\W_])")
-"""Not an underscore between letters or digits, which is one in Markdown, too."""
+"""Characters with a meaning in Markdown. Underscores between letters or digits have none."""
 _NO_WORD: Final = re.compile(r"[^\w ]|_")
 
 
 def markdown(report: Report) -> str:
-    """The comment, at most ``LONGEST`` characters. What users gave is shown, and does nothing."""
+    """Make the comment, of at most ``LONGEST`` characters. Text from users is shown and has no effect."""
     text = ""
     for part in _parts(report):
         if len(text) + len(part) + len(_CUT) + 2 > LONGEST:
@@ -50,7 +50,7 @@ def _parts(report: Report) -> Iterator[str]:
     others = [row for row in report.lateness if row.dimension not in ("total", "level")]
     yield _folded("Schemes, profiles, topics, runs", _lateness(others))
     yield _folded("What became of the messages", _reconciliation(report.reconciliation))
-    yield _folded("The latest", _worst(report))
+    yield _folded("The worst", _worst(report))
     yield _folded("The data", _quality(report.quality))
 
 
@@ -69,7 +69,7 @@ def _judgements(what: str, judgements: Sequence[Judgement]) -> str:
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
     names = [side.name for side in comparison.sides]
-    yield f"### Beside {_plain(figures.listed(names[:-1]))}"
+    yield f"### Compared with {_plain(figures.listed(names[:-1]))}"
     if comparison.differences:
         yield _bullets(comparison.differences)
     if comparison.judgements:
@@ -190,7 +190,7 @@ def _alarm(number: int) -> str:
 
 
 def _plain(text: str) -> str:
-    """Text in which nothing has a meaning for Markdown; @name and #1 are torn apart and call nobody."""
+    """Text without a meaning in Markdown; @name and #1 are split, so that they link to nothing."""
 
     def harmless(found: re.Match[str]) -> str:
         return f"{found[0]}<!-- -->" if found[0] in "@#" else _entity(found)
@@ -199,7 +199,7 @@ def _plain(text: str) -> str:
 
 
 def _code(text: str) -> str:
-    """The same as code. Between backticks a pipe would still part cells, so there is another way."""
+    """Text as code. A pipe between backticks would still separate cells, so then this writes HTML."""
     shown = _short(text)
     if shown.strip() and "`" not in shown and "|" not in shown:
         return f"`{shown}`"

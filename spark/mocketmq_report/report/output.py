@@ -1,4 +1,4 @@
-"""The report written down: a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
+"""Write all forms of a report, a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
 
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,7 +19,7 @@ PAGE: Final = "report.html"
 
 
 class WriteError(EmulatorError):
-    """The report cannot be written where it was asked for."""
+    """The report cannot be written to the given place."""
 
 
 def json(report: Report) -> bytes:
@@ -28,7 +28,7 @@ def json(report: Report) -> bytes:
 
 
 def check_out(out: str) -> None:
-    """Raise WriteError if a report can surely not be written there, before anybody waits for it."""
+    """Raise WriteError, before the work begins, if a report surely cannot be written there."""
     if "://" not in out and Path(out).exists() and not Path(out).is_dir():
         raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
 
@@ -60,7 +60,7 @@ def _put(name: str, content: bytes) -> None:
 
 
 def _upload(spark: SparkSession, url: str, content: bytes) -> None:
-    """By Hadoop, which knows the object stores that Spark reads."""
+    """Write through Hadoop, which knows the object stores that Spark reads."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # noqa: S101 - for the type checker
     path = jvm.org.apache.hadoop.fs.Path(url)

@@ -1,10 +1,10 @@
-// What the page of a report does: draw its charts and switch its theme. Bundled with Vega by spark/mocketmq_report/report/html.py.
+// Draw the charts of a report's page, and switch its theme. Bundled with Vega by spark/mocketmq_report/report/html.py.
 "use strict";
 
 const MINUTE = 60e6;
 const PARTS = [[86400e6, "d"], [3600e6, "h"], [MINUTE, "m"], [1e6, "s"]];
 
-// Three digits, those before the point and those behind it, without zeros that say nothing.
+// Three digits, before and after the point, without trailing zeros.
 function three(number) {
   const text = [2, 1].map((decimals) => number.toFixed(decimals)).find((each) => each.length <= 4);
   return String(Number(text ?? number.toFixed(0)));
@@ -81,5 +81,5 @@ button.onclick = () => {
   root.dataset.theme = isDark ? "light" : "dark";
 };
 
-window.duration = duration; // which a test holds against spark/mocketmq_report/figures.py
+window.duration = duration; // a test compares it with spark/mocketmq_report/figures.py
 document.documentElement.dataset.drawn = Object.keys(specs).length;

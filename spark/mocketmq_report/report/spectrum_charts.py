@@ -1,4 +1,4 @@
-"""Percentile spectra: whole distributions of lateness, where every further nine has the same room."""
+"""Draw percentile spectra: whole distributions of lateness, with the same width for each further nine."""
 
 import math
 from collections.abc import Iterator, Sequence
@@ -34,7 +34,7 @@ _VERDICTS: Final = [
 
 
 def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart | None:
-    """The total, and each level, of which one can be chosen: at first one that failed, else the worst p99."""
+    """Draw the total and the levels. One level can be chosen: at first one that failed, or the worst p99."""
     measured = {(row.dimension, row.name): row for row in report.lateness}
     spectra = {(each.dimension, each.name): each for each in report.spectra if each.points}
     if not spectra:
@@ -85,14 +85,14 @@ def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart 
     return Chart(
         "spectrum",
         "Percentile spectrum",
-        "How late the latest tenth, hundredth, thousandth were: each step to the right is ten times rarer.",
+        "How late the worst tenth, hundredth and thousandth were: each step to the right is ten times rarer.",
         keys,
         spec(alt.layer(*layers).resolve_scale(color="independent"), _HEIGHT),
     )
 
 
 def comparison_chart(comparison: Comparison) -> Chart | None:
-    """The distributions of all sides over each other, in total or of one level."""
+    """Draw the distributions of all sides in one chart, of the total or of one level."""
     delays = {(row.dimension, row.name): row.delay for row in comparison.changes}
     spectra = [
         (figures.harmless(side.name), each)
@@ -123,7 +123,7 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     tips = base.mark_circle(size=150, opacity=0, color="var(--ink)").encode(tooltip=_tooltip("side"))
     return Chart(
         "comparison",
-        "The distributions over each other",
+        "All distributions",
         "Where two lines part, the sides differ; the lower one is less late.",
         keys,
         spec(alt.layer(lines.add_params(_chosen(groups, groups[0])), tips), _HEIGHT),
@@ -155,14 +155,14 @@ def _points(spectrum: Spectrum, late: LatenessAxis, **labels: str) -> Iterator[d
 
 
 def _odds(spectrum: Spectrum) -> list[float]:
-    """Where points stand: at x one of x is later, 1/(1 - p). The latest of n stands at n."""
+    """The x of each point: at x one of x is later, which is 1/(1 - p). The last of n stands at n."""
     odds = [100 / (100 - point.percentile) for point in spectrum.points if point.percentile < 100]
     ends = len(spectrum.points) - len(odds)
     return odds + [max(*odds[-1:], float(spectrum.points[-1].count), 1.0)] * ends
 
 
 def _x(most: float) -> alt.X:
-    """From 0 % to where one of ``most`` is later."""
+    """The axis from 0 % to where one of ``most`` is later."""
     most = max(most, 10)
     ticks = [1, 2, *(10**power for power in range(1, math.floor(math.log10(most) + 1e-9) + 1))]
     axis = alt.Axis(
@@ -196,7 +196,7 @@ def _line(limit: DrawnLimit, group: str, most: float) -> dict[str, Any]:
 
 
 def _limit_layers(limits: list[dict[str, Any]], shown: str, x: alt.X, late: LatenessAxis) -> list[alt.Chart]:
-    """A line over the whole width, and a mark where on it the threshold looks; of the most, at the end."""
+    """A line for each limit, with a mark at its percentile, or at the end for the maximum."""
     verdict = color("verdict", _VERDICTS)
     base = rows(limit | {"y": late.at(limit["late"])} for limit in limits).transform_filter(shown)
     base = base.encode(y=late.y("y"), color=verdict)

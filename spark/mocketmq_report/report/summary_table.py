@@ -1,4 +1,4 @@
-"""A report for the terminal: what was measured, a row per level, what was asked, and the verdict last."""
+"""Summarize a report in the terminal: what was measured, a row per level, the judgements, the verdict."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
@@ -13,14 +13,14 @@ from mocketmq_report.document import Comparison, Judgement, Lateness, Report
 from mocketmq_report.report import headline
 
 _WIDE: Final = 100
-"""Columns from which on every percentile is shown."""
+"""The width from which on every percentile is shown."""
 _MOST_LINES: Final = 10
 _DANGER: Final = "bold red"
 
 
 @group()
 def summary(report: Report) -> Iterator[RenderableType]:
-    """What can be printed on a console of 80 columns or more."""
+    """The summary, for a console of 80 columns or more."""
     yield Text(figures.harmless(report.header.title), style="bold")
     yield Text(headline.measured(report.header))
     yield Text(headline.computed(report.header))
@@ -63,7 +63,7 @@ def _cut(lines: Sequence[str]) -> list[str]:
 
 
 class _Levels:
-    """The levels that were used, the other schemes and the total, as wide as the console allows."""
+    """The used levels, the other schemes and the total, as wide as the console allows."""
 
     def __init__(self, report: Report) -> None:
         rows = report.lateness
@@ -102,7 +102,7 @@ def _numbers(row: Lateness, percentiles: Sequence[str]) -> Iterable[Text]:
 
 def _comparison(comparison: Comparison) -> Iterator[RenderableType]:
     names = [figures.harmless(side.name) for side in comparison.sides]
-    yield Text(f"beside {figures.listed(names[:-1])}", style="bold")
+    yield Text(f"compared with {figures.listed(names[:-1])}", style="bold")
     for difference in comparison.differences:
         yield Text(figures.harmless(difference), style="yellow")
     changes = (change for change in comparison.changes if change.dimension == "total")
@@ -122,7 +122,7 @@ def _comparison(comparison: Comparison) -> Iterator[RenderableType]:
 
 def _judgements(judgements: Sequence[Judgement]) -> Table:
     return _table(
-        ["", "asked", "found"],
+        ["", "condition", "found"],
         (
             [
                 Text("passed", style="green") if judgement.passed else Text("failed", style=_DANGER),

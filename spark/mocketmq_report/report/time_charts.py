@@ -1,6 +1,6 @@
-"""Charts over time, by the broker's clock, with the starts of brokers and the moves of clocks on each.
+"""Draw charts over time by the broker's clock, each with marks for starts of brokers and moves of clocks.
 
-Instants are epoch milliseconds, which is what Vega's scales of time take.
+Instants are epoch milliseconds, as Vega's scales of time need them.
 """
 
 from bisect import bisect_right
@@ -48,7 +48,7 @@ _MINUTE_US: Final = 60 * US_PER_S
 
 
 class _Time(NamedTuple):
-    """What all charts of a timeline share."""
+    """The common parts of a timeline's charts."""
 
     x: alt.X
     step: float
@@ -57,7 +57,7 @@ class _Time(NamedTuple):
 
 
 def time_charts(timeline: Timeline) -> Iterator[Chart]:
-    """Percentiles and number of each step, and the heat map; none of them if nothing was measured."""
+    """Percentiles and rate of each step, and the heat map; none of them if nothing was measured."""
     busy = [each for each in timeline.instants if each.count]
     if not busy:
         return
@@ -100,7 +100,7 @@ def _time(timeline: Timeline) -> _Time:
 
 
 def _layered(time: _Time, *layers: alt.Chart) -> alt.LayerChart:
-    """With the markers, whose colours are of other things."""
+    """Add the markers, which have colours of their own."""
     layered: alt.LayerChart = alt.layer(*layers, *time.markers).resolve_scale(color="independent")
     return layered
 
@@ -143,7 +143,7 @@ def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     return Chart(
         "rate",
         "Deliveries per minute",
-        "Whether what was late came when there was much to do.",
+        "Whether deliveries were late when there were many.",
         time.keys,
         spec(
             _layered(
@@ -168,7 +168,7 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
     keys, limits = _heats(max(cell.count for cell in cells))
     is_early = any(cell.high_us <= 0 for cell in cells)
     first = min(cell.at_us for cell in cells)
-    # Ten thousand cells are a page's largest part: text takes a third of the room that objects do.
+    # Ten thousand cells are a page's largest part. As text they take a third of the room of objects.
     lines = (
         f"{(cell.at_us - first) // US_PER_MS},{cell.low_us},{cell.high_us},{cell.count},"
         f"{_EARLY.label if cell.high_us <= 0 else keys[bisect_right(limits, cell.count)].label}"
@@ -181,7 +181,7 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
         .transform_calculate(
             t=f"datum.at + {first / US_PER_MS}",
             end=f"datum.at + {first / US_PER_MS + time.step}",
-            # What is early has a row of its own, below the axis of what is late.
+            # Early deliveries have a row of their own, below the axis.
             y=f"datum.high > 0 ? max(datum.low, {late.floor}) : {late.floor / 3}",
             y2=f"datum.high > 0 ? datum.high : {late.floor / 1.4}",
         )
@@ -203,14 +203,14 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
     return Chart(
         "heat",
         "Heat map of lateness",
-        "How many deliveries of each step were how late; the colours are numbers of deliveries.",
+        "How many deliveries of each step were how late; colours stand for numbers of deliveries.",
         [*keys, *[_EARLY] * is_early, *time.keys],
         spec(_layered(time, chart), 260),
     )
 
 
 def _heats(most: int) -> tuple[list[LegendEntry], list[int]]:
-    """The keys of up to HEATS colours, for numbers up to ``most``, and the limits between them."""
+    """A legend of up to HEATS colours, for numbers up to ``most``, and the limits between these."""
     limits = sorted({max(2, round(most ** (step / HEATS))) for step in range(1, HEATS)} - {most + 1})
     steps = list(zip([1, *limits], [*limits, most + 1], strict=True))
     return [
@@ -235,7 +235,7 @@ def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]
 
 
 def _lines(instants: list[Instant], step_us: int, late: LatenessAxis) -> Iterator[dict[str, Any]]:
-    """Each step is a line from its begin to its end, and a null where none follows, which breaks the line."""
+    """The points of the lines: begin and end of each step, and a null before a gap, which breaks the line."""
     for each, after in zip(instants, [*instants[1:], None], strict=True):
         end_us = each.at_us + step_us
         for of, value in _of(each).items():

@@ -13,7 +13,7 @@ FAILED = replace(PASSED, passed=False)
 @pytest.mark.parametrize(
     ("thresholds", "rules", "verdict"),
     [
-        ([], [], "not judged, for there are no thresholds"),
+        ([], [], "not judged: there are no thresholds"),
         ([PASSED], [], "passed 1 threshold"),
         ([PASSED] * 2, [PASSED], "passed 2 thresholds and 1 rule"),
         ([], [PASSED] * 2, "passed 2 rules"),

@@ -29,7 +29,7 @@ def test_all_levels_are_there_with_what_was_measured() -> None:
     ]
     assert total[2] == figures.count(report.lateness[0].measured)
     assert levels[17] == ["18", "2h", "0", "–", "0", "0", *["–"] * 7]
-    assert "–” stands for what was not measured, or by too few" in read().words["levels"]
+    assert "–” means that nothing was measured, or too little" in read().words["levels"]
 
 
 def test_a_percentile_that_only_some_groups_have_has_a_column() -> None:
@@ -67,7 +67,7 @@ def test_what_grows_with_the_data_is_folded() -> None:
     ("changes", "sentence", "kind"),
     [
         ({}, "✕ Failed 5 of 9 thresholds", "bad"),
-        ({"judgements": [], "passed": True}, "Not judged, for there are no thresholds", ""),
+        ({"judgements": [], "passed": True}, "Not judged: there are no thresholds", ""),
         (
             {
                 "judgements": [d.Judgement(text="early == 0", passed=True, actual="0", reason="")],
@@ -171,7 +171,7 @@ def test_the_summary_says_the_most_important_figures() -> None:
 def test_messages_are_reconciled_in_sight() -> None:
     words = " ".join(read().words["messages"].split())
     assert "2,750 sent = 2,545 delivered + 191 pending + 9 cancelled + 4 expired + 1 lost" in words
-    assert "level 16 (30m) has gone silent" in words
+    assert "level 16 (30m) is silent" in words
     row = next(row for row in sample_report().reconciliation if row.name == "4")
     assert read().row("messages", "level 4 (30s)") == ["level 4 (30s)"] + [
         figures.count(number)
@@ -195,8 +195,8 @@ def test_order_that_was_not_kept_is_listed() -> None:
     wrong = [each for each in sample_report().disorder if each.violations]
     assert [row[1] for row in read().rows["order"][1:]] == [str(each.level) for each in wrong]
     kept = [each for each in sample_report().disorder if not each.violations]
-    assert "Every level was delivered in the order" in page(disorder=kept).words["order"]
-    assert "Nothing was delivered from a level." in page(disorder=[]).words["order"]
+    assert "Every level delivered in the order" in page(disorder=kept).words["order"]
+    assert "No level delivered anything." in page(disorder=[]).words["order"]
 
 
 def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
@@ -224,7 +224,7 @@ def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
         *("1.5ms", "delivered", "3", "1970-01-01T00:00:11.002Z", "2ms", "1ms", "500us", "100ms", "–"),
     ]
     assert found.rows["worst"][2] == ["7F0A orders · levels · queue 2 · offset 17 · attempt 2 · run r1"]
-    assert found.words["worst"].startswith("The latest 1\n")
+    assert found.words["worst"].startswith("The worst 1\n")
     bare = replace(worst, queue_id=None, queue_offset=None, attempt=1, level=None, born_us=None)
     found = page(worst=[bare])
     assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
@@ -251,7 +251,7 @@ def test_the_figures_of_a_chart_are_in_a_table() -> None:
     assert [figures.instant(step.at_us), figures.count(step.count), *shown] in rows
     assert [figures.instant(step.at_us), figures.count(step.count), figures.count(step.count)] in rows
     stage = next(each for each in report.stages if each.stage == "total")
-    assert ["total", "all of it", figures.count(stage.count), figures.duration(stage.mean_us)] in [
+    assert ["total", "the whole", figures.count(stage.count), figures.duration(stage.mean_us)] in [
         row[:4] for row in rows
     ]
     assert [row[0] for row in rows if len(row) == 9][1] == "total"  # buckets
@@ -263,7 +263,7 @@ def test_the_figures_of_a_chart_are_in_a_table() -> None:
 def test_a_comparison_shows_every_side_beside_the_baseline() -> None:
     comparison = sample_comparison()
     words = " ".join(read().words["comparison"].split())
-    assert "rocketmq4 beside exact, the baseline." in words
+    assert "rocketmq4 compared with exact, the baseline." in words
     assert comparison.differences[0] in words
     assert "rocketmq4 against exact" in words
     for row, judgement in zip(read().rows["comparison"][1:], comparison.judgements, strict=False):
@@ -306,7 +306,7 @@ def test_a_comparison_has_a_table_for_each_side_and_says_what_is_the_same_or_mis
     ]
     comparison = replace(sample_comparison(), sides=sides, changes=changes, judgements=[], differences=[])
     found = page(comparison=comparison)
-    assert "b and c beside a, the baseline." in found.words["comparison"]
+    assert "b and c compared with a, the baseline." in found.words["comparison"]
     assert found.rows["comparison"] == [
         ["of", "p50", "lost", "p99", "max", "measured"],
         ["level 1 (1s)", "1msthe same", "3was 0+3", "–", "7mswas –", "–"],

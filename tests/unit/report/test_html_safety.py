@@ -87,7 +87,7 @@ def test_each_chart_has_a_place_a_description_and_its_data() -> None:
     assert list(specs) == [*figures_[1:], figures_[0]]  # that of the comparison stands first on the page
     assert len(figures_) == len(places) == 8
     assert all(a["role"] == "img" and "Chart: " in (a["aria-label"] or "") for a in places)
-    assert "JavaScript, which is switched off" in read().words[""]
+    assert "JavaScript, which draws the charts, is switched off" in read().words[""]
 
 
 @pytest.mark.parametrize("where", ["topic", "title", "message_id", "run", "reason", "side", "threshold"])

@@ -69,6 +69,6 @@ def test_what_fields_mean_is_told_and_no_comment_is_lost() -> None:
     assert sorted(meant) == sorted(re.findall(r"^    .*  # (.*)$", source, re.MULTILINE))
     assert all(definition["description"] for definition in made["$defs"].values())
     assert made["$defs"]["Run"]["properties"]["as_of_us"]["description"] == (
-        "what is due by then and not delivered is overdue"
+        "messages due by then and not delivered are overdue"
     )
-    assert made["description"].endswith("the first rises with what changes or goes.")
+    assert made["description"].endswith("the first rises when fields change or go.")

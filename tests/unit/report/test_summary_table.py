@@ -47,8 +47,8 @@ def test_a_level_without_deliveries_is_left_out_and_a_report_without_thresholds_
     text = printed(EXACT)
     assert "level 12 (8m)" in text
     assert "level 13 (9m)" not in text
-    assert "asked" not in text
-    assert text.endswith("\nnot judged, for there are no thresholds\n")
+    assert "condition" not in text
+    assert text.endswith("\nnot judged: there are no thresholds\n")
 
 
 def test_what_must_be_0_is_red_when_it_is_not() -> None:
