@@ -1,7 +1,7 @@
-"""Which conformance point holds for which SDK: makes docs/aliyun-clients.md.
+"""Make docs/aliyun-clients.md, of what works with which SDK; ``features`` makes docs/compatibility.md.
 
-``make test ARGS=tests/clients`` leaves its results behind, and ``python -m tests.clients.compatibility``
-makes the page of them, and docs/compatibility.md of those of ``features``.
+``make test ARGS=tests/clients`` keeps its results, and ``python -m tests.clients.compatibility`` makes the
+pages from them. The table of request codes needs no results.
 """
 
 import importlib
@@ -17,7 +17,7 @@ PAGE = ROOT / "docs" / "aliyun-clients.md"
 SAVED = ROOT / "build" / "aliyun-clients.json"
 
 SDKS = {"python": "Python `mq_http_sdk`", "node": "Node `@aliyunmq/mq-http-sdk`"}
-"""Names for users; the versions are those that the locks pin."""
+"""Names for users. The locks pin the versions."""
 
 SECTIONS = {
     "publish_consume": "Publishing and consuming",
@@ -28,10 +28,10 @@ SECTIONS = {
     "python": "The Python library",
     "node": "The Node library",
 }
-"""The modules of tests that have points, in the order of the page."""
+"""The test modules that show points, in the order of the page."""
 
 Results = dict[str, dict[str, bool]]
-"""For each point the SDKs that it was tried with, and whether it held."""
+"""By point and SDK, whether the point held."""
 
 _HEAD = """\
 # Aliyun's HTTP clients
@@ -42,7 +42,7 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 
 def points() -> dict[str, dict[str, set[str]]]:
-    """For each section every point of its tests, in their order, and the SDKs that it is tried with."""
+    """By section and point, the SDKs that tests try the point with."""
     found: dict[str, dict[str, set[str]]] = {title: {} for title in SECTIONS.values()}
     for file in Path(__file__).parent.glob("test_*.py"):
         module = importlib.import_module(f"{__package__}.{file.stem}")
@@ -56,7 +56,7 @@ def points() -> dict[str, dict[str, set[str]]]:
 
 
 def tried() -> dict[str, set[str]]:
-    """All points of all sections."""
+    """By point, the SDKs that tests try it with."""
     return {name: sdks for section in points().values() for name, sdks in section.items()}
 
 
@@ -69,7 +69,7 @@ def versions() -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """The page, from the results of a whole run."""
+    """The text of the page, from the results of a whole run."""
     titles = " | ".join(f"{title} {versions()[sdk]}" for sdk, title in SDKS.items())
     lines = [_HEAD]
     for title, section in points().items():
@@ -81,14 +81,15 @@ def page(results: Results) -> str:
 
 
 def save(results: Results) -> None:
-    """Keep what a run found, unless it found nothing."""
+    """Keep the results of a run, unless there are none."""
     if results:
         SAVED.parent.mkdir(exist_ok=True)
         SAVED.write_text(json.dumps(results))
 
 
 def main() -> str | None:
-    """Write the pages; what is wrong otherwise."""
+    """Write the pages. Returns what is missing for that, if anything is."""
+    features.write_codes()
     results: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     if {name: set(held) for name, held in results.items()} != tried():
         return "The last run was not one of all tests: make test ARGS=tests/clients"

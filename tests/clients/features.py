@@ -1,6 +1,6 @@
-"""Which feature works for which client of RocketMQ's own protocol: makes docs/compatibility.md.
+"""Make docs/compatibility.md, which says what works with which of RocketMQ's clients.
 
-A test says what it shows by ``@pytest.mark.feature(row, *clients)``, or which commands of ``mqadmin`` by
+A test names the row that it shows by ``@pytest.mark.feature(row, *clients)``, or commands of ``mqadmin`` by
 ``@pytest.mark.mqadmin(*commands)``, with ``only=`` for those of one version. Results are kept by client, so
 that runs of some clients add up to the page.
 """
@@ -33,10 +33,10 @@ CLIENTS = {
     "node": "Node `ali-ons`",
     "go": "Go `rocketmq-client-go`",
 }
-"""Names for users; the versions are those that the locks of each language pin."""
+"""Names for users. The locks of each language pin the versions."""
 
 MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.3": "`mqadmin`"}
-"""RocketMQ's command line, by the names of its projects. Its rows are the commands that tests run."""
+"""Versions of RocketMQ's command line. Its rows are the commands that tests run."""
 
 FEATURES = {
     "Producing": [
@@ -92,7 +92,7 @@ FEATURES = {
 }
 
 Results = dict[str, dict[str, bool]]
-"""For each client the features that it was tried with, and whether they held."""
+"""By client and feature, whether the feature held."""
 
 _HEAD = """\
 # RocketMQ's clients
@@ -113,7 +113,7 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 
 def tried() -> dict[str, set[str]]:
-    """For each client every feature that tests try it with."""
+    """By client, the features that tests try it with."""
     found: dict[str, set[str]] = {client: set() for client in (*CLIENTS, *MQADMIN)}
     for mark in _marks("feature"):
         for client in mark.args[1:]:
@@ -125,7 +125,7 @@ def tried() -> dict[str, set[str]]:
 
 
 def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
-    """Which clients this run of a test is about, each with a feature or command."""
+    """The clients that this run of a test is about, each with a feature or command."""
     for mark in item.iter_markers("feature"):
         yield from ((client, mark.args[0]) for client in clients_of(mark, item))
     for mark in item.iter_markers("mqadmin"):
@@ -134,7 +134,7 @@ def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
 
 
 def misuse(mark: pytest.Mark) -> str | None:
-    """What is wrong with a test's mark of a feature."""
+    """What is wrong with a test's mark of a feature, or None."""
     name, *clients = mark.args
     if name not in {name for names in FEATURES.values() for name in names}:
         return f"{name!r} is no row of FEATURES in {__name__}"
@@ -144,7 +144,7 @@ def misuse(mark: pytest.Mark) -> str | None:
 
 
 def clients_of(mark: pytest.Mark, item: pytest.Item) -> list[str]:
-    """Which clients this run of a test is about: the parameter ``client``, if it has one."""
+    """The clients that this run of a test is about: its parameter ``client``, or all that the mark names."""
     client: str | None = item.callspec.params.get("client") if hasattr(item, "callspec") else None
     return [client] if client else list(mark.args[1:])
 
@@ -159,12 +159,12 @@ def versions() -> dict[str, str]:
 
 
 def page(results: Results) -> str:
-    """The page, from the results of whole runs."""
+    """The text of the page, from the results of whole runs."""
     return "\n".join([_HEAD, *_tables(results), *_commands(results), codes()]) + "\n"
 
 
 def codes() -> str:
-    """The table of request codes."""
+    """The table of request codes, from the declarations of the requests."""
     families = {request.code: family.name for family in FAMILIES for request in family.requests}
     known = {int(code): families.get(code, "sent by the broker") for code in RequestCode}
     names = upstream_codes.NAMES | {int(code): code.name for code in RequestCode}
@@ -173,26 +173,32 @@ def codes() -> str:
 
 
 def save(results: Results) -> None:
-    """Keep what a run found, in place of what the last one with the same clients did."""
+    """Keep the results of a run, in place of those of the last one with the same clients."""
     if results:
         SAVED.parent.mkdir(exist_ok=True)
         SAVED.write_text(json.dumps(saved() | results))
 
 
 def saved() -> Results:
-    """What the last runs found."""
+    """The results of the last runs."""
     found: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     return found
 
 
 def write() -> str | None:
-    """Write the page; what is wrong otherwise."""
+    """Write the page. Returns what is missing for that, if anything is."""
     wanted, results = tried(), saved()
     missing = [client for client, names in wanted.items() if names != results.get(client, {}).keys()]
     if missing:
         return f"The last run was not one of all tests of {', '.join(missing)}: make test, make interop"
     PAGE.write_text(page(results))
     return None
+
+
+def write_codes() -> None:
+    """Write the table of request codes, and leave the rest of the page as it is."""
+    rest, _, _ = PAGE.read_text().partition(_CODES)
+    PAGE.write_text(f"{rest}{codes()}\n")
 
 
 def _tables(results: Results) -> Iterator[str]:

@@ -1,4 +1,4 @@
-"""What is written down about clients is up to date."""
+"""The pages about clients are up to date, and made as they should be."""
 
 import json
 import re
@@ -57,6 +57,16 @@ def test_the_table_of_codes_tells_families_from_what_is_not_answered() -> None:
     assert "| 105 | GET_ROUTEINFO_BY_TOPIC | The name server |" in lines
     assert "| 40 | NOTIFY_CONSUMER_IDS_CHANGED | sent by the broker |" in lines
     assert "| 103 | REGISTER_BROKER | – |" in lines
+
+
+def test_the_table_of_codes_is_written_without_results(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    whole = features.PAGE.read_text()
+    monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
+    features.PAGE.write_text(whole.replace("| 12 | QUERY_MESSAGE | Looking messages up |\n", ""))
+    features.write_codes()
+    assert features.PAGE.read_text() == whole
 
 
 @pytest.mark.parametrize(

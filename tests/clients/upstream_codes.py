@@ -1,4 +1,4 @@
-"""Every request code of RocketMQ 4.9.8 by its number (its RequestCode.java)."""
+"""Every request code of RocketMQ 4.9.8, by number (RequestCode.java)."""
 
 NAMES = {
     10: "SEND_MESSAGE",
