@@ -16,9 +16,8 @@ that check; one that hangs holds up a move once.
 from collections.abc import Sequence
 from typing import Final
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.take import Outcome, State
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.check_answers import CheckAnswers
@@ -49,8 +48,7 @@ class CheckBacks:
         self,
         ground: Ground,
         registry: Registry,
-        groups: ConsumingGroups,
-        takes: Takes,
+        consuming: Consuming,
         timer: Timer,
         half_messages: HalfMessages,
         answers: CheckAnswers,
@@ -63,9 +61,9 @@ class CheckBacks:
         self._clock = ground.clock
         self._timer = timer
         self._topics = registry.topics
-        self._groups = groups
-        self._due = takes.checks
-        self._takes = takes
+        self._groups = consuming.groups
+        self._due = consuming.takes.checks
+        self._takes = consuming.takes
         self._half_messages = half_messages
         self._answers = answers
         self._clients = registry.clients

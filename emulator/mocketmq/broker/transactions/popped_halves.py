@@ -8,12 +8,12 @@ from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.consuming import Consuming
+from mocketmq.broker.consuming.groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
-from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Receipts, Settled, Taken, valid
+from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Settled, Taken, valid
 from mocketmq.broker.consuming.selection import Wish
 from mocketmq.broker.consuming.take import Outcome, State, Take
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.half_messages import HalfMessages
@@ -44,20 +44,14 @@ class PoppedHalves:
     """Gives half messages to producers, and stores their decisions. A due source: some are never decided."""
 
     def __init__(
-        self,
-        ground: Ground,
-        registry: Registry,
-        groups: ConsumingGroups,
-        takes: Takes,
-        receipts: Receipts,
-        half_messages: HalfMessages,
+        self, ground: Ground, registry: Registry, consuming: Consuming, half_messages: HalfMessages
     ) -> None:
         self._writer = ground.writer
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = groups
-        self._takes = takes
-        self._receipts = receipts
+        self._groups = consuming.groups
+        self._takes = consuming.takes
+        self._receipts = consuming.receipts
         self._half_messages = half_messages
 
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:

@@ -52,8 +52,7 @@ async def open_transactions(
     check_backs = CheckBacks(
         ground,
         registry,
-        consuming.groups,
-        consuming.takes,
+        consuming,
         timer,
         half_messages,
         answers,
@@ -63,8 +62,6 @@ async def open_transactions(
     check_backs.load()
     return Transactions(
         half_messages=half_messages,
-        popped_halves=PoppedHalves(
-            ground, registry, consuming.groups, consuming.takes, consuming.receipts, half_messages
-        ),
+        popped_halves=PoppedHalves(ground, registry, consuming, half_messages),
         check_backs=check_backs,
     )
