@@ -150,7 +150,7 @@ def test_a_body_is_written_byte_by_byte(delay: Path) -> None:
     ended = in_a_process("cat", "--dir", delay, "AA", "--body", capture_output=True)
     assert (ended.returncode, ended.stdout, ended.stderr) == (0, body, b"")
     shown = mocketmq("cat", "--dir", delay, "AA").stdout
-    assert shown.endswith("\n\na body of 259 bytes, that is not text: write it with --body\n")
+    assert shown.endswith("\n\na body of 259 bytes that is not text: write it with --body\n")
     assert answer("cat", "--dir", delay, "AA")["body"] is None
 
 
