@@ -36,8 +36,9 @@ Results = dict[str, dict[str, bool]]
 _HEAD = """\
 # Aliyun's HTTP clients
 
-What works with Aliyun's own client libraries, unmodified. This page is made from a run of `tests/clients`, by
-`python -m tests.clients.compatibility`; do not edit it. A dash: the point is not for that library."""
+The features that work with Aliyun's own, unmodified client libraries. This page is made from a run of
+`tests/clients`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
+point does not apply to that library."""
 _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 

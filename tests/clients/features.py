@@ -85,7 +85,7 @@ FEATURES = {
         "TLS",
         "Request and reply",
         "Message trace",
-        "Consumers are looked into, and given a message directly",
+        "A consumer reports on itself, and consumes a given message",
         "The address is discovered over HTTP",
         "To and from the JSON API",
     ],
@@ -97,15 +97,15 @@ Results = dict[str, dict[str, bool]]
 _HEAD = """\
 # RocketMQ's clients
 
-What works with RocketMQ's clients, unmodified, at the name server's address. This page is made from runs of
-`make test` and `make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
-client has no such thing, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) too."""
+The features that work with RocketMQ's unmodified clients. This page is made from runs of `make test` and
+`make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the client has no such
+feature, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) of their own."""
 _CODES = f"""\
 
 ## Request codes
 
-All of RocketMQ 4.9.8, and those of 5.x that are answered, by the handler table. A dash, and any other code:
-it is answered with code 3, "not supported". Answers call themselves version {VERSION}, as those of 4.9.8 do.
+All request codes of RocketMQ 4.9.8, and those of 5.x that are answered. A code with a dash, and any other
+code, is answered with code 3, "not supported". Answers have version {VERSION}, as those of 4.9.8.
 
 | code | name | family |
 |---|---|---|"""

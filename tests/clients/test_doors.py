@@ -70,7 +70,7 @@ async def test_sdk_delay_to_json(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert message["properties"]["__STARTDELIVERTIME"] == str(start_ms)
 
 
-@pytest.mark.point("Both doors share a group: what one has taken, the other does not get")
+@pytest.mark.point("Both protocols share a group: a message in flight by one is invisible to the other")
 async def test_shared_group(broker: Broker, sdk: Sdk, topic: str) -> None:
     await sdk.publish(topic, Outgoing(body="one"))
     assert await sdk.bodies(topic, GROUP) == ["one"]
@@ -81,7 +81,7 @@ async def test_shared_group(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert await sdk.take(topic, GROUP) == []
 
 
-@pytest.mark.point("An instance's topics and groups are named `instance%name` for everybody else")
+@pytest.mark.point("An instance's topics and groups are named `instance%name` in other protocols")
 async def test_instance(broker: Broker, open_sdk: Open, sdk: Sdk, topic: str) -> None:
     name, group = f"{INSTANCE}%{topic}", f"{INSTANCE}%{GROUP}"
     async with open_sdk(Account(broker.url, instance=INSTANCE)) as inside:

@@ -54,7 +54,7 @@ async def test_failed_handles(node: NodeSdk, topic: str) -> None:
 
 
 @pytest.mark.point(
-    "`]]>` in a body is malformed XML by the library's doing, and refused: `MalformedXML`", sdk="node"
+    "The library makes malformed XML of `]]>` in a body, which is refused: `MalformedXML`", sdk="node"
 )
 async def test_end_of_cdata(node: NodeSdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -62,7 +62,7 @@ async def test_end_of_cdata(node: NodeSdk, topic: str) -> None:
     assert refused.value.code == "MalformedXML"
 
 
-@pytest.mark.point("Properties without a trailing pipe are read to the last", sdk="node")
+@pytest.mark.point("Properties without a trailing pipe are all read", sdk="node")
 async def test_last_property(broker: Broker, node: NodeSdk, topic: str) -> None:
     await node.publish(topic, Outgoing(properties={"first": "1", "last": "2"}))
     [message] = await broker.control.receive(topic, group=GROUP)
@@ -76,7 +76,7 @@ async def test_checks_of_the_library(node: NodeSdk, topic: str) -> None:
     assert await node.take(topic, GROUP) == []
 
 
-@pytest.mark.point("A consumer that is killed during a long poll has taken nothing", sdk="node")
+@pytest.mark.point("A consumer killed during a long poll leaves all messages visible", sdk="node")
 async def test_killed_in_a_poll(broker: Broker, open_node: OpenNode, node: NodeSdk, topic: str) -> None:
     async with open_node(Account(broker.url)) as victim:
         poll = asyncio.create_task(victim.take(topic, GROUP, wait_s=30))

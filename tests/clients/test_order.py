@@ -28,7 +28,7 @@ async def test_batches(sdk: Sdk, topic: str) -> None:
     assert await sdk.bodies(topic, GROUP, orderly=True) == ["order-1 2", "order-1 3"]
 
 
-@pytest.mark.point("What is not acknowledged within 60 s comes again, in order")
+@pytest.mark.point("Messages not acknowledged within 60 s come again, in order")
 async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
     await publish_steps(sdk, topic, "order-1", 3)
     first = await sdk.take(topic, GROUP, limit=2, orderly=True)

@@ -89,7 +89,7 @@ async def test_crlf(sdk: Sdk, topic: str) -> None:
     assert message.body_md5 == published.body_md5 == body_md5("one\ntwo")
 
 
-@pytest.mark.point("CR in a body that came by another door survives")
+@pytest.mark.point("CR in a body of another protocol survives")
 async def test_carriage_return_from_another_door(broker: Broker, sdk: Sdk, topic: str) -> None:
     await broker.control.send(topic, "one\r\ntwo\rthree")
     assert await sdk.bodies(topic, GROUP) == ["one\r\ntwo\rthree"]
@@ -102,7 +102,7 @@ async def test_control_character(sdk: Sdk, topic: str) -> None:
     assert refused.value.code == "MalformedXML"
 
 
-@pytest.mark.point("What XML cannot carry, in messages that came by another door, arrives as U+FFFD")
+@pytest.mark.point("Characters that XML cannot carry, in messages of other protocols, arrive as U+FFFD")
 async def test_illegal_characters_from_another_door(broker: Broker, sdk: Sdk, topic: str) -> None:
     await broker.control.send(topic, b"\xff text \x00", tag="a\x03", properties={"name": "b\x04"})
     [message] = await sdk.take(topic, GROUP)
@@ -206,7 +206,7 @@ async def test_expired_handle(broker: Broker, sdk: Sdk, topic: str) -> None:
     await sdk.acknowledge(topic, GROUP, [second.handle])
 
 
-@pytest.mark.point("Of many handles the bad ones are named, the others acknowledged")
+@pytest.mark.point("Of several handles, the bad ones are named and the others acknowledged")
 async def test_some_handles_are_bad(broker: Broker, sdk: Sdk, topic: str) -> None:
     await sdk.publish(topic, Outgoing(body="one"))
     await sdk.publish(topic, Outgoing(body="two"))
@@ -295,7 +295,7 @@ async def test_access_keys(open_sdk: Open, topic: str) -> None:
             await owner.acknowledge(topic, GROUP, [message.handle])
 
 
-@pytest.mark.point("An unknown topic is refused when topics are not made on first use: `TopicNotExist`")
+@pytest.mark.point("An unknown topic is refused when topics are not created on first use: `TopicNotExist`")
 async def test_unknown_topic(open_sdk: Open, topic: str) -> None:
     async with (
         running_broker("--no-auto-create-topics") as strict,

@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GROUP = "GID_billing"
 
 
-@pytest.mark.point("Exceptions tell type, message, request id and host id", sdk="python")
+@pytest.mark.point("Exceptions have type, message, request id and host id", sdk="python")
 async def test_server_exception(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(broker.url)) as sdk:
         with pytest.raises(MQServerException) as raised:
@@ -64,7 +64,7 @@ async def test_end_of_cdata(broker: Broker, topic: str) -> None:
         assert await sdk.bodies(topic, GROUP) == ["a ]]> b <&>\"'"]
 
 
-@pytest.mark.point("What the library itself refuses never reaches the broker", sdk="python")
+@pytest.mark.point("Messages that the library itself refuses never reach the broker", sdk="python")
 @pytest.mark.parametrize(
     "outgoing", [Outgoing(body=""), Outgoing(properties={"a": "b:c"}), Outgoing(tag="t" * 65)]
 )

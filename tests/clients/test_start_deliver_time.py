@@ -26,7 +26,7 @@ def in_ms(delay_ms: int) -> int:
     return int(time.time() * 1000) + delay_ms
 
 
-@pytest.mark.point("A delayed message: never before its start-deliver time, there at it, the time intact")
+@pytest.mark.point("A delayed message arrives at its start-deliver time, never before, and keeps the time")
 async def test_delayed(broker: Broker, sdk: Sdk, topic: str) -> None:
     now_ms = await broker.now_ms()
     start_ms = in_ms(MINUTE_MS)
@@ -50,7 +50,7 @@ async def test_delayed(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert await sdk.take(topic, GROUP) == []
 
 
-@pytest.mark.point("Delayed messages come in the order of their times, not of publishing")
+@pytest.mark.point("Delayed messages arrive in the order of their due times, not of publishing")
 async def test_order(broker: Broker, sdk: Sdk, topic: str) -> None:
     for minutes in (3, 1, 2):
         await sdk.publish(topic, Outgoing(body=str(minutes), start_deliver_ms=in_ms(minutes * MINUTE_MS)))
@@ -82,7 +82,7 @@ async def test_real_clock(open_sdk: Open, topic: str) -> None:
         assert message.first_consume_ms >= start_ms > message.publish_ms
 
 
-@pytest.mark.point("A start-deliver time in the past: at once, the time intact")
+@pytest.mark.point("A message with a start-deliver time in the past arrives at once and keeps the time")
 async def test_past(sdk: Sdk, topic: str) -> None:
     start_ms = in_ms(-1)
     await sdk.publish(topic, Outgoing(body="now", start_deliver_ms=start_ms))
@@ -103,14 +103,14 @@ async def test_forty_days(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert await sdk.bodies(topic, GROUP) == ["far"]
 
 
-@pytest.mark.point("A start-deliver time that is no number is refused: `InvalidArgument`")
+@pytest.mark.point("A start-deliver time that is not a number is refused: `InvalidArgument`")
 async def test_malformed(sdk: Sdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
         await sdk.publish(topic, Outgoing(start_deliver_ms="tomorrow"))
     assert refused.value.code == "InvalidArgument"
 
 
-@pytest.mark.point("A delayed message that is not acknowledged comes again, not delayed again")
+@pytest.mark.point("A delayed message that is not acknowledged comes again without the delay")
 async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
     await sdk.publish(topic, Outgoing(body="later", start_deliver_ms=in_ms(MINUTE_MS)))
     await broker.control.advance("60s")
@@ -121,9 +121,7 @@ async def test_comes_again(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert second.start_deliver_ms == first.start_deliver_ms
 
 
-@pytest.mark.point(
-    "A delayed message can be cancelled through the broker's own API by the id that the SDK was told"
-)
+@pytest.mark.point("A delayed message can be cancelled by the JSON API, with the id that the SDK got")
 async def test_cancelled(broker: Broker, sdk: Sdk, topic: str) -> None:
     published = await sdk.publish(topic, Outgoing(start_deliver_ms=in_ms(MINUTE_MS)))
     await broker.control.cancel(published.message_id)

@@ -12,7 +12,7 @@ CONSUMERS = "GID_billing"
 HALF = Outgoing(body="pay 7", tag="pay", key="7", check_after_s=10, properties={"shop": "north"})
 
 
-@pytest.mark.point("A half message is invisible until committed by the handle of its publishing")
+@pytest.mark.point("A half message is invisible until it is committed with the handle of its publishing")
 async def test_commit(sdk: Sdk, topic: str) -> None:
     published = await sdk.publish_half(topic, PRODUCERS, HALF)
     assert published.handle
@@ -25,7 +25,7 @@ async def test_commit(sdk: Sdk, topic: str) -> None:
     assert await sdk.halves(topic, PRODUCERS) == []
 
 
-@pytest.mark.point("A half message is never visible when rolled back")
+@pytest.mark.point("A half message that is rolled back never becomes visible")
 async def test_rollback(broker: Broker, sdk: Sdk, topic: str) -> None:
     published = await sdk.publish_half(topic, PRODUCERS, HALF)
     assert published.handle
@@ -67,7 +67,7 @@ async def test_check_and_rollback(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert await sdk.take(topic, CONSUMERS) == []
 
 
-@pytest.mark.point("A used or expired handle of a half message is named and decides nothing")
+@pytest.mark.point("A used or expired handle of a half message is refused and decides nothing")
 async def test_stale_handles(broker: Broker, sdk: Sdk, topic: str) -> None:
     published = await sdk.publish_half(topic, PRODUCERS, HALF)
     assert published.handle

@@ -67,7 +67,7 @@ async def test_trace(broker: RemotingBroker, go: Driver, topic: str) -> None:
     assert (after["request_id"], after["success"]) == (before["request_id"], "true")
 
 
-@pytest.mark.feature("Consumers are looked into, and given a message directly", "go")
+@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "go")
 async def test_a_consumer_looked_into(broker: RemotingBroker, go: Driver, topic: str) -> None:
     sent = await go.call("send", topic=topic, body="again")
     await go.call("consume", topic=topic, group=topic)

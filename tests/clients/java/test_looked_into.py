@@ -21,7 +21,7 @@ async def consumer_of(broker: RemotingBroker, group: str) -> str:
     return found
 
 
-@pytest.mark.feature("Consumers are looked into, and given a message directly", "java-4.9", "java-5.3")
+@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.3")
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_a_consumer_looked_into(
     broker: RemotingBroker, driver: Driver, topic: str, orderly: bool
@@ -45,7 +45,7 @@ async def test_a_consumer_looked_into(
         assert done["result"] == "CR_SUCCESS"
 
 
-@pytest.mark.feature("Consumers are looked into, and given a message directly", "java-4.9", "java-5.3")
+@pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.3")
 async def test_a_consumer_that_fails(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="bad", delay_level=3)
     await driver.call("consume", topic=topic, group=topic, failures=1)
