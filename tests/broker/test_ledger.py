@@ -148,7 +148,7 @@ async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         [message] = await visible(broker)
-        await broker.looking.histories.life(message.unique_key)
+        await broker.looking.histories.of(message.unique_key)
         [row] = recorded(tmp_path)
     assert row["pulled_us"] is None
 

@@ -135,7 +135,7 @@ async def test_the_life_of_a_message_is_all_its_records_and_what_befell_them() -
         await give_back(broker, await receive(broker, invisible_us=5 * S))
         await broker.looking.pending.deliver_now(parked.unique_key)
         await acknowledge(broker, await receive(broker))
-        life = await broker.looking.histories.life(parked.unique_key)
+        life = await broker.looking.histories.of(parked.unique_key)
         offsets = [record.commit_offset for record in life.records]
         assert offsets == sorted(offsets)
         assert len(offsets) == 4  # parked, delivered, parked as a retry, delivered again

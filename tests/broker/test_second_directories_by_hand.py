@@ -109,7 +109,7 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     }
     offset_id = sent.reply.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
-        [record], delivered, interventions, _ = await broker.looking.histories.life(message_id)
+        [record], delivered, interventions, _ = await broker.looking.histories.of(message_id)
         assert broker.registry.topics.queue(record.queue_key).topic == topic
         assert record.unique_key == sent.stored.unique_key
         assert [(one.parked_offset, one.forced, one.scheme) for one in delivered] == deliveries.get(
@@ -137,7 +137,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.looking.histories.life(delivered.reply.offset_message_id)).takes
+        [take] = (await broker.looking.histories.of(delivered.reply.offset_message_id)).takes
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
@@ -340,7 +340,7 @@ async def test_a_committed_half_message_is_listed_and_cancelled_by_the_id_of_the
         assert pages == await listed(broker) == ["half", "level", "later"]
         first = (await broker.looking.pending.list())[0].message
         assert first.commit_offset == half.stored.commit_offset
-        half_id = (await broker.looking.histories.life(half.stored.unique_key)).records[0]
+        half_id = (await broker.looking.histories.of(half.stored.unique_key)).records[0]
         assert half_id == half.stored
         done = await broker.looking.pending.cancel(f"{'7F000001'}{10911:08X}{first.commit_offset:016X}")
         assert (done.message, broker.looking.pending.count) == (first, 2)

@@ -110,7 +110,7 @@ async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode
         assert told == (["0"] * 3 if mode == "dongwo" else ids)
         for message, offset_id in zip(listed, ids, strict=True):
             for message_id in (message.unique_key, offset_id):
-                assert (await broker.looking.histories.life(message_id)).records == [message]
+                assert (await broker.looking.histories.of(message_id)).records == [message]
         await broker.looking.pending.cancel(listed[0].unique_key)
         await broker.looking.pending.cancel(ids[1])
         assert bodies(one.message for one in await broker.looking.pending.list()) == ["2"]

@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.looking.history import DeliveryRecord, InterventionRecord, Life, TakeRecord
+from mocketmq.broker.looking.history import DeliveryRecord, History, InterventionRecord, TakeRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.fields import (
     FilterExpression,
@@ -82,7 +82,7 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
 
 async def life(call: ApiCall, path: MessagePath) -> LifeOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
-    found = await call.broker.looking.histories.life(path.message_id)
+    found = await call.broker.looking.histories.of(path.message_id)
     return LifeOut(
         found.records[0].unique_key,
         _state(call, found),
@@ -99,7 +99,7 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     return Messages([message_out(call.broker, record) for record in found])
 
 
-def _state(call: ApiCall, found: Life) -> Literal["pending", "delivered", "cancelled", "stored"]:
+def _state(call: ApiCall, found: History) -> Literal["pending", "delivered", "cancelled", "stored"]:
     newest = found.records[-1]
     if newest.due_us is None:
         return "stored" if newest.parked_offset is None else "delivered"

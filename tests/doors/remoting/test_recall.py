@@ -48,7 +48,7 @@ async def test_a_delayed_message_is_recalled(name: str) -> None:
         await sent(remoting.client, b"wanted", properties={name: text})
         assert await recall(remoting, handle) == (0, UNIQUE)
         assert remoting.broker.looking.pending.count == 1
-        life = await remoting.broker.looking.histories.life(UNIQUE)
+        life = await remoting.broker.looking.histories.of(UNIQUE)
         assert [row.kind for row in life.interventions] == ["cancelled"]
         gone = (
             f"recall failed, message {UNIQUE} is not waiting for its due time: it was delivered, cancelled, "

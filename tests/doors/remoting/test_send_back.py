@@ -194,7 +194,7 @@ async def test_a_life_tells_what_became_of_the_take(level: int, outcome: str) ->
         sent = await send(remoting.broker)
         await receive(remoting.broker)
         await send_back(remoting.client, sent.stored.commit_offset, level)
-        life = await remoting.broker.looking.histories.life(sent.stored.unique_key)
+        life = await remoting.broker.looking.histories.of(sent.stored.unique_key)
         assert [take.outcome for take in life.takes] == [outcome]
 
 

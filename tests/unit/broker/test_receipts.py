@@ -83,7 +83,7 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         sent = await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await step(broker, taken)
-        take = (await broker.looking.histories.life(sent.stored.unique_key)).takes[0]
+        take = (await broker.looking.histories.of(sent.stored.unique_key)).takes[0]
         assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
         assert broker.looking.pending.count == pending
         if dead:

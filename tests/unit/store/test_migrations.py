@@ -87,7 +87,7 @@ async def test_a_store_of_every_revision_is_brought_up_to_date_with_all_it_holds
         assert bodies(await receive(broker)) == ["pending"]
         await broker.mover.move_to(1_700_000_034 * S)
         assert [(one.message.body, one.times) for one in await receive(broker)] == [(b"taken", 3)]
-        life = await broker.looking.histories.life("U1")
+        life = await broker.looking.histories.of("U1")
         assert [record.commit_offset for record in life.records] == [10, 11]
         assert (len(life.deliveries), [take.outcome for take in life.takes]) == (1, ["acked"])
     assert rows(tmp_path, "SELECT version_num FROM alembic_version") == [{"version_num": HEAD_REVISION}]

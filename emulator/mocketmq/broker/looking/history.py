@@ -54,8 +54,8 @@ class InterventionRecord(msgspec.Struct, frozen=True):
     at_us: int
 
 
-class Life(NamedTuple):
-    """All records that bear one unique key, in the order in which they were stored, and what befell them."""
+class History(NamedTuple):
+    """All records with one unique key, in the order in which they were stored, and what became of them."""
 
     records: list[StoredMessage]
     deliveries: list[DeliveryRecord]
@@ -145,8 +145,8 @@ class Histories:
         found = self._topics.find(topic)
         return await self._keys.with_key(key, limit, {queue.key for queue in found.queues} if found else ())
 
-    async def life(self, message_id: str) -> Life:
-        """Everything that is known of a message. Raises MessageNotFoundError."""
+    async def of(self, message_id: str) -> History:
+        """The history of a message. Raises MessageNotFoundError."""
         records = await self.records(message_id)
         offsets = [record.commit_offset for record in records]
         marks = ",".join("?" * len(offsets))
@@ -161,7 +161,7 @@ class Histories:
             offsets,
         )
         takes = await takes_of_messages(self._database, offsets)
-        return Life(
+        return History(
             records,
             [DeliveryRecord(*row) for row in deliveries],
             [InterventionRecord(*row) for row in interventions],
