@@ -149,11 +149,3 @@ def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_pat
         ("A4", "pending", "levels", "orders", None, "orders"),
     ]
     assert reading.ledger.runs.first()["as_of_us"] < 1_795_219_210_000_000  # type: ignore[index]
-
-
-def test_the_docs_name_every_column() -> None:
-    from mocketmq_report.ledger.external_files import ABOUT_RUN
-    from mocketmq_report.ledger.frames import DELIVERIES
-
-    named = set(re.findall(r"`(\w+)`", DOC.read_text()))
-    assert named.issuperset([*DELIVERIES.names, *ABOUT_RUN])
