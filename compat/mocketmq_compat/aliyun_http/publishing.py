@@ -51,7 +51,7 @@ async def _message(call: AliyunCall) -> Message:
     given: dict[str, str] = {}
     for name, text in leaves_of(call.content, "Message", (_BODY, _TAG, _PROPERTIES)):
         if name in given:
-            raise InvalidArgumentError(name, text, "to be given once")
+            raise InvalidArgumentError(name, text, "one value")
         given[name] = text
     properties = property_string.parse(given.get(_PROPERTIES, ""))
     if tag := given.get(_TAG):

@@ -64,7 +64,7 @@ def parameters_of(request: web.BaseRequest, in_path: dict[str, str], kind: type[
     if request.rel_url.raw_query_string:
         for name, text in request.query.items():
             if name in given:
-                raise InvalidArgumentError(name, text, "to be given once")
+                raise InvalidArgumentError(name, text, "one value")
             given[name] = text
     try:
         return msgspec.convert(given, kind, strict=False)

@@ -1,4 +1,4 @@
-"""Finds the endpoint of a request by its path, segment by segment."""
+"""Find the endpoint of a request by method and path, segment by segment."""
 
 from collections.abc import Iterable
 from typing import Generic, NamedTuple, TypeVar
@@ -16,7 +16,7 @@ class NoSuchPathError(HttpError):
 
 
 class MethodNotAllowedError(HttpError):
-    """The path is there, but not for this method."""
+    """The path exists, but not with this method."""
 
     status = 405
 
@@ -27,7 +27,7 @@ class MethodNotAllowedError(HttpError):
 
 
 class Match(NamedTuple, Generic[Endpoint]):
-    """An endpoint, and what stood in the place of each ``{name}`` of its path, decoded."""
+    """An endpoint, and the decoded value of each ``{name}`` of its path."""
 
     endpoint: Endpoint
     parameters: dict[str, str]
@@ -65,7 +65,7 @@ class Router(Generic[Endpoint]):
     def find(self, method: str, raw_path: str) -> Match[Endpoint]:
         """The endpoint. Raises NoSuchPathError, MethodNotAllowedError.
 
-        The path is decoded after it was split: ``%2F`` belongs to its segment, ``%25`` is a percent sign.
+        The path is split before it is decoded: ``%2F`` belongs to its segment, ``%25`` is a percent sign.
         """
         node = self._root
         parameters = {}
@@ -75,12 +75,12 @@ class Router(Generic[Endpoint]):
             if below is None:
                 below = node.variable
                 if below is None or not segment:
-                    raise NoSuchPathError("there is nothing here; /docs lists what there is")
+                    raise NoSuchPathError("no such path; /docs lists all")
                 parameters[below.name] = segment
             node = below
         endpoint = node.endpoints.get(method)
         if endpoint is None:
             if not node.endpoints:
-                raise NoSuchPathError("there is nothing here; /docs lists what there is")
+                raise NoSuchPathError("no such path; /docs lists all")
             raise MethodNotAllowedError(method, node.path, node.endpoints)
         return Match(endpoint, parameters)

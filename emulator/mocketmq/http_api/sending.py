@@ -208,7 +208,7 @@ def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
     body = given_in.body_base64 if isinstance(given_in.body_base64, bytes) else str(given_in.body).encode()
     if len(delays := _delays(given_in)) > 1:
         first, (field, value) = delays[0][0], delays[1]
-        raise InvalidArgumentError(field, value, f"to be left out beside {first}: a message has one delay")
+        raise InvalidArgumentError(field, value, f"no value beside {first}, as a message has one delay")
     properties: dict[str, str] = {}
     if given_in.properties is not UNSET:
         if not RESERVED.isdisjoint(given_in.properties):
@@ -258,7 +258,7 @@ def _reserved(properties: Mapping[str, str]) -> InvalidArgumentError:
     return InvalidArgumentError(
         f"properties.{name}",
         properties[name],
-        f"to be given by the field {own}" if own else "no user property may have this name",
+        f"only the field {own}" if own else "no value, as the name is reserved",
     )
 
 

@@ -93,17 +93,17 @@ async def test_bytes_that_are_no_text_travel_as_base64(api: Api) -> None:
         (
             {"body": "a", "properties": {"DELAY": "3"}},
             "properties.DELAY",
-            "to be given by the field delay_level",
+            "only the field delay_level",
         ),
         (
             {"body": "a", "properties": {"UNIQ_KEY": "x"}},
             "properties.UNIQ_KEY",
-            "to be given by the field message_id",
+            "only the field message_id",
         ),
         (
             {"body": "a", "properties": {"REAL_QID": "3"}},
             "properties.REAL_QID",
-            "no user property may have this name",
+            "no value, as the name is reserved",
         ),
         ({"body": "a", "properties": {"a": "b\x01"}}, "properties[...]", None),
         ({"body": "a", "properties": {"a": "b" * 33_000}}, "properties", None),
@@ -184,7 +184,7 @@ async def test_browsing_leaves_no_trace(api: Api) -> None:
     ):
         assert (await api.refused(400, "GET", f"{path}?{query}"))["field"] == field
     problem = await api.refused(400, "GET", f"{path}?max=1&max=2")
-    assert (problem["field"], problem["allowed"]) == ("max", "to be given once")
+    assert (problem["field"], problem["allowed"]) == ("max", "one value")
     assert (await api.refused(400, "GET", f"{path}?topic=other"))["field"] == "topic"
     problem = await api.refused(404, "GET", "/v1/topics/orders/queues/4/messages")
     assert (problem["type"], problem["field"]) == ("/problems/queue-not-found", "queue_id")

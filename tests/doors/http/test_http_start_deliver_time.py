@@ -110,12 +110,12 @@ async def test_delays_may_be_given_as_the_properties_that_sdks_send(
         (
             {"properties": {"TIMER_OUT_MS": "5"}},
             "properties.TIMER_OUT_MS",
-            "no user property may have this name",
+            "no value, as the name is reserved",
         ),
         (
             {"properties": {"TIMER_DEL_UNIQKEY": "a"}},
             "properties.TIMER_DEL_UNIQKEY",
-            "no user property may have this name",
+            "no value, as the name is reserved",
         ),
     ],
 )
@@ -153,7 +153,7 @@ async def test_a_second_delay_would_have_no_effect_and_is_refused(
     problem = await api.refused(400, "POST", MESSAGES, {"body": "a", **fields})
     assert problem["type"] == "/problems/invalid-argument"
     assert second in (None, problem["field"])
-    assert problem["allowed"] == f"to be left out beside {first}: a message has one delay"
+    assert problem["allowed"] == f"no value beside {first}, as a message has one delay"
     problem = await api.refused(400, "POST", f"{MESSAGES}/batch", {"messages": [{"body": "a", **fields}]})
     assert second in (None, problem["field"])
 
