@@ -31,7 +31,7 @@ async def consumers(call: RemotingCall[ConsumerGroupHeader]) -> Response:
         "consumeFromWhere": max(members, key=_seen_us).consumers[name].starts,
         "consumeType": group.kind,
         "messageModel": group.model,
-        "subscriptionTable": {topic: subscription(each) for topic, each in group.subscriptions.items()},
+        "subscriptionTable": {topic: subscription_data(each) for topic, each in group.subscriptions.items()},
     }
     return Response(body=dumps(body))
 
@@ -62,7 +62,7 @@ async def all_producers(call: RemotingCall[NoHeader]) -> Response:
     return Response(body=dumps({"data": table}))
 
 
-def subscription(wanted: Subscription) -> dict[str, Any]:
+def subscription_data(wanted: Subscription) -> dict[str, Any]:
     """A subscription as JSON, in the form of SubscriptionData.java."""
     tags = sorted(tag for part in wanted.expression.split("||") if (tag := part.strip()) and tag != "*")
     return {

@@ -31,10 +31,10 @@ class ViewMessageHeader(NamedTuple):
     offset: int
 
 
-_MOST: Final = 64
-_MOST_OF_UNIQUE_KEY: Final = 32
+_MAX_FOUND: Final = 64
+_MAX_BY_UNIQUE_KEY: Final = 32
 """The most messages of an answer, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
-_PRESENT_US: Final = 10 * US_PER_S
+_LATE_US: Final = 10 * US_PER_S
 """On a clock that does not keep real time, a range of times that ends at most this long ago has no end.
 
 Its client meant now. Clients of 5.3 may wait 3 s for a lock of their own before they send, more than once
@@ -49,13 +49,13 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     been moved since.
     """
     header, broker = call.header, call.broker
-    limit = min(header.max_num, _MOST)
+    limit = min(header.max_num, _MAX_FOUND)
     from_us = broker.clock.from_wall(header.begin_timestamp * US_PER_MS)
     to_us = broker.clock.from_wall(header.end_timestamp * US_PER_MS) + US_PER_MS - 1
-    if broker.clock.rate != 1 and to_us >= broker.clock.now_us() - _PRESENT_US:
+    if broker.clock.rate != 1 and to_us >= broker.clock.now_us() - _LATE_US:
         to_us = LATEST_US
     if header.unique_key_query:
-        limit, from_us, to_us = _MOST_OF_UNIQUE_KEY, 0, LATEST_US
+        limit, from_us, to_us = _MAX_BY_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
         found = await broker.looking.histories.query(header.topic, header.key, limit, from_us, to_us)

@@ -55,7 +55,7 @@ async def heartbeat(call: RemotingCall[NoHeader]) -> Response:
 
     The client is known before the first await: the next request of its connection may rely on that.
     """
-    beat, broker = _beat(call.command), call.broker
+    beat, broker = _heartbeat_in(call.command), call.broker
     broker.registry.clients.heartbeat(call.channel, beat)
     for one in beat.consumers:
         try:
@@ -109,7 +109,7 @@ def filter_of(expression: str | None, kind: str, prefix: str) -> Filter:
         raise RemotingError(ResponseCode.SUBSCRIPTION_PARSE_FAILED, f"{prefix}{error}") from None
 
 
-def _beat(command: Command) -> Heartbeat:
+def _heartbeat_in(command: Command) -> Heartbeat:
     """The parts of a heartbeat that matter here. The rest of the body is not kept while groups are made."""
     body = object_of(command.body)
     _check_sql(body)
@@ -118,7 +118,7 @@ def _beat(command: Command) -> Heartbeat:
         command.language,
         command.version,
         [text_in(one, "groupName") for one in objects_in(body, "producerDataSet")],
-        list(map(_consuming, objects_in(body, "consumerDataSet"))),
+        list(map(_consumer_data, objects_in(body, "consumerDataSet"))),
         is_brief=body.get("withoutSub") is True,
     )
 
@@ -138,7 +138,7 @@ def _check_sql(body: JsonObject) -> None:
         raise InvalidArgumentError("subString", None, allowed, reason)
 
 
-def _consuming(body: JsonObject) -> ConsumerData:
+def _consumer_data(body: JsonObject) -> ConsumerData:
     return ConsumerData(
         text_in(body, "groupName"),
         _choice(body, "consumeType", _KINDS, "CONSUME_PASSIVELY"),
@@ -170,7 +170,7 @@ def _choice(body: JsonObject, name: str, choices: tuple[str, ...], default: str)
     return str(value) if value else default
 
 
-def _to_beat(command: Command) -> Iterator[Need]:
+def _to_subscribe(command: Command) -> Iterator[Need]:
     """Permissions to consume all that the heartbeat subscribes to."""
     for consumer in objects_in(object_of(command.body), "consumerDataSet"):
         group = text_in(consumer, "groupName")
@@ -182,7 +182,7 @@ def _to_beat(command: Command) -> Iterator[Need]:
 MEMBERSHIP: Final = RequestFamily(
     "Clients and groups",
     [
-        Request(RequestCode.HEART_BEAT, NoHeader, heartbeat, access=AccessRule(_to_beat)),
+        Request(RequestCode.HEART_BEAT, NoHeader, heartbeat, access=AccessRule(_to_subscribe)),
         Request(
             RequestCode.UNREGISTER_CLIENT,
             UnregisterClientHeader,

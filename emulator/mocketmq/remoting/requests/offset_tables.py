@@ -20,7 +20,7 @@ class CloneOffsetsHeader(NamedTuple):
     offline: bool = False
 
 
-async def consumed(call: RemotingCall[NoHeader]) -> Response:
+async def consumer_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the committed offsets of all groups, in the form of consumerOffset.json."""
     offsets: dict[str, list[tuple[int, int]]] = {}
     groups = call.broker.consuming.groups
@@ -30,7 +30,7 @@ async def consumed(call: RemotingCall[NoHeader]) -> Response:
     return _table({name: object_keys(sorted(queues)) for name, queues in offsets.items()})
 
 
-async def delayed(call: RemotingCall[NoHeader]) -> Response:
+async def delay_offsets(call: RemotingCall[NoHeader]) -> Response:
     """List the delay offsets of all levels, in the form of delayOffset.json."""
     levels = call.broker.levels
     shown = levels.levels[: levels.table.highest]
@@ -54,8 +54,8 @@ def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
 OFFSET_TABLES: Final = RequestFamily(
     "Tables of offsets",
     [
-        Request(RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumed, access=KEY),
-        Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delayed, access=KEY),
+        Request(RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumer_offsets, access=KEY),
+        Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delay_offsets, access=KEY),
         Request(RequestCode.CLONE_GROUP_OFFSET, CloneOffsetsHeader, clone, access=ADMIN),
     ],
 )

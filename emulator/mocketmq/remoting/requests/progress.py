@@ -9,7 +9,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.requests.connections import subscription
+from mocketmq.remoting.requests.connections import subscription_data
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
@@ -19,7 +19,7 @@ from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queues import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
-MOST_ENTRIES: Final = 64
+MAX_ENTRIES: Final = 64
 """Entries of a queue that are shown at once: each message is read, to tell its size."""
 
 
@@ -169,7 +169,7 @@ async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response
     if not queue.min_offset <= start < queue.next_offset:
         return Response(body=dumps(body), remark=f"Index {start} of {queue_id}@{topic} is not exist!")
     pulled = await call.broker.consuming.pull.browse(
-        topic, queue_id, start, min(max(at_most, 1), MOST_ENTRIES)
+        topic, queue_id, start, min(max(at_most, 1), MAX_ENTRIES)
     )
     body["queueData"] = [_entry(call, queue, message) for message in pulled.messages]
     return Response(body=dumps(body))
@@ -191,7 +191,7 @@ def _entry(
 def _subscription(call: RemotingCall[Any], group: str, topic: str) -> dict[str, Any] | None:
     live = call.broker.registry.clients.find(group)
     wanted = live.subscriptions.get(topic) if live else None
-    return subscription(wanted) if wanted else None
+    return subscription_data(wanted) if wanted else None
 
 
 def _consume_stats(found: Iterable[TopicProgress]) -> dict[str, Any]:

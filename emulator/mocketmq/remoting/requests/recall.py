@@ -21,7 +21,7 @@ from mocketmq.remoting.wire.errors import RemotingError, code_of
 
 _VERSION: Final = "v1"
 _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
-_ALWAYS: Final = {"MSG_REGION": identity.REGION}
+_EXT: Final = {"MSG_REGION": identity.REGION}
 
 
 class RecallMessageHeader(NamedTuple):
@@ -62,7 +62,7 @@ class RecallHandle(NamedTuple):
         return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
 
 
-def handle_of(sent: SendResult) -> str | None:
+def recall_handle_of(sent: SendResult) -> str | None:
     """The handle of a delayed message; None for any other message, and for retries."""
     due_us, topic = sent.stored.due_us, sent.queue.topic
     if due_us is None or topic.startswith(RETRY_PREFIX):
@@ -73,9 +73,9 @@ def handle_of(sent: SendResult) -> str | None:
 async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     """Cancel a delayed message, and answer when that is durable."""
     try:
-        return Response({**_ALWAYS, "msgId": await _recall(call)})
+        return Response({**_EXT, "msgId": await _recall(call)})
     except EmulatorError as error:
-        return Response(_ALWAYS, code=code_of(error), remark=str(error))
+        return Response(_EXT, code=code_of(error), remark=str(error))
 
 
 async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:

@@ -9,12 +9,12 @@ from mocketmq.message.names import REPLY_TOPIC
 from mocketmq.remoting.access_rule import AccessRule, publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.sending import (
-    ALWAYS,
-    LETTERS,
+    EXT,
+    V2_NAMES,
     SendMessageHeader,
     message_of,
     refusal,
-    reply_of,
+    response_to,
 )
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
@@ -32,8 +32,8 @@ async def send_reply(call: RemotingCall[SendMessageHeader]) -> Response:
     except EmulatorError as error:
         return refusal(call, error)
     if sent is not None:
-        return reply_of(call, [sent])
-    return Response({**ALWAYS, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
+        return response_to(call, [sent])
+    return Response({**EXT, "msgId": "0", "queueId": str(max(header.queue_id, 0)), "queueOffset": "0"})
 
 
 def _replies(topic: str) -> AccessRule:
@@ -54,7 +54,7 @@ REPLIES: Final = RequestFamily(
             SendMessageHeader,
             send_reply,
             access=_replies("b"),
-            names=LETTERS,
+            names=V2_NAMES,
         ),
     ],
 )

@@ -15,7 +15,7 @@ from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.requests.recall import handle_of
+from mocketmq.remoting.requests.recall import recall_handle_of
 from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode
@@ -43,7 +43,7 @@ class SendMessageHeader(NamedTuple):
     batch: bool = False
 
 
-LETTERS: Final = dict(
+V2_NAMES: Final = dict(
     zip(
         (
             *("producer_group", "topic", "default_topic", "default_topic_queue_nums", "queue_id", "sys_flag"),
@@ -55,7 +55,7 @@ LETTERS: Final = dict(
     )
 )
 
-ALWAYS: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
+EXT: Final = MappingProxyType({"MSG_REGION": identity.REGION, "TRACE_ON": "true"})
 """Ext fields of every answer to a send, also of a refusal."""
 _PREPARED_OR_ROLLED_BACK: Final = 0x4
 _KEPT_FLAGS: Final = 0x70B
@@ -67,8 +67,8 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
     """Store the message, or all messages of the batch, and answer when they are durable."""
     try:
         if call.header.batch:
-            return reply_of(call, await _send_batch(call))
-        return reply_of(call, [await _send_one(call)])
+            return response_to(call, await _send_batch(call))
+        return response_to(call, [await _send_one(call)])
     except EmulatorError as error:
         return refusal(call, error)
 
@@ -93,10 +93,12 @@ async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]
     entries = decode_batch(call.command.body)
     common = decode_properties(call.header.properties)
     common.pop(UNIQ_KEY, None)  # of the batch: clients of 5.x would see all its messages as one
-    return await call.broker.sender.send_together(_of_batch(call, entry, common) for entry in entries)
+    return await call.broker.sender.send_together(_batch_message(call, entry, common) for entry in entries)
 
 
-def _of_batch(call: RemotingCall[SendMessageHeader], entry: BatchEntry, common: dict[str, str]) -> Message:
+def _batch_message(
+    call: RemotingCall[SendMessageHeader], entry: BatchEntry, common: dict[str, str]
+) -> Message:
     properties = decode_properties(entry.properties) | common
     if _is_transactional(call, properties):
         raise IllegalMessageError("properties", "a message of a batch cannot be transactional")
@@ -147,18 +149,18 @@ def _as_ipv4(remote: str) -> str:
     return f"127.0.0.1:{port}" if ":" in host else remote
 
 
-def reply_of(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
+def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """The answer to a sender whose messages were stored."""
     first, host = sent[0].reply, call.channel.store_host
     ext = {
-        **ALWAYS,
+        **EXT,
         "msgId": ",".join([at_host(one.reply.offset_message_id, host) for one in sent]),
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
     }
     if not call.header.batch:
         ext["transactionId"] = sent[0].stored.unique_key
-        handle = handle_of(sent[0])
+        handle = recall_handle_of(sent[0])
         if handle is not None:
             ext["recallHandle"] = handle
     return Response(ext)
@@ -166,7 +168,7 @@ def reply_of(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> R
 
 def refusal(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> Response:
     """The answer to a sender whose message was refused."""
-    return Response(ALWAYS, code=code_of(error), remark=_remark(call, error))
+    return Response(EXT, code=code_of(error), remark=_remark(call, error))
 
 
 def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
@@ -184,9 +186,9 @@ SENDING: Final = RequestFamily(
     "Producing",
     [
         Request(RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic")),
-        Request(RequestCode.SEND_MESSAGE_V2, SendMessageHeader, send, access=publishes("b"), names=LETTERS),
+        Request(RequestCode.SEND_MESSAGE_V2, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES),
         Request(
-            RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=LETTERS
+            RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES
         ),
     ],
 )
