@@ -12,7 +12,7 @@ from mocketmq.http_api.listener import UNMATCHED, HttpHandler, RoutedResponse
 from mocketmq.http_api.request import host_of
 
 SEGMENT: Final = "rocketmq"
-"""Paths that begin with it are this door's."""
+"""First segment of this protocol's paths."""
 
 _TEMPLATE: Final = "/rocketmq/{nsaddr}"
 _PATH: Final = re.compile("/rocketmq/nsaddr(?:4client-internet|4client-internal)?(?:-[^/]+)?")
@@ -20,7 +20,7 @@ _PORT: Final = re.compile(":[0-9]*$")
 
 
 def address_discovery(namesrv_address: str | None, namesrv_port: int | None) -> HttpHandler:
-    """A door that answers with this address; without one, with this port of the host that was asked."""
+    """A handler that answers with this address, or else with this port of the host that was asked."""
 
     async def answer(request: web.BaseRequest) -> RoutedResponse:
         if not _PATH.fullmatch(request.rel_url.raw_path):

@@ -33,7 +33,7 @@ from mocketmq_compat.aliyun_http.publishing import publish
 from mocketmq_compat.aliyun_http.signature import check_digest, check_signature
 
 SEGMENT: Final = "topics"
-"""Paths that begin with it are this door's."""
+"""First segment of this protocol's paths."""
 
 _TEMPLATE: Final = "/topics/{topic}/messages"
 
@@ -58,7 +58,7 @@ _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
 
 
 class AliyunDoor:
-    """Answers every request in the protocol's own form; an error, too."""
+    """Handles the protocol's requests; errors are answered in its own form."""
 
     def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
         self._broker = broker

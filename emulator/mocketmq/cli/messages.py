@@ -113,9 +113,11 @@ async def receive(
 @with_broker
 async def message(broker: Client, output: Output, message_id: str) -> None:
     """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
-    life = await broker.message(message_id)
+    history = await broker.message(message_id)
     columns = ("time", ">after", "what happened")
-    output.show(life, f"message {life['message_id']} is {life['state']}", table(columns, timeline(life)))
+    output.show(
+        history, f"message {history['message_id']} is {history['state']}", table(columns, timeline(history))
+    )
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

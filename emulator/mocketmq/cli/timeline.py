@@ -30,18 +30,18 @@ class _Event(NamedTuple):
     text: str
 
 
-def timeline(life: JsonObject) -> Iterator[tuple[str, str, str]]:
+def timeline(history: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Each event's instant, its time since the first event, and its text, in order of time."""
-    events = sorted((*_stored(life), *_delivered(life), *_intervened(life), *_taken(life)))
+    events = sorted((*_stored(history), *_delivered(history), *_intervened(history), *_taken(history)))
     for event in events:
         after = format_duration(event.at_us - events[0].at_us)
         yield instant(event.at_us // US_PER_MS), f"+{after}", event.text
 
 
-def _stored(life: JsonObject) -> Iterator[_Event]:
+def _stored(history: JsonObject) -> Iterator[_Event]:
     """Records that were sent or given back. Those that a delivery made are in its event."""
-    done = {each["parked_offset"] for each in (*life["deliveries"], *life["interventions"])}
-    for record in life["records"]:
+    done = {each["parked_offset"] for each in (*history["deliveries"], *history["interventions"])}
+    for record in history["records"]:
         at_us, order = record["store_ms"] * US_PER_MS, record["commit_offset"]
         where = f"{record['topic']} queue {record['queue_id']} at offset {record['queue_offset']}"
         if record["due_ms"] is not None:
@@ -57,9 +57,9 @@ def _goal(parked: JsonObject) -> str:
     return f"{parked['real_topic']} queue {parked['real_queue_id']}"
 
 
-def _delivered(life: JsonObject) -> Iterator[_Event]:
-    records = {record["commit_offset"]: record for record in life["records"]}
-    for delivery in life["deliveries"]:
+def _delivered(history: JsonObject) -> Iterator[_Event]:
+    records = {record["commit_offset"]: record for record in history["records"]}
+    for delivery in history["deliveries"]:
         order = delivery["delivered_offset"]
         record = records.get(order)
         where = (
@@ -80,15 +80,15 @@ def _delivered(life: JsonObject) -> Iterator[_Event]:
         yield _Event(delivery["delivered_us"], order, 2, f"delivered{by_hand}{where}, {late}")
 
 
-def _intervened(life: JsonObject) -> Iterator[_Event]:
-    for each in life["interventions"]:
+def _intervened(history: JsonObject) -> Iterator[_Event]:
+    for each in history["interventions"]:
         if each["kind"] == "cancelled":
             yield _Event(each["at_us"], each["parked_offset"], 1, "cancelled: it will not be delivered")
 
 
-def _taken(life: JsonObject) -> Iterator[_Event]:
-    taken = {(each["group"], each["commit_offset"]) for each in life["takes"]}
-    for take in life["takes"]:
+def _taken(history: JsonObject) -> Iterator[_Event]:
+    taken = {(each["group"], each["commit_offset"]) for each in history["takes"]}
+    for take in history["takes"]:
         group, order = take["group"], take["commit_offset"]
         if group in _HALF_GROUPS:
             yield _Event(take["first_taken_us"], order, 3, "held until its producer decides")
@@ -100,7 +100,7 @@ def _taken(life: JsonObject) -> Iterator[_Event]:
             )
         if take["settled_us"] is not None:
             yield _Event(take["settled_us"], order, 5, _OUTCOMES[take["outcome"]].format(group))
-    for delivery in life["deliveries"]:
+    for delivery in history["deliveries"]:
         order, group = delivery["delivered_offset"], delivery["pulled_by"]
         if group is not None and (group, order) not in taken:
             yield _Event(delivery["pulled_us"], order, 3, f"first pulled by {group}")
