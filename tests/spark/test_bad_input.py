@@ -1,4 +1,4 @@
-"""Data that is damaged, empty, mixed or full of nonsense ends in a sentence; what is good is still read."""
+"""Damaged, empty, mixed or nonsensical data ends in a sentence; good data beside it is still read."""
 
 import csv
 import gzip
@@ -38,7 +38,7 @@ def test_of_many_runs_one_is_broken(spark: SparkSession, tmp_path: Path, runs: i
     assert reading.ledger.deliveries.filter("run like 'n%'").count() == runs - 1
 
 
-def test_what_is_damaged_is_named_and_the_rest_is_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_path: Path) -> None:
     write_store(tmp_path / "good", 500)
     shutil.copytree(tmp_path / "good", tmp_path / "cut")
     with (tmp_path / "cut" / "mocketmq.db").open("r+b") as file:

@@ -1,4 +1,4 @@
-"""The job elsewhere: in other processes, by spark-submit, and on the cluster of docker-compose.yml."""
+"""The job in other processes, by spark-submit, and on the cluster of docker-compose.yml."""
 
 import os
 import socket
@@ -26,7 +26,7 @@ from tests.support.process import clean_environment
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_report")
 WAIT_S = 300.0
-"""Real seconds after which a process that does not get ready, or does not end, fails the test."""
+"""Real seconds within which a process must get ready, or end."""
 ROWS = 1_500
 
 CLUSTER = """
@@ -60,7 +60,7 @@ def store(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def local(spark: SparkSession) -> Callable[[Path], Any]:
-    """The figures of the report that a laptop makes of some data."""
+    """The report that this machine makes of some data."""
 
     @cache
     def made(data: Path) -> Any:
@@ -71,7 +71,7 @@ def local(spark: SparkSession) -> Callable[[Path], Any]:
 
 @pytest.fixture
 def environment(tmp_path: Path) -> dict[str, str]:
-    """This one's commands first, and a Spark whose workers write elsewhere than into .venv."""
+    """An environment with this Python's commands first, whose Spark workers do not write into .venv."""
     home = tmp_path / "spark-home"
     home.mkdir()
     for path in Path(pyspark.__file__).parent.iterdir():
@@ -82,7 +82,7 @@ def environment(tmp_path: Path) -> dict[str, str]:
 
 
 def figures(report: bytes) -> Any:
-    """A report without when it was made."""
+    """A report without the time at which it was made."""
     found = msgspec.json.decode(report)
     assert found["lateness"][0]["measured"] > ROWS * 0.9
     del found["header"]["created_wall_us"], found["header"]["title"]
@@ -90,7 +90,7 @@ def figures(report: bytes) -> Any:
 
 
 def finish(command: list[str], environment: Mapping[str, str], where: Path) -> str:
-    """What a command prints that ends well."""
+    """The output of a command that must succeed."""
     done = subprocess.run(
         command, env=environment, cwd=where, capture_output=True, text=True, timeout=WAIT_S, check=False
     )
@@ -168,7 +168,7 @@ def free_port() -> int:
 
 @contextmanager
 def serving(command: list[str], ready: str, environment: Mapping[str, str], where: Path) -> Iterator[None]:
-    """A process that has said on stderr that it is ready; stopped at the end."""
+    """A process that is ready, by its stderr; it is stopped at the end."""
     with subprocess.Popen(
         command, env=environment, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:

@@ -1,4 +1,4 @@
-"""``mocketmq report`` as a user calls it: what it prints, writes and exits with."""
+"""``mocketmq report`` as a user calls it: its output, files and exit codes."""
 
 import asyncio
 import json
@@ -41,7 +41,7 @@ Command = Callable[..., Result]
 
 @pytest.fixture
 def warm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
-    """The command in this process, whose Spark has started already."""
+    """Run the command in this process, which has a Spark session already."""
     monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
     return lambda *arguments: runner().invoke(command.report, [*map(str, arguments)])
 

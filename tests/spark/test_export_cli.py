@@ -1,4 +1,4 @@
-"""``mocketmq export``, beside a broker and without one."""
+"""``mocketmq export``, with a running broker and without one."""
 
 import asyncio
 import json

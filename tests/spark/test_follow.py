@@ -24,11 +24,11 @@ from tests.support.process import forked_broker
 from tests.support.stores import MadeStore
 
 WAIT_S = 60.0
-"""Real seconds after which what does not appear fails the test."""
+"""Real seconds within which a text must appear."""
 
 
 class Screen:
-    """What is shown, one table after the other."""
+    """The tables that are shown, one after the other."""
 
     def __init__(self, *, is_terminal: bool = False) -> None:
         self._file = io.StringIO()
@@ -38,17 +38,17 @@ class Screen:
         self._is_over = False
 
     def until(self) -> bool:
-        """What ``follow`` asks after each table."""
+        """The callback that ``follow`` calls after each table."""
         self._loop.call_soon_threadsafe(self._shown.put_nowait, self._file.getvalue())
         self._file.truncate(self._file.seek(0))
         return self._is_over
 
     def end(self) -> None:
-        """Let it end after the next table."""
+        """End ``follow`` after the next table."""
         self._is_over = True
 
     def over(self, _following: object) -> None:
-        """There will be no more tables."""
+        """Note that ``follow`` has ended."""
         self._shown.put_nowait(None)
 
     async def _next(self) -> str:
@@ -64,7 +64,7 @@ class Screen:
         return shown
 
     async def row(self, level: str, delivered: str) -> list[str]:
-        """The cells of a level, as soon as so many were delivered in the window."""
+        """The cells of a level, once so many deliveries are in the window."""
         async with asyncio.timeout(WAIT_S):
             while True:
                 for line in (await self._next()).splitlines():
@@ -75,7 +75,7 @@ class Screen:
 
 @pytest.fixture
 def temporary(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Where temporary files go; nothing is left there."""
+    """The directory of temporary files, which must be empty at the end."""
     made = tmp_path / "tmp"
     made.mkdir()
     monkeypatch.setattr(tempfile, "tempdir", str(made))

@@ -1,4 +1,4 @@
-"""A fixed ledger, and everything that is made of it, to the letter."""
+"""A fixed ledger gives the same files as ever, to the letter."""
 
 from pathlib import Path
 
@@ -14,7 +14,7 @@ GOLDEN = Path(__file__).with_name("golden")
 
 
 def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_path: Path) -> None:
-    """Two runs with early, lost, cancelled, forced, repeated and dropped ones, and what is still pending."""
+    """Two runs with early, lost, cancelled, forced, repeated, dropped and pending rows."""
     ledger = GOLDEN / "ledger.csv"
     job = Job(
         data=[str(ledger)],

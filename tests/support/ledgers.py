@@ -1,8 +1,8 @@
-"""Synthetic ledgers of any size, the same again for the same seed, in the forms that a report reads.
+"""Write synthetic ledgers of any size, as exports or stores. The same seed gives the same ledger.
 
 They look like a busy broker's: most deliveries are some hundred microseconds late, now and then one is late
-by up to seconds and those behind it wait, herds are due in one second, some consumers are behind. Rarely
-something is early, delivered twice or by hand, skewed, cancelled or overdue; at the end messages wait.
+by up to seconds and delays those after it, herds are due in one second, some consumers lag. A few messages
+are early, delivered twice or by hand, skewed, cancelled or overdue; at the end some are pending.
 """
 
 import sqlite3
@@ -27,10 +27,10 @@ from sqlalchemy import create_engine
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 START_US: Final = 1_793_491_200 * US_PER_S
-"""2026-11-01 00:00 UTC, where every ledger begins."""
+"""2026-11-01 00:00 UTC, the begin of every ledger."""
 DAY_US: Final = 86_400 * US_PER_S
 GROUP_ROWS: Final = 1_000_000
-"""Rows of a row group, and of what is in memory at once, for each of two threads."""
+"""Rows of a row group, and the most that each of two threads holds in memory."""
 
 _STATES: Final = pa.array(["delivered", "pending", "cancelled"])
 _DELIVERED, _PENDING, _CANCELLED = range(3)
@@ -42,7 +42,7 @@ Bools = np.ndarray[Any, np.dtype[np.bool_]]
 
 
 class Shape(NamedTuple):
-    """What a ledger is like. ``levels`` counts those that occur, beside the scheme without levels."""
+    """The shape of a ledger. ``levels`` counts the used levels, beside the scheme without levels."""
 
     rows: int
     days: int = 1
@@ -56,17 +56,17 @@ class Shape(NamedTuple):
 
     @property
     def end_us(self) -> int:
-        """What is due later waits."""
+        """The end of the ledger; messages due later are pending."""
         return self.start_us + self.days * DAY_US
 
     @property
     def starts_us(self) -> list[int]:
-        """The starts of the runs, at even distances."""
+        """The starts of the runs, at equal intervals."""
         return [self.start_us + self.days * DAY_US * n // self.runs for n in range(self.runs)]
 
 
 class _Part(NamedTuple):
-    """Rows of one run that are due on one day; ``first`` of them come before."""
+    """Rows of one run that are due on one day, and the number of the first."""
 
     run: int
     first: int
@@ -81,7 +81,7 @@ def run_name(started_us: int) -> str:
 
 
 def write_parquet(out: Path, rows: int, **shape: Any) -> Shape:
-    """Write the folder that an export would be; fields of Shape as keywords. Returns what it is like."""
+    """Write an export; keywords are fields of Shape. Returns the shape."""
     made = Shape(rows, **shape)
     store = run_name(made.start_us)
     with ThreadPoolExecutor(2) as threads:
@@ -94,9 +94,9 @@ def write_parquet(out: Path, rows: int, **shape: Any) -> Shape:
 
 
 def write_store(path: Path, rows: int, **shape: Any) -> Shape:
-    """Write a stopped emulator's data directory with the same deliveries, and what waits for a level.
+    """Write a stopped broker's data directory with the same deliveries, and with messages parked in levels.
 
-    What was cancelled is not in it: a broker keeps no row of it. Returns what it is like.
+    It lacks cancelled messages, for which a broker keeps no row. Returns the shape.
     """
     made = Shape(rows, **shape)
     path.mkdir(parents=True, exist_ok=True)
@@ -134,7 +134,7 @@ def write_store(path: Path, rows: int, **shape: Any) -> Shape:
 
 
 def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
-    """By ADBC, more than twice as fast as row by row. Returns what is pending."""
+    """Insert rows by ADBC, more than twice as fast as row by row. Returns the pending ones."""
     names = [column.name for column in deliveries.columns]
     waiting: list[dict[str, Any]] = []
     with adbc.connect(str(path / FILE_NAME)) as connection, connection.cursor() as cursor:
@@ -149,7 +149,7 @@ def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
 
 
 def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) -> None:
-    """Parked messages in the level queues, behind the delay offsets; the others would be files."""
+    """Insert parked messages after the delay offsets of the level queues. Others would be files."""
     topics = [SCHEDULE_TOPIC, *sorted({row["topic"] for row in rows})]
     keys: dict[tuple[str, int], int] = {}
     for topic in topics:
@@ -228,7 +228,7 @@ def _tables(shape: Shape) -> Iterator[tuple[pa.Table, _Part]]:
 
 
 def _files(shape: Shape) -> list[list[_Part]]:
-    """The parts of each run and day, of at most GROUP_ROWS; the last is what waits at the end."""
+    """The parts of each run and day, of at most GROUP_ROWS rows. The last has the pending messages."""
     days_us = [shape.start_us + n * DAY_US for n in range(shape.days + 1)]
     edges_us = sorted({*shape.starts_us, *days_us})
     waiting = shape.rows // 500
@@ -316,7 +316,7 @@ def _table(shape: Shape, part: _Part) -> pa.Table:
 
 
 def _due(random: np.random.Generator, part: _Part) -> Ints:
-    """Instants in order; a tenth are due at whole minutes, all at once."""
+    """Due times in order. A tenth of them are at whole minutes, as herds."""
     due = random.integers(part.from_us, part.to_us, part.rows)
     minute = 60 * US_PER_S
     herd = random.random(part.rows) < 0.1
@@ -326,7 +326,7 @@ def _due(random: np.random.Generator, part: _Part) -> Ints:
 
 
 def _lateness(random: np.random.Generator, due: Ints) -> Ints:
-    """A body of some hundred microseconds, a stall now and then, and a place in the row of a herd."""
+    """Some hundred microseconds, a stall now and then, and a share for the position in a herd."""
     late = random.lognormal(np.log(300), 0.6, len(due))
     late += np.where(random.random(len(due)) < 0.0005, (random.pareto(1.0, len(due)) * 2_000).clip(0, 4e6), 0)
     places = np.arange(len(due))
@@ -336,7 +336,7 @@ def _lateness(random: np.random.Generator, due: Ints) -> Ints:
 
 
 def _some(random: np.random.Generator, part: _Part, of: int) -> Bools:
-    """About one of so many; of a small ledger one of fifty."""
+    """Pick about one of ``of`` rows; one of fifty in a small ledger."""
     return random.random(part.rows) < (1 / of if part.first + part.rows > 10_000 else 1 / 50)
 
 

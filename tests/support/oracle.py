@@ -1,4 +1,4 @@
-"""The tables of a lateness report in plain Python, row by row: what the Spark job must find."""
+"""Compute the tables of a report in plain Python, row by row, as an oracle for the Spark job."""
 
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -28,7 +28,7 @@ GroupKey = tuple[Dimension, str]
 
 
 def bin_of(value: int, sub_buckets: int = 1024) -> range:
-    """The values of its bin: so many bins to each power of two, those of negative values mirrored."""
+    """The values of a value's bin: so many bins for each power of two, mirrored for negative values."""
     size = value if value >= 0 else -value - 1
     width = 1
     while size >= 2 * sub_buckets * width:
@@ -37,7 +37,7 @@ def bin_of(value: int, sub_buckets: int = 1024) -> range:
 
 
 def in_bins(cutoffs_us: Sequence[int]) -> Key:
-    """Bins that are split behind each cutoff."""
+    """Bins that are split after each cutoff."""
     return lambda value: max([bin_of(value)[0], *(cutoff + 1 for cutoff in cutoffs_us if cutoff < value)])
 
 
@@ -56,7 +56,7 @@ def nearest(values: Sequence[int], percentile: float, key: Key) -> int | None:
 
 
 class Oracle:
-    """Tables of these rows. ``runs`` are the runs by name; levels are those of any."""
+    """The tables of some rows and runs. All levels of any run have a row."""
 
     def __init__(self, rows: Rows, runs: Rows, key: Key) -> None:
         self._key = key
@@ -84,7 +84,7 @@ class Oracle:
         ]
 
     def late(self) -> Rows:
-        """And beside them what is overdue."""
+        """Measured deliveries and overdue messages."""
         return self.measured() + [
             row | {"lateness_us": row["as_of_us"] - row["due_us"]}
             for row in self._rows
@@ -92,7 +92,7 @@ class Oracle:
         ]
 
     def _groups(self, rows: Rows, dimensions: Iterable[Dimension]) -> Iterator[tuple[GroupKey, Rows]]:
-        """Rows by group, in order: the total and all levels, be they empty, and what else there is."""
+        """Rows by group, in order: the total, all levels, even empty ones, and the other groups found."""
         for dimension in dimensions:
             found: dict[str, Rows] = defaultdict(list)
             if dimension == "total":
@@ -312,11 +312,11 @@ def _stage(group: GroupKey, stage: Any, values: list[int], complete: list[int]) 
 
 
 def _stage_key(value: int) -> int:
-    """The bins of stages: 64 a power of two."""
+    """The bins of stages: 64 for each power of two."""
     return bin_of(value, 64).start
 
 
 def _place(row: dict[str, Any]) -> int:
-    """Where it is in the order of deliveries."""
+    """The position of a row in the order of deliveries."""
     place: int | None = row["delivered_offset"]
     return row["delivered_us"] if place is None else place

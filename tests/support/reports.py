@@ -1,4 +1,4 @@
-"""Reports for tests: two simulated hours of a broker, and tables made from them in plain Python.
+"""Make reports for tests: two simulated hours of a broker, with tables made in plain Python.
 
 Everything is drawn from a seed, so every number of a report agrees with the others, and is always the same.
 """
@@ -60,7 +60,7 @@ class Row:
 
     @property
     def end_us(self) -> int:
-        """When it was delivered, or how long it has been waited for."""
+        """When it was delivered, or else the end of the simulation."""
         return START_US + HOURS_S * US_PER_S if self.delivered_us is None else self.delivered_us
 
     @property
@@ -116,7 +116,7 @@ def _send(draw: random.Random, moved: bool) -> list[Row]:
 
 
 def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) -> None:
-    """Give each message what became of it. Within a level nearly all come in order of due time."""
+    """Decide the fate of each message. Within a level nearly all are delivered in order of due time."""
     names = run_names()
     latest: dict[tuple[str, int | None], int] = defaultdict(int)
     together: dict[int, int] = defaultdict(int)
@@ -169,7 +169,7 @@ def _deliver(rows: list[Row], draw: random.Random, profile: str, moved: bool) ->
 
 
 def percentile(values: Sequence[int], percent: float) -> int | None:
-    """Nearest-rank, of sorted values; None where less than one of them would be beyond it."""
+    """The nearest-rank percentile of sorted values, or None if none of them would lie beyond it."""
     if len(values) * (100 - percent) < 100 - 1e-6:
         return None
     return values[max(math.ceil(round(len(values) * percent / 100, 9)), 1) - 1]
@@ -187,7 +187,7 @@ class _Group(NamedTuple):
 
 
 def _groups(rows: list[Row], profile: str, *dimensions: d.Dimension) -> Iterator[_Group]:
-    """The groups of each dimension, in the order of a report; all levels, also the empty ones."""
+    """The groups of each dimension, in the order of a report, with all levels, even empty ones."""
     for dimension in dimensions:
         if dimension == "total":
             yield _Group(dimension, "total", None, rows)
@@ -280,7 +280,7 @@ def _stages(group: _Group) -> Iterator[d.Stage]:
 
 
 def _outside_us(row: Row) -> int:
-    """From birth to acknowledgement without the delay that was asked for."""
+    """The time from born to acknowledged, without the requested delay."""
     assert row.acked_us is not None
     return row.acked_us - row.born_us - (row.due_us - row.stored_us)
 
@@ -404,7 +404,7 @@ def _runs(rows: list[Row], profile: str, moved: bool) -> Iterator[d.Run]:
 
 @cache
 def simulated(title: str, profile: str, moved: bool, seed: int) -> d.Report:
-    """The report of two simulated hours; nothing has judged it yet. It is shared: do not change it."""
+    """The report of two simulated hours, not yet judged. It is shared: do not change it."""
     draw = random.Random(seed)
     rows = _send(draw, moved)
     _deliver(rows, draw, profile, moved)
@@ -468,7 +468,7 @@ RULES: Final = ("p50 > 1.5x", "level=* p90 > +100ms", "on_time < -0.1%", "early 
 
 
 def sample_report(**changes: Any) -> d.Report:
-    """A full report that did not pass: a restart in time, a moved clock, a silent level, a broken source."""
+    """A full report that failed: with restarts, a moved clock, a silent level and a broken source."""
     report = simulated("nightly", "exact", True, 4)
     judgements = [judge(parse(text), report) for text in THRESHOLDS]
     return replace(report, **{"judgements": judgements, "passed": False} | changes)
@@ -480,6 +480,6 @@ def sample_limits() -> list[DrawnLimit]:
 
 
 def sample_comparison() -> d.Comparison:
-    """What ``rocketmq4`` costs beside ``exact``: two sides, the first is the baseline."""
+    """Profile ``rocketmq4`` compared with ``exact``, the baseline."""
     exact, faithful = (simulated(profile, profile, False, 4) for profile in ("exact", "rocketmq4"))
     return compare(faithful, [exact], [parse_rule(text) for text in RULES])

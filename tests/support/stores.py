@@ -1,4 +1,4 @@
-"""Stores to be reported: one that a real broker left, and any that are put together row by row."""
+"""Make stores to report: one by a real broker, and any others row by row."""
 
 import sqlite3
 from contextlib import closing
@@ -14,12 +14,12 @@ from tests.support.brokers import S, acknowledge, give_back, receive, running_br
 from tests.support.timed import send_in
 
 START_US: Final = 1_793_491_200 * S
-"""2026-11-01 00:00 UTC, where the made stores begin."""
+"""2026-11-01 00:00 UTC, the begin of made stores."""
 STORE: Final = "20261101T000000.000000Z"
-"""The name of their first run, and so their own."""
+"""The name of their first run, which is also that of the store."""
 TIMED: Final = 19
 ORDERS: Final = 20
-"""Keys of the queue of timed messages and of queue 3 of ``orders``; that of a level is its number."""
+"""Keys of the queue of timed messages and of queue 3 of ``orders``. A level's queue has its number."""
 
 _RUN: Final = {
     "started_wall_us": START_US,
@@ -64,7 +64,7 @@ _DELIVERY: Final = {
 
 
 class MadeStore:
-    """A store in ``data`` that is put together row by row. Unless a test says otherwise, it has one run."""
+    """A store in ``data`` that is made row by row, with one run by default."""
 
     def __init__(self, data: Path, *, runs: int = 1) -> None:
         self.data = data
@@ -84,17 +84,17 @@ class MadeStore:
             self.put("runs", **{**_RUN, "run": number + 1, **starts})
 
     def run(self, sql: str, *parameters: object) -> None:
-        """Change it by a statement."""
+        """Run a statement on the database."""
         with closing(sqlite3.connect(self.database, isolation_level=None)) as connection:
             connection.execute("PRAGMA synchronous=OFF")
             connection.execute(sql, parameters)
 
     def put(self, table: str, **row: Any) -> None:
-        """Add a row."""
+        """Insert a row into a table."""
         self.run(f"INSERT INTO {table} ({', '.join(row)}) VALUES (?{', ?' * (len(row) - 1)})", *row.values())
 
     def park(self, commit_offset: int, *, level: int = 1, queue_offset: int = 0, **changed: Any) -> None:
-        """Add a message that was parked in a level, for queue 3 of ``orders``."""
+        """Add a message for queue 3 of ``orders`` that is parked in a level."""
         row = {
             "commit_offset": commit_offset,
             "queue_key": level,
@@ -115,7 +115,7 @@ class MadeStore:
         self.put("deliveries", **{**_DELIVERY, **row, **changed})
 
     def intervene(self, parked_offset: int, kind: str = "cancelled", at_us: int = START_US) -> None:
-        """Note that a parked message was cancelled or forced."""
+        """Record that a parked message was cancelled or forced."""
         self.put("interventions", parked_offset=parked_offset, kind=kind, at_us=at_us)
 
     def pass_to(self, level: int, next_offset: int) -> None:
@@ -123,16 +123,16 @@ class MadeStore:
         self.put("delay_offsets", level=level, next_offset=next_offset)
 
     def settle(self, number: int, key_hash: int, outcome: str, commit_offset: int = -1) -> None:
-        """Note that a timed message is done with."""
+        """Record the outcome of a timed message."""
         row = {"number": number, "key_hash": key_hash, "outcome": outcome, "commit_offset": commit_offset}
         self.put("timed_messages", due_ms=(START_US + 5 * S) // 1000, **row)
 
 
 async def leave_store(data: Path) -> dict[str, str]:
-    """Let a real broker do in two runs what brokers do; the state that each body ended in.
+    """Run a real broker twice in ``data``, and return the state in which each body ended.
 
-    Two are delivered by level, one of them twice because it was given back, one by its due time, one by hand;
-    of each scheme one is cancelled and one waits, and the delivery again of what was given back waits, too.
+    Two messages are delivered by level, one of them twice because it was given back, one by its due time, one
+    by hand. In each scheme one is cancelled and one pending; the next redelivery is pending as well.
     """
     async with running_broker(data) as broker:
         await send(broker, "level", level=1)

@@ -1,4 +1,4 @@
-"""A page of a report, parsed as a browser does."""
+"""Parse the page of a report as a browser does."""
 
 from collections import Counter
 from functools import cache
@@ -65,7 +65,7 @@ class Page(HTMLParser):
             self.rows[self._section][-1][-1] += data
 
     def row(self, section: str, first: str) -> list[str]:
-        """The first row of a section that begins so."""
+        """The first row of a section whose first cell is this."""
         return next(row for row in self.rows[section] if row[0] == first)
 
 
@@ -80,7 +80,7 @@ def read() -> Page:
 
 
 def page(**changes: Any) -> Page:
-    """The page of a report without charts, which is quicker to make."""
+    """The page of a report without charts, which takes less time to make."""
     report = sample_report()
     quiet = d.Timeline(
         step_us=1_000_000, instants=[], cells=[], markers=[], markers_left_out=changes.pop("left_out", 0)

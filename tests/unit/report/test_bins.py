@@ -14,7 +14,7 @@ CUTOFFS_US = [0, 10_000, 60_000_000]
 
 @pytest.fixture(scope="module")
 def found(spark: SparkSession) -> list[Row]:
-    """Values of every size, and those next to each power of two."""
+    """Values of every size, and the values around each power of two."""
     random = Random(1)
     edges = [(1 << bits) + near for bits in range(62) for near in (-1, 0, 1)]
     values = [*edges, *(random.getrandbits(random.randrange(1, 62)) for _ in range(500)), *CUTOFFS_US, 10_001]

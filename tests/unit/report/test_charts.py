@@ -1,4 +1,4 @@
-"""The charts of a report, as what Vega is told to draw: which data, where, in which colours."""
+"""The charts of a report, as specified for Vega: which data, where, in which colours."""
 
 import csv
 import json
@@ -175,7 +175,7 @@ def test_the_spectrum_shows_first_the_level_with_the_worst_p99() -> None:
     assert chosen["bind"]["options"] == ["level 1 (1s)", "level 2 (5s)", "level 3 (10s)"]
 
 
-def test_or_one_that_failed_its_threshold() -> None:
+def test_the_spectrum_shows_first_a_level_that_failed_its_threshold() -> None:
     spectra = [spectrum("1", (99, 10, 9)), spectrum("2", (99, 2_000, 9))]
     chart = spectrum_of(spectra, "level=1 p50 <= 1us", "level=2 p50 <= 1h")
     chosen = next(each for each in chart.spec["signals"] if each["name"] == "chosen")
@@ -325,7 +325,7 @@ def test_buckets_hold_everything_once() -> None:
     assert bucket_names(report.header)[-2:] == ["≤ 1m", "> 1m"]
 
 
-def test_a_bar_of_buckets_is_whole_and_there_is_one_for_each_level_with_deliveries() -> None:
+def test_each_level_with_deliveries_has_a_whole_bar_of_buckets() -> None:
     report = sample_report()
     bars: Counter[str] = Counter()
     for part in rows(drawn()["buckets"], "bucket"):

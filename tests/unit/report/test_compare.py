@@ -17,7 +17,7 @@ MOVED = simulated("moved", "exact", True, 4)
 
 
 def changed(report: Report, dimension: str, name: str, **changes: Any) -> Report:
-    """The report in which something else was measured of one group."""
+    """The report with other figures for one group."""
     rows: dict[str, list[Any]] = {"lateness": [], "reconciliation": []}
     for table, found in rows.items():
         for row in getattr(report, table):

@@ -1,4 +1,4 @@
-"""A store as Parquet: where its rows are, what is replaced, and what a kill leaves."""
+"""Exports: where rows go, which files are replaced, and what a kill leaves."""
 
 import shutil
 import subprocess
@@ -24,7 +24,7 @@ SECOND = "20261101T010000.000000Z"
 
 
 def quiet(*_: object) -> None:
-    """Progress that nobody watches."""
+    """A callback for progress that nobody watches."""
 
 
 def write(data: Path, out: Path) -> Exported:
@@ -32,12 +32,12 @@ def write(data: Path, out: Path) -> Exported:
 
 
 def files(out: Path) -> list[str]:
-    """Every file of a folder, hidden ones as well."""
+    """Every file of a folder, even hidden ones."""
     return sorted(str(path.relative_to(out)) for path in out.rglob("*") if path.is_file())
 
 
 def offsets(out: Path) -> dict[str, list[int | None]]:
-    """The numbers of the deliveries in each file, in its order."""
+    """The numbers of the deliveries in each file, in order."""
     found = {}
     for path in sorted((out / "deliveries").rglob("*.parquet")):
         numbers = pq.ParquetFile(path).read(["delivered_offset"])["delivered_offset"]
@@ -46,13 +46,13 @@ def offsets(out: Path) -> dict[str, list[int | None]]:
 
 
 def table(out: Path, name: str) -> list[dict[str, Any]]:
-    """All rows of what a reader takes a folder for."""
+    """All rows that a reader finds in a folder."""
     rows: list[dict[str, Any]] = ds.dataset(out / name, partitioning="hive").to_table().to_pylist()
     return rows
 
 
 def two_days(data: Path, *, runs: int = 2) -> MadeStore:
-    """Deliveries 1 to 6 over two days and runs, and one message that waits."""
+    """A store with deliveries 1 to 6 over two days and runs, and one pending message."""
     made_store = MadeStore(data, runs=runs)
     for number in range(1, 7):
         due_us = START_US + (DAY_US if number in (3, 5, 6) else 10)
@@ -177,7 +177,7 @@ def test_exporting_again_replaces_the_files_of_that_store(tmp_path: Path) -> Non
 
 
 class KilledError(BaseException):
-    """What ends an export without asking it."""
+    """Stands for a kill in the middle of an export."""
 
 
 def test_a_kill_while_files_are_written_leaves_those_of_the_last_export(

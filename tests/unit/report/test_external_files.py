@@ -1,4 +1,4 @@
-"""CSV, JSON lines and Parquet from elsewhere: what is understood, what is not, and how that is said."""
+"""CSV, JSON lines and Parquet from elsewhere: which values are read, and how others are reported."""
 
 import gzip
 import json
@@ -70,7 +70,7 @@ def look(spark: SparkSession, *paths: Path) -> list[external_files.ExternalFile]
 
 
 def read(spark: SparkSession, *paths: Path) -> dict[str | None, dict[str, Any]]:
-    """The rows by message id, without what is said of the file."""
+    """The rows by message id, without their source."""
     rows = [row.asDict() for row in external_files.rows(spark, look(spark, *paths)).collect()]
     found = {row["message_id"]: row for row in rows}
     assert len(found) == len(rows)
@@ -150,7 +150,7 @@ def test_milliseconds_are_multiplied_and_defaults_filled_in(spark: SparkSession,
     assert [file.ignored for file in look(spark, path, other)] == [["x"], []]
 
 
-def test_what_is_no_number_is_kept_aside_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
+def test_values_of_the_wrong_type_are_noted_with_the_reason(spark: SparkSession, tmp_path: Path) -> None:
     header = "message_id,due_us,delivered_ms,attempt,forced,ignored\n"
     lines = {
         "A": ("1.5,2,1,true,x", "due_us is not a whole number of 64 bits"),
@@ -308,7 +308,7 @@ def test_an_empty_file_of_lines_and_a_header_alone_are_empty_ledgers(
     assert read(spark, *write(tmp_path, {"a.csv": LEAST, "b.jsonl": "", "c.csv": LEAST.strip()})) == {}
 
 
-def test_columns_that_mean_nothing_may_be_called_anything(spark: SparkSession, tmp_path: Path) -> None:
+def test_ignored_columns_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
     (path,) = write(tmp_path, {"a.csv": f"x,x,,DUE_US,a b.c`,{LEAST.strip()}\n1,2,3,4,5,A,1,2\n"})
     assert read(spark, path) == {"A": row("A", path)}
     assert look(spark, path)[0].ignored == ["x", "x#1", "", "DUE_US", "a b.c`"]

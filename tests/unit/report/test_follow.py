@@ -33,7 +33,7 @@ def reader(data: Path, since_us: int = START_US) -> Any:
 
 
 def read(found: Any, start: int, end: int) -> list[tuple[int, int, int]]:
-    """Level, lateness and instant of what a reader finds between two offsets."""
+    """Level, lateness and instant of the deliveries between two offsets."""
     batches = [
         batch
         for partition in found.partitions({"delivered": start}, {"delivered": end})
@@ -58,7 +58,7 @@ def store(tmp_path: Path) -> MadeStore:
 @pytest.mark.parametrize(
     ("since_us", "offset"), [(START_US, -1), (START_US + 1, 10), (START_US + 3 * S, 30), (NOW_US, 50)]
 )
-def test_the_stream_begins_behind_what_is_older(store: MadeStore, since_us: int, offset: int) -> None:
+def test_the_stream_begins_after_older_deliveries(store: MadeStore, since_us: int, offset: int) -> None:
     assert reader(store.data, since_us).initialOffset() == {"delivered": offset}
 
 
@@ -70,7 +70,7 @@ def test_the_stream_has_what_came_since(store: MadeStore) -> None:
     assert found.getDefaultReadLimit() == ReadMaxRows(BATCH_ROWS)
 
 
-def test_the_stream_gives_each_delivery_once_but_none_that_was_forced(store: MadeStore) -> None:
+def test_the_stream_has_each_delivery_once_except_forced_ones(store: MadeStore) -> None:
     found = reader(store.data)
     assert found.partitions({"delivered": 10}, {"delivered": 10}) == []
     assert read(found, -1, 20) == [(3, 0, START_US), (3, S, START_US + S)]

@@ -1,4 +1,4 @@
-"""The page of a report, read as a browser's parser reads it."""
+"""The page of a report, parsed as a browser does."""
 
 import json
 import re
@@ -191,7 +191,7 @@ def test_messages_that_do_not_add_up_are_told_of() -> None:
     assert "total: the parts do not add up to what was sent." in words
 
 
-def test_order_that_was_not_kept_is_listed() -> None:
+def test_levels_out_of_order_are_listed() -> None:
     wrong = [each for each in sample_report().disorder if each.violations]
     assert [row[1] for row in read().rows["order"][1:]] == [str(each.level) for each in wrong]
     kept = [each for each in sample_report().disorder if not each.violations]
@@ -292,7 +292,7 @@ def change(metric: str, *values: float | None) -> d.Change:
     )
 
 
-def test_a_comparison_has_a_table_for_each_side_and_says_what_is_the_same_or_missing() -> None:
+def test_each_side_has_a_table_that_shows_same_and_missing_figures() -> None:
     side = sample_comparison().sides[0]
     sides = [replace(side, name=name) for name in ("a", "b", "c")]
     changes = [

@@ -1,4 +1,4 @@
-"""The page of a report is small, asks nobody for anything, and takes no data for code."""
+"""The page of a report is small, loads nothing, and never runs data as code."""
 
 import json
 import re
@@ -29,7 +29,7 @@ def test_a_page_refers_to_nothing_outside_of_itself() -> None:
     assert "@import" not in style
 
 
-def test_and_a_policy_forbids_it_to_ask_for_anything() -> None:
+def test_a_policy_forbids_the_page_to_load_anything() -> None:
     policy = next(
         a["content"] for _, a in read().elements if a.get("http-equiv") == "Content-Security-Policy"
     )

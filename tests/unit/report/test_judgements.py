@@ -1,4 +1,4 @@
-"""What thresholds say about a report."""
+"""Reports are judged by thresholds."""
 
 from typing import Any
 
@@ -18,7 +18,7 @@ def judged(text: str, report: Report = UNMOVED) -> Judgement:
 
 
 def changed(dimension: str, name: str, **changes: Any) -> Report:
-    """The report in which something else was measured of one group."""
+    """The report with other figures for one group."""
     lateness = [
         replace(row, **{key: value for key, value in changes.items() if hasattr(row, key)})
         if (row.dimension, row.name) == (dimension, name)

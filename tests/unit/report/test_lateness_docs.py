@@ -1,4 +1,4 @@
-"""What docs/lateness.md says about thresholds and rules is what is understood."""
+"""The examples and metrics in docs/lateness.md are those that the parser knows."""
 
 import re
 from pathlib import Path

@@ -1,4 +1,4 @@
-"""The table of columns in docs/ledger-format.md is made from the columns that the code knows."""
+"""The table of columns in docs/ledger-format.md is made from ``ledger/columns.py``."""
 
 import re
 from collections.abc import Iterator
@@ -20,7 +20,7 @@ TYPES = {
 
 
 def table() -> Iterator[str]:
-    """What is needed first, then the other columns, then what a file may say of a run."""
+    """Needed columns first, then the others, then those about a run."""
     yield "| column | type | meaning | if it is missing |"
     yield "|---|---|---|---|"
     columns = {column.name: column for column in DELIVERY_COLUMNS}

@@ -38,7 +38,7 @@ def tables(page: str) -> list[list[list[str]]]:
 
 
 def only(**changes: Any) -> Report:
-    """A report of little more than this."""
+    """A short report with these changes."""
     nothing = replace(EXACT, judgements=[], lateness=[], reconciliation=[], worst=[])
     return replace(nothing, **changes)
 

@@ -1,4 +1,4 @@
-"""Which rows are dropped and why, and what is odd about the others."""
+"""Rows are dropped for a reason, and odd ones are counted."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -143,7 +143,7 @@ def test_the_filter_moves_no_rows(spark: SparkSession) -> None:
 @pytest.mark.parametrize(
     ("read", "kept", "limit"), [(100, 99, 0.01), (0, 0, 0.0), (100, 1, 0.99), (2, 2, 0.0)]
 )
-def test_what_is_dropped_up_to_the_limit_is_fine(read: int, kept: int, limit: float) -> None:
+def test_rows_may_be_dropped_up_to_the_limit(read: int, kept: int, limit: float) -> None:
     quality.check(made(read=read, kept=kept), limit)
 
 

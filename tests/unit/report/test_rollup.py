@@ -1,4 +1,4 @@
-"""Rollups that cannot be read. What they hold is compared in ``test_tables``."""
+"""Rollups that cannot be read. ``test_tables`` compares the content of others."""
 
 from pathlib import Path
 

@@ -1,4 +1,4 @@
-"""The session of a report: the Java it needs, and that it is quiet."""
+"""The session of a report needs a new enough Java, and is quiet."""
 
 import os
 import subprocess
@@ -18,7 +18,7 @@ START = (
 
 
 def java(home: Path, says: str, code: int = 0) -> Path:
-    """A Java in this home that answers so; the path of its directory."""
+    """Put a Java with this answer into a home, and return the directory of its program."""
     made = home / "bin" / "java"
     made.parent.mkdir(parents=True)
     made.write_text(f"#!/bin/sh\necho '{says}' >&2\nexit {code}\n")

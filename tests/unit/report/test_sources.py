@@ -149,7 +149,7 @@ def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Pa
     assert {run["as_of_us"] for run in runs(at).values()} == {150}
 
 
-def test_columns_that_mean_nothing_are_named_once(spark: SparkSession, tmp_path: Path) -> None:
+def test_ignored_columns_are_named_once(spark: SparkSession, tmp_path: Path) -> None:
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text(f"colour,{LEAST.strip()},late\n1,A,5,6,1\n")
     (tmp_path / "d.csv").write_text(f"colour,{LEAST}1,A,5,6\n")
@@ -175,7 +175,7 @@ ALLOWED = (
 )
 
 
-def test_if_there_is_nothing_to_read_it_says_all_reasons(spark: SparkSession, tmp_path: Path) -> None:
+def test_if_nothing_can_be_read_all_reasons_are_given(spark: SparkSession, tmp_path: Path) -> None:
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(BrokenLedgerError) as broken:

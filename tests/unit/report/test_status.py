@@ -1,4 +1,4 @@
-"""What a store says right now, asked every second while it is followed."""
+"""The status of a store, which is read every second while it is followed."""
 
 import os
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""A broker's store as a ledger: what is read of it, what is not, and what is wrong with it."""
+"""A broker's store as a ledger: which rows are read, and how broken stores are reported."""
 
 import os
 import sqlite3
@@ -27,7 +27,7 @@ from tests.support.stores import START_US, STORE, MadeStore, leave_store
 
 
 def quiet(*_: object) -> None:
-    """Progress that nobody watches."""
+    """A callback for progress that nobody watches."""
 
 
 def look(path: Path, as_of_us: int | None = None) -> store_snapshot.StoreSnapshot:
@@ -35,20 +35,20 @@ def look(path: Path, as_of_us: int | None = None) -> store_snapshot.StoreSnapsho
 
 
 def delivered(path: Path) -> list[dict[str, Any]]:
-    """What is read of a store without Spark."""
+    """The deliveries of a store, read without Spark."""
     found = look(path)
     batches = (batch for span in found.ranges for batch in read(found.database, found.names, span))
     return [row for batch in batches for row in batch.to_pylist()]
 
 
 def name_of(started_wall_us: int) -> str:
-    """Plainly: the name of a run."""
+    """The name of a run, made independently."""
     whole, rest = divmod(started_wall_us, S)
     return f"{datetime.fromtimestamp(whole, UTC):%Y%m%dT%H%M%S}.{rest:06}Z"
 
 
 def expected(data: Path) -> list[dict[str, Any]]:
-    """Plainly: the rows that a store's deliveries are to become."""
+    """The rows that a store's deliveries must become, made independently."""
     names = {row["run"]: name_of(row["started_wall_us"]) for row in rows(data, "SELECT * FROM runs")}
     found = []
     for row in rows(data, "SELECT * FROM deliveries ORDER BY delivered_offset"):
@@ -148,7 +148,7 @@ def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path, spark: SparkSession
     assert (ledger.runs.count(), ledger.moves.count()) == (1, 0)
 
 
-def test_a_file_by_another_name_is_read_without_what_lies_beside_it(tmp_path: Path) -> None:
+def test_a_database_with_another_name_is_read_alone(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     (tmp_path / "delay").write_text("no directory")
     copy = tmp_path / "what is this? 100%#.db"
@@ -208,7 +208,7 @@ def test_all_answers_are_of_one_state(tmp_path: Path) -> None:
         assert len(delivered(tmp_path)) == 2
 
 
-def test_a_store_that_a_broker_takes_up_while_it_is_read_is_refused(tmp_path: Path) -> None:
+def test_a_store_is_refused_if_a_broker_starts_on_it_meanwhile(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     with StoreReader(made.database) as reader:
         answer = reader.batches("SELECT * FROM runs")
@@ -225,7 +225,7 @@ def test_a_store_that_a_broker_takes_up_while_it_is_read_is_refused(tmp_path: Pa
 
 
 def as_of_us(data: Path) -> int:
-    """The instant as of which a store is."""
+    """The instant by which messages of a store are overdue."""
     first, *others = set(look(data).runs["as_of_us"].to_pylist())
     assert others == []
     return int(first)
@@ -299,7 +299,7 @@ def cut(data: Path, size: int) -> None:
 
 
 def spoil(data: Path, table: str) -> None:
-    """Write zeros over the pages of a table, behind the header of the file."""
+    """Write zeros over the pages of a table, after the header of the file."""
     with closing(sqlite3.connect(data / FILE_NAME)) as connection:
         [(root,)] = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = ?", (table,))
         [(size,)] = connection.execute("PRAGMA page_size")
@@ -361,7 +361,7 @@ STRANGE = " is damaged: it has rows of a run that is not among its runs; restore
         ),
     ],
 )
-def test_what_is_broken_is_said(tmp_path: Path, breaks: Callable[[Path], object], sentence: str) -> None:
+def test_broken_stores_are_reported(tmp_path: Path, breaks: Callable[[Path], object], sentence: str) -> None:
     made = MadeStore(tmp_path)
     made.deliver(1)
     breaks(tmp_path)
@@ -370,7 +370,7 @@ def test_what_is_broken_is_said(tmp_path: Path, breaks: Callable[[Path], object]
         delivered(tmp_path)
 
 
-def test_what_cannot_be_read_is_said(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_unreadable_stores_are_reported(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(StoreUnavailableError, match="nowhere cannot be read: No such file or directory"):
         look(tmp_path / "nowhere")
     (tmp_path / FILE_NAME).mkdir()

@@ -43,7 +43,7 @@ def test_the_verdict_is_last_and_coloured() -> None:
     assert passed.splitlines()[-1] == "\x1b[1;32mpassed 1 threshold\x1b[0m"
 
 
-def test_a_level_without_deliveries_is_left_out_and_a_report_without_thresholds_says_so() -> None:
+def test_unused_levels_are_left_out_and_missing_thresholds_mentioned() -> None:
     text = printed(EXACT)
     assert "level 12 (8m)" in text
     assert "level 13 (9m)" not in text

@@ -25,7 +25,7 @@ MINUTE_US = 60_000_000
 
 
 def run_row(run: str, store: str | None = None, **changes: Any) -> dict[str, Any]:
-    """A run of the real kind; without a store it is the first of its own."""
+    """A run with a real clock; without ``store`` it is the first run of its own store."""
     return {
         "run": run,
         "store": store or run,
@@ -59,7 +59,7 @@ RUNS_OF = [
 
 
 def random_rows(seed: int, runs: Sequence[dict[str, Any]], count: int) -> Rows:
-    """Deliveries of every kind: offsets of stores collide, offsets come again in a later run."""
+    """Deliveries of every kind; stores use the same offsets, and later runs repeat some."""
     random = Random(seed)
     rows = []
     for number in range(count):
@@ -118,11 +118,11 @@ def ledger_of(spark: SparkSession, rows: Rows, runs: Rows, moves: Rows) -> Ledge
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
-    """Whoever is not looked at."""
+    """A callback for progress that nobody watches."""
 
 
 class Case(NamedTuple):
-    """What was found, and what should have been."""
+    """The tables that were found, and those that should have been."""
 
     found: ReportTables
     oracle: Oracle
@@ -235,7 +235,7 @@ def test_runs(case: Case) -> None:
 
 
 def delivery(number: int, lateness_us: int | None, **changes: Any) -> dict[str, Any]:
-    """One of run a1, at level 1; what has no lateness waits."""
+    """A row of run a1 at level 1; without a lateness it is pending."""
     due = START_US + number * 1_000
     delivered = None if lateness_us is None else due + lateness_us
     return (

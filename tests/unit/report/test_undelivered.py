@@ -1,4 +1,4 @@
-"""What became of delayed messages that were not delivered, as far as a store tells."""
+"""The states of undelivered messages, as far as a store knows them."""
 
 import sqlite3
 from contextlib import closing
@@ -27,13 +27,13 @@ SECOND = "20261101T010000.000000Z"
 
 
 def found(data: Path) -> list[dict[str, Any]]:
-    """Every row, without what is null."""
+    """Every row, without its nulls."""
     table = take_snapshot(data, lambda *_: None).undelivered
     return [{name: value for name, value in row.items() if value is not None} for row in table.to_pylist()]
 
 
 def states(data: Path) -> dict[str, str]:
-    """The state of each message by its id; each is there once."""
+    """The state of each message by its id; no id occurs twice."""
     rows_ = [(row["message_id"], row["state"]) for row in found(data)]
     assert len(dict(rows_)) == len(rows_)
     return dict(rows_)
@@ -79,7 +79,7 @@ def test_without_a_delay_offset_a_level_begins_where_its_queue_does(tmp_path: Pa
     assert states(tmp_path) == {"K0": "lost", "K1": "pending", "K2": "pending"}
 
 
-def test_what_was_delivered_does_not_wait_though_the_delay_offset_lags_behind(tmp_path: Path) -> None:
+def test_a_delivered_message_is_not_pending_if_the_delay_offset_lags(tmp_path: Path) -> None:
     store = MadeStore(tmp_path)
     for number in range(3):
         store.park(10 + number, queue_offset=number)
@@ -122,7 +122,7 @@ def test_a_message_belongs_to_the_run_in_which_it_was_cancelled(
     assert [row["run"] for row in found(tmp_path)] == [run]
 
 
-def test_a_message_is_not_lost_whose_delivery_retention_may_have_removed(tmp_path: Path) -> None:
+def test_a_message_is_not_lost_if_retention_may_have_removed_its_delivery(tmp_path: Path) -> None:
     store = MadeStore(tmp_path)
     due_us = START_US + 2 * S
     store.park(0)
@@ -148,7 +148,7 @@ def test_only_messages_in_the_queues_of_levels_are_parked(tmp_path: Path) -> Non
     assert found(tmp_path) == []
 
 
-def test_deliveries_of_what_is_not_in_the_store_any_more_are_of_no_concern(tmp_path: Path) -> None:
+def test_deliveries_of_removed_messages_are_ignored(tmp_path: Path) -> None:
     store = MadeStore(tmp_path)
     for number in (10, 11, 12):
         store.park(number, queue_offset=number)
@@ -159,7 +159,7 @@ def test_deliveries_of_what_is_not_in_the_store_any_more_are_of_no_concern(tmp_p
     assert states(tmp_path) == {"K10": "pending", "K12": "pending"}
 
 
-def test_many_are_asked_for_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_many_messages_are_selected_in_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(undelivered, "_AT_ONCE", 3)
     store = MadeStore(tmp_path)
     for number in range(10):
@@ -321,7 +321,7 @@ async def test_a_real_broker_leaves_what_it_did_not_deliver(tmp_path: Path) -> N
     assert "stored_us" not in timed
 
 
-async def test_the_reset_of_a_topic_cancels_and_that_of_everything_expires_files(tmp_path: Path) -> None:
+async def test_a_topic_reset_cancels_messages_and_a_full_reset_expires_files(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
@@ -336,7 +336,7 @@ async def test_the_reset_of_a_topic_cancels_and_that_of_everything_expires_files
     assert list(states(tmp_path).values()) == ["expired"]
 
 
-async def test_a_killed_rocketmq4_neither_waits_for_nor_loses_what_it_delivered(tmp_path: Path) -> None:
+async def test_a_killed_rocketmq4_still_counts_deliveries_after_its_saved_offset(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         await send(broker, level=1)
         await broker.mover.advance(3 * S)
