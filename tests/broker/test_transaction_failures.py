@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.consuming.receipts import Taken
-from mocketmq.broker.consuming.selection import Choice
+from mocketmq.broker.consuming.selection import Selection
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US
 from mocketmq.errors import (
     MessageNotFoundError,
@@ -278,13 +278,13 @@ async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless
 ) -> None:
     async with running_broker() as broker:
         database = broker.transactions.half_messages._database
-        transact, make, has_chosen = database.transact, Choice.make, asyncio.Event()
+        transact, make, has_chosen = database.transact, Selection.select, asyncio.Event()
         await prepare(broker)
         await broker.mover.advance(LIFETIME_US - 1)
         popping: list[asyncio.Task[list[Taken]]] = []
 
-        async def watched(choice: Choice) -> None:
-            await make(choice)
+        async def watched(selection: Selection) -> None:
+            await make(selection)
             has_chosen.set()
 
         async def pop_meanwhile(statements: Any) -> None:
@@ -295,7 +295,7 @@ async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless
                 raise StoreUnavailableError("no")
             await transact(statements)
 
-        monkeypatch.setattr(Choice, "make", watched)
+        monkeypatch.setattr(Selection, "select", watched)
         monkeypatch.setattr(database, "transact", pop_meanwhile)
         await asyncio.gather(broker.mover.advance(1), return_exceptions=True)
         popped = await popping[0]

@@ -20,8 +20,8 @@ def test_what_was_settled_leaves_nothing_behind() -> None:
     for offset in range(2 * SPARE + 2):
         one = take(group_queue, offset, offset)
         one.close()
-        expiries.expect(one)
+        expiries.add(one)
     assert len(expiries._entries) <= SPARE
     assert expiries.next_us() is None
-    expiries.expect(take(group_queue, 5_000, 7))
+    expiries.add(take(group_queue, 5_000, 7))
     assert (expiries.next_us(), [one.queue_offset for one in expiries.pop(7, 10)]) == (7, [5_000])

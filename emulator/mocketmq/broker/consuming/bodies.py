@@ -1,4 +1,4 @@
-"""Bodies for those who receive them without a client library, which would unpack what another compressed."""
+"""Decompress bodies for receivers that have no client library to do it."""
 
 import zlib
 from typing import Final, Literal, NamedTuple
@@ -10,18 +10,18 @@ Compression = Literal["zlib", "lz4", "zstd", "unknown"]
 _COMPRESSED: Final = 1
 _KIND_SHIFT, _KIND_MASK = 8, 7
 _KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""By bits 8 to 10 of sysFlag (sheet 3.2)."""
+"""By bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
 
 
 class Body(NamedTuple):
-    """``compression`` is None for what its producer gave, else how ``content`` is still compressed."""
+    """A body; ``compression`` says how ``content`` is still compressed, None if it is not."""
 
     content: bytes
     compression: Compression | None
 
 
 def body_of(message: StoredMessage, limit: int) -> Body:
-    """The body as its producer gave it, if that can be had: by zlib, and at most ``limit`` bytes."""
+    """The body as its producer sent it, if it was compressed with zlib and has up to ``limit`` bytes."""
     if not message.sys_flag & _COMPRESSED:
         return Body(message.body, None)
     kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
@@ -30,7 +30,7 @@ def body_of(message: StoredMessage, limit: int) -> Body:
 
 
 def _inflated(packed: bytes, limit: int) -> bytes | None:
-    """None for what is broken or gets too large; no more than that is ever made of it."""
+    """None for a body that is broken or too large; stops at ``limit``."""
     unpacker = zlib.decompressobj()
     try:
         content = unpacker.decompress(packed, limit + 1)

@@ -1,4 +1,4 @@
-"""Consuming: makes the ways to get messages, and what they share."""
+"""Consuming: opens the ways to get messages, and the state that they share."""
 
 from dataclasses import dataclass
 
@@ -20,7 +20,7 @@ from mocketmq.store.ground import Ground
 
 @dataclass(frozen=True)
 class Consuming:
-    """Consuming by receipt, pop and offset; who waits, what is taken and which queues are locked."""
+    """Consuming by receipt, pop and offset; long polls, takes and queue locks."""
 
     groups: ConsumingGroups
     polls: Polls
@@ -35,7 +35,7 @@ class Consuming:
 async def open_consuming(
     ground: Ground, registry: Registry, polls: Polls, ledger: Ledger, levels: LevelQueues, timer: Timer
 ) -> Consuming:
-    """Load what groups hold and how far they have come."""
+    """Load the groups' takes and offsets."""
     retries = Retries(registry.topics, levels)
     groups = ConsumingGroups(ground, registry.groups)
     await groups.load(registry.topics)

@@ -1,4 +1,4 @@
-"""When the time of takes is up."""
+"""A heap of takes in flight, by the end of their invisible time."""
 
 import heapq
 import itertools
@@ -10,10 +10,10 @@ SPARE = 500
 
 
 class Expiries:
-    """A heap of open takes by the time at which something is to happen with them: their ``visible_us``.
+    """Tells which takes end next, by their ``visible_us``.
 
-    A take that was settled or extended leaves its old entry behind; it is passed over, and all of these
-    are removed when there are more of them than of others.
+    A take that was settled or extended leaves a stale entry. Stale entries are skipped, and all are removed
+    when there are more of them than of live ones.
     """
 
     def __init__(self, changed: Callable[[], None]) -> None:
@@ -23,8 +23,8 @@ class Expiries:
         self._numbers = itertools.count()
         self._crowded = SPARE
 
-    def expect(self, take: Take) -> None:
-        """The take's time is up at its ``visible_us``."""
+    def add(self, take: Take) -> None:
+        """Add a take by its ``visible_us``."""
         group_name = take.group.name
         entry = (take.visible_us, take.commit_offset, group_name, next(self._numbers), take)
         heapq.heappush(self._entries, entry)
@@ -37,14 +37,14 @@ class Expiries:
             self._changed()
 
     def next_us(self) -> int | None:
-        """When the next one's time is up."""
+        """When the next take's time ends; None if there is none."""
         entries = self._entries
         while entries and not _is_expiring(entries[0]):
             heapq.heappop(entries)
         return entries[0][0] if entries else None
 
     def pop(self, until_us: int, limit: int) -> list[Take]:
-        """Up to ``limit`` whose time is up by ``until_us``, the earliest first."""
+        """Remove up to ``limit`` takes whose time ends by ``until_us``, earliest first."""
         popped: list[Take] = []
         while len(popped) < limit and (next_us := self.next_us()) is not None and next_us <= until_us:
             popped.append(heapq.heappop(self._entries)[-1])

@@ -1,4 +1,4 @@
-"""Receipt handles: what a consumer names a message by that it was given.
+"""Receipt handles: the names by which consumers settle the messages that they received.
 
 ``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
 message was taken again, or of another group or topic, is told apart without anything being kept for it.
@@ -16,7 +16,7 @@ from mocketmq.store.queues import Queue
 
 
 class PopHandle(NamedTuple):
-    """A popped message by its offset, and the time by which its take is named (``Take.pop_ms``)."""
+    """A popped message by its queue and offset, and the time of its pop (``Take.pop_ms``)."""
 
     queue: Queue
     queue_offset: int
@@ -24,17 +24,17 @@ class PopHandle(NamedTuple):
 
 
 def next_pop_ms(takes: Iterable[Take]) -> int:
-    """By which takes are named next: the wall clock, by which clients judge, but later than any of them."""
+    """The ``pop_ms`` of the next pop: the wall clock, but later than those of ``takes``."""
     return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
 
 
 def handle_of(group: ConsumingGroup, take: Take) -> str:
-    """The handle of a take as it stands now."""
+    """The handle of the take's latest delivery."""
     return f"{take.commit_offset:x}-{take.times:x}-{_check(group.name):x}-{_check(take.topic):x}"
 
 
 def check_handle(handle: str, group_name: str, topic_name: str) -> None:
-    """Raise ReceiptError unless it was given to this group for a message of this topic."""
+    """Raise ReceiptError unless the handle was given to this group for a message of this topic."""
     *_, for_group, for_topic = _parts(handle)
     if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
         raise ReceiptError(
@@ -43,7 +43,7 @@ def check_handle(handle: str, group_name: str, topic_name: str) -> None:
 
 
 def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Take:
-    """The take that the handle settles. Raises ReceiptSpentError if there was one, else ReceiptError."""
+    """The take that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
     commit_offset, times, for_group, for_topic = _parts(handle)

@@ -1,4 +1,7 @@
-"""Finding offsets by time, and letting a group go on from there (sheet 2.4, 2.6 and 2.10)."""
+"""Find offsets by time, and reset groups to them.
+
+docs/protocol/remoting.md §2.4, §2.6 and §2.10
+"""
 
 from collections.abc import Collection
 from typing import Literal
@@ -15,7 +18,7 @@ from mocketmq.store.queues import Queue
 Side = Literal["nearest", "lower", "upper"]
 
 END: int = -1
-"""A timestamp that stands for the end of a queue."""
+"""The timestamp that stands for the end of a queue."""
 
 _STORED = (
     "SELECT queue_offset, store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
@@ -70,7 +73,7 @@ class Offsets:
         return low
 
     async def _stored_ms(self, queue: Queue, offset: int) -> int:
-        """Of the message there, or of the next one that is left; past them all, never."""
+        """When the message at the offset was stored, or the next one that is left; at the end, never."""
         rows = await self._database.rows(_STORED, (queue.key, offset))
         return rows[0][1] // US_PER_MS if rows else LATEST_US
 
@@ -90,7 +93,7 @@ class Offsets:
         queue_id: int | None = None,
         offset: int | None = None,
     ) -> OffsetReset:
-        """Let the group go on from the message stored nearest to this time, as 4.x, or from the :data:`END`.
+        """Reset the group to the message that was stored nearest to this time, as 4.x, or to the :data:`END`.
 
         Without ``is_forced`` only where that is to go back. As 5.x: in one queue alone, and there from an
         ``offset`` on. The offsets are stored before the group's clients are told of them. Raises
@@ -126,7 +129,7 @@ class Offsets:
         return await self._search(queue, timestamp_ms, "nearest")
 
     async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
-        """Let a group go on where another one is, in one topic or in all, of those ``among`` which it may be.
+        """Set a group's offsets to those of another, in one topic or in all of ``among``.
 
         Raises GroupNotFoundError, and as :meth:`Groups.for_use`.
         """

@@ -15,7 +15,7 @@ def _nothing_more(_event: asyncio.Event) -> AbstractContextManager[None]:
 
 
 class Polls:
-    """Wakes those who wait for a topic or a queue when something arrives there. Waiting consumes nothing."""
+    """Wakes long polls when a message arrives in their topic or queue."""
 
     def __init__(self) -> None:
         self._waiting: dict[str | Queue, set[asyncio.Event]] = {}
@@ -23,26 +23,26 @@ class Polls:
 
     @property
     def count(self) -> int:
-        """How many wait."""
+        """How many long polls wait."""
         return len(set().union(*self._waiting.values()))
 
     async def wait_for(
         self,
         look: Callable[[], Awaitable[T]],
-        places: Iterable[str | Queue],
+        sources: Iterable[str | Queue],
         wait_s: float,
         *,
         is_enough: Callable[[T], bool] = bool,
         also: Callable[[asyncio.Event], AbstractContextManager[None]] = _nothing_more,
     ) -> T:
-        """What ``look`` finds, as soon as that is enough; after ``wait_s`` seconds whatever it found last.
+        """Call ``look`` until it finds enough or ``wait_s`` is over; returns what it found last.
 
-        It looks at once, and again whenever something arrives in one of the topics or queues, or ``also``
-        sets the event that it was given. How long a client waits is its own affair, so the seconds are real
-        ones, whatever the emulated clock does. A broker that stops answers at once.
+        It is called at once, and again when a message arrives in one of the topics or queues, or when
+        ``also`` sets the event that it was given. The seconds are real ones, whatever the emulated clock
+        does: they are the client's. When the broker stops, all long polls end.
         """
         until_loop_s = asyncio.get_running_loop().time() + wait_s
-        with self.listening(places) as arrival, also(arrival):
+        with self.listening(sources) as arrival, also(arrival):
             while True:
                 arrival.clear()
                 found = await look()
@@ -50,38 +50,38 @@ class Polls:
                     return found
 
     @contextmanager
-    def listening(self, places: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
-        """An event that is set when something arrives in one of the topics or queues."""
+    def listening(self, sources: Iterable[str | Queue]) -> Iterator[asyncio.Event]:
+        """An event that is set when a message arrives in one of the topics or queues."""
         event = asyncio.Event()
-        places = set(places)
-        for place in places:
-            self._waiting.setdefault(place, set()).add(event)
+        sources = set(sources)
+        for source in sources:
+            self._waiting.setdefault(source, set()).add(event)
         if self._closed:
             event.set()
         try:
             yield event
         finally:
-            for place in places:
-                events = self._waiting[place]
+            for source in sources:
+                events = self._waiting[source]
                 events.discard(event)
                 if not events:
-                    del self._waiting[place]
+                    del self._waiting[source]
 
     def arrived(self, queue: Queue) -> None:
         """A message became visible in the queue."""
         self.wake(queue.topic)
         self.wake(queue)
 
-    def wake(self, place: str | Queue) -> None:
-        """Let everybody who waits for the topic or the queue look again."""
-        for event in self._waiting.get(place, ()):
+    def wake(self, source: str | Queue) -> None:
+        """Let the long polls of the topic or queue look again."""
+        for event in self._waiting.get(source, ()):
             event.set()
 
     def close(self) -> None:
-        """The broker stops: end all waits with what there is."""
+        """End all long polls."""
         self._closed = True
-        for place in self._waiting:
-            self.wake(place)
+        for source in self._waiting:
+            self.wake(source)
 
 
 async def _is_set(event: asyncio.Event, until_loop_s: float) -> bool:

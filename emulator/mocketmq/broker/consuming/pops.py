@@ -1,7 +1,8 @@
-"""Consuming by pop: messages are taken as by receipt, and named by their target and the time (sheet 2.11).
+"""Consume by pop: as by receipt, with handles made of queue, offset and time.
 
-What is not acknowledged in time becomes visible to its group again where it is. Upstream appends it to a
-retry topic of its own, which is the same to clients. They see to dead letters themselves.
+A message that is not acknowledged in time becomes visible again in its place. Upstream appends it to a retry
+topic of its own, which is the same to clients. They send dead letters themselves.
+docs/protocol/remoting.md §2.11
 """
 
 from collections import Counter
@@ -14,7 +15,7 @@ from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
-from mocketmq.broker.consuming.selection import Choice, Wish, known_topic
+from mocketmq.broker.consuming.selection import ReceiveRequest, Selection, known_topic
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
@@ -33,7 +34,7 @@ MAX_POPPED = 32
 
 
 class PopTarget(NamedTuple):
-    """From where a group pops: a topic, and one queue of it or None for all."""
+    """A topic that a group pops from, and one queue of it, or None for all."""
 
     group: ConsumingGroup
     topic: Topic
@@ -41,24 +42,24 @@ class PopTarget(NamedTuple):
 
     @property
     def queues(self) -> Sequence[Queue]:
-        """The queues, without those of retries."""
+        """The queues to pop from, without the retry topic's."""
         return self.topic.readable if self.queue is None else [self.queue]
 
     @property
     def key(self) -> tuple[str, str, int]:
-        """By which those who wait are counted."""
+        """The key by which long polls are counted."""
         return self.group.name, self.topic.name, ALL_QUEUES if self.queue is None else self.queue.queue_id
 
 
 class Popped(NamedTuple):
-    """Messages that were popped, queue by queue, and how many more there are, wanted or not."""
+    """Popped messages, queue by queue, and how many more there are, whatever the filter."""
 
     messages: Sequence[Taken]
     rest: int
 
 
 class Pops:
-    """Pops for clients, and looks for them without popping."""
+    """Pops messages, and looks whether there are some."""
 
     def __init__(
         self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, receipts: Receipts
@@ -73,7 +74,7 @@ class Pops:
         self._waiting: Counter[tuple[str, str, int]] = Counter()
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> PopTarget:
-        """The target from which a client wants to pop; less than 0: all queues. The group is made if need be.
+        """The target of a pop; a negative ``queue_id`` means all queues. The group may be created.
 
         Raises TopicNotFoundError, NoPermissionError, QueueNotFoundError, InvalidArgumentError,
         GroupNotFoundError, in upstream's order.
@@ -102,21 +103,21 @@ class Pops:
         before is given the same messages once more. ``from_end``: a group that never consumed a queue from
         which something was removed begins at its last message, not its first.
         """
-        wish = self._wish(target, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
-        choice = Choice(self._database, self._topics, wish)
+        request = self._request(target, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
+        selection = Selection(self._database, self._topics, request)
         if from_end:
             await self._begin_at_end(target)
         if ordered and attempt:
             await self._begin_again(target, attempt)
         self._waiting[target.key] += 1
         try:
-            taken = await self._receipts.take(wish, invisible_us, wait_s)
+            taken = await self._receipts.take(request, invisible_us, wait_s)
         finally:
             self._waiting[target.key] -= 1
             if not self._waiting[target.key]:
                 del self._waiting[target.key]
         given = {self._topics.queue(one.message.queue_key) for one in taken}
-        rest = self._count(choice, target, [*choice.queues(), *given])
+        rest = self._count(selection, target, [*selection.fresh_queues(), *given])
         if ordered:
             for known in map(target.group.in_queue, given):
                 known.attempt = attempt
@@ -124,18 +125,18 @@ class Pops:
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)
 
-    def _wish(self, target: PopTarget, *, ordered: bool) -> Wish:
-        """Retries are for those of the group who do not pull them: Java clients do, also while they pop."""
+    def _request(self, target: PopTarget, *, ordered: bool) -> ReceiveRequest:
+        """Leaves retries out if members of the group pull them: Java clients do, even while they pop."""
         group, topic, queue = target
         live = self._clients.find(group.name)
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
-        return Wish(
+        return ReceiveRequest(
             group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_PULLED_BYTES, popped=True
         )
 
     async def _begin_at_end(self, target: PopTarget) -> None:
-        """Durable, or what arrives before the group takes something would be passed over after a kill."""
+        """Durable, or after a kill the group would skip what arrived before its first message."""
         group = target.group
         anew = [queue for queue in target.queues if queue not in group.queues and not queue.is_young]
 
@@ -156,14 +157,14 @@ class Pops:
             await self._receipts.take_back(target.group, [(take.commit_offset, take.times) for take in takes])
 
     def _held_by(self, target: PopTarget, attempt: str) -> list[Take]:
-        """What an attempt was given before and is not settled."""
+        """Unsettled messages that an attempt was given before."""
         known = [target.group.queues.get(queue) for queue in target.queues]
         return [take for one in known if one and one.attempt == attempt for take in one.open.values()]
 
     # Settle
 
     def handle(self, group: str, topic_name: str, queue_id: int, queue_offset: int, pop_ms: int) -> PopHandle:
-        """The handle of a message that a client of the group names so.
+        """The handle of a message, by what a client of the group knows of it.
 
         Raises TopicNotFoundError, QueueNotFoundError.
         """
@@ -174,7 +175,7 @@ class Pops:
         return PopHandle(topic.queues[queue_id], queue_offset, pop_ms)
 
     def is_retry(self, name: str) -> bool:
-        """Whether a name behind ``%RETRY%`` is made of a group and a topic, and no group's own."""
+        """Whether the name after ``%RETRY%`` joins a group and a topic, and is no group itself."""
         if self._groups.find(name):
             return False
         parts = name.split("_")
@@ -184,31 +185,31 @@ class Pops:
     # Look
 
     def waiting(self, target: PopTarget) -> int:
-        """How many wait for messages from just there."""
+        """How many long polls have this very target."""
         return self._waiting[target.key]
 
-    async def is_any(
+    async def has_messages(
         self, target: PopTarget, *, wait_s: float = 0.0, ordered: bool = False, attempt: str = ""
     ) -> bool:
-        """Whether there is something to pop, wanted or not; waits for it up to ``wait_s`` real seconds."""
+        """Whether there is a message to pop, whatever the filter; waits up to ``wait_s`` real seconds."""
         group, topic, _ = target
-        choice = Choice(self._database, self._topics, self._wish(target, ordered=ordered))
+        selection = Selection(self._database, self._topics, self._request(target, ordered=ordered))
 
         async def look() -> bool:
             held = self._held_by(target, attempt) if ordered and attempt else ()
-            return bool(held or choice.again() or self._spans(target, choice.queues()))
+            return bool(held or selection.redeliveries() or self._spans(target, selection.fresh_queues()))
 
-        places = (topic.name, retry_topic(group.name))
+        sources = (topic.name, retry_topic(group.name))
         if ordered:
-            return await self._polls.wait_for(look, places, wait_s, also=group.announcing)
-        return await self._polls.wait_for(look, places, wait_s)
+            return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
+        return await self._polls.wait_for(look, sources, wait_s)
 
     async def peek(self, target: PopTarget, limit: int) -> Popped:
-        """The messages that would be popped, without any trace, and how many there are, these among them."""
-        choice = Choice(self._database, self._topics, self._wish(target, ordered=False))
-        queues = choice.queues()
-        rest = self._count(choice, target, queues)
-        takes = {take.commit_offset: take for take in choice.again()[:limit]}
+        """The messages that a pop would give, and how many there are with them; changes nothing."""
+        selection = Selection(self._database, self._topics, self._request(target, ordered=False))
+        queues = selection.fresh_queues()
+        rest = self._count(selection, target, queues)
+        takes = {take.commit_offset: take for take in selection.redeliveries()[:limit]}
         again = await messages_at(self._database, list(takes))
         fresh = await messages_in(self._database, self._spans(target, queues), limit)
         peeked: list[Taken] = []
@@ -223,15 +224,17 @@ class Pops:
         return Popped(peeked, rest)
 
     def _is_of(self, topic: Topic, message: StoredMessage) -> bool:
-        """Whether a message is none of the retries of another topic."""
+        """Whether a message is of the topic, and no retry of another one."""
         queue = self._topics.queue(message.queue_key)
         return topic.name in (queue.topic, known_topic(queue, message.properties))
 
-    def _count(self, choice: Choice, target: PopTarget, queues: Sequence[Queue]) -> int:
-        return len(choice.again()) + sum(end - start for _, start, end, _ in self._spans(target, queues))
+    def _count(self, selection: Selection, target: PopTarget, queues: Sequence[Queue]) -> int:
+        return len(selection.redeliveries()) + sum(
+            end - start for _, start, end, _ in self._spans(target, queues)
+        )
 
     def _spans(self, target: PopTarget, queues: Sequence[Queue]) -> list[Span]:
-        """What the group has not met yet."""
+        """The messages that are new to the group."""
         spans = []
         for queue in dict.fromkeys(queues):
             known = target.group.queues.get(queue)
@@ -242,5 +245,5 @@ class Pops:
 
 
 def pop_retry_topic(group: str, topic: str, separator: str = "_") -> str:
-    """From where clients believe to have popped a retry (sheet 6.5); really it is the group's retry topic."""
+    """The retry topic as pop clients know it (docs/protocol/remoting.md §6.5); here it is the group's."""
     return f"{retry_topic(group)}{separator}{topic}"

@@ -1,4 +1,7 @@
-"""Consuming by offset: read any range, say how far one came, give a message back (sheet 2.3, 2.4 and 6.2)."""
+"""Consume by offset: pull messages, commit offsets, give messages back.
+
+docs/protocol/remoting.md §2.3, §2.4 and §6.2
+"""
 
 import asyncio
 import logging
@@ -36,11 +39,11 @@ from mocketmq.store.writer import Batch
 log = logging.getLogger(__name__)
 
 MAX_PULLED = 128
-"""Messages in one answer: what their properties can take leaves room in a frame of 16 MiB."""
+"""Messages in one answer. With the longest properties they still fit into a frame of 16 MiB."""
 MAX_PULLED_BYTES = 4 << 20
-"""Of their bodies, unless the first alone has more."""
+"""Of their bodies together, unless the first alone has more."""
 MAX_NOTED = 10_000
-"""Delayed messages, by group and queue, of which it is remembered that they were pulled."""
+"""Pulled delayed messages that are remembered, by group and queue, for the ledger."""
 
 
 class PullStatus(Enum):
@@ -55,7 +58,7 @@ class PullStatus(Enum):
 
 
 class Pulled(NamedTuple):
-    """What a pull found; ``next_offset`` is where the next one should begin."""
+    """The messages that a pull found, and the offset at which the next pull should begin."""
 
     status: PullStatus
     next_offset: int
@@ -105,7 +108,7 @@ class Pull:
     async def browse(
         self, topic_name: str, queue_id: int, offset: int, limit: int, tag_filter: Filter = EVERYTHING
     ) -> Pulled:
-        """Read from ``offset`` on, without any trace."""
+        """Read messages from ``offset`` on; neither offsets nor the ledger change."""
         return await self._read(self.queue(topic_name, queue_id), offset, limit, tag_filter, NO_LIMIT)
 
     async def _read(
@@ -146,7 +149,7 @@ class Pull:
         return Pulled(status, next_offset, low, high, rows)
 
     async def admit(self, group_name: str, topic_name: str, queue_id: int) -> tuple[ConsumingGroup, Queue]:
-        """The group and the queue that it wants to read; the group is made if need be, the topic is not.
+        """The group and the queue of a pull. The group may be created on first use, the topic is not.
 
         Raises InvalidArgumentError, GroupNotFoundError, TopicNotFoundError, NoPermissionError,
         QueueNotFoundError, in upstream's order.
@@ -169,10 +172,10 @@ class Pull:
         tag_filter: Filter = EVERYTHING,
         max_bytes: int = MAX_PULLED_BYTES,
     ) -> Pulled:
-        """Read for a group, waiting up to ``wait_s`` real seconds at the end of the queue.
+        """Read messages for a group; at the end of the queue, wait for some up to ``wait_s`` real seconds.
 
-        What arrives and does not pass the filter ends no wait. The ledger notes the first pull of each
-        delayed message. Offsets stay where they are. Raises as ``admit``.
+        A message that does not pass the filter does not end the long poll. The ledger notes the first pull of
+        each delayed message. Offsets do not change. Raises as ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit, max_bytes = min(max(limit, 1), MAX_PULLED), min(max_bytes, MAX_PULLED_BYTES)
@@ -239,7 +242,7 @@ class Pull:
         while len(noted) > MAX_NOTED:
             del noted[next(iter(noted))]
 
-    # How far groups have come
+    # Committed offsets
 
     def committed_offset(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
         """The first offset that the group has not finished; None when it never consumed the queue."""
@@ -249,11 +252,11 @@ class Pull:
     def first_offset(
         self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True
     ) -> int | None:
-        """Where a pulling consumer of the group begins; None if that is for it to say.
+        """Where a pulling consumer of the group begins; None if the consumer has to decide.
 
-        ``anew``: a group that never consumed the queue begins at the oldest message, if none was removed by
-        retention, as upstream in a young queue (sheet 2.4). What does not exist is young, and is not made.
-        A group that was deleted may have left its offset.
+        ``anew``: a group that is new to the queue begins at the oldest message, unless retention has removed
+        some, as upstream in a young queue (docs/protocol/remoting.md §2.4). Groups and topics that do not
+        exist are not created. A deleted group may have left its offset.
         """
         queue, group = self.find_queue(topic_name, queue_id), self._groups.find(group_name)
         group_queue = group.queues.get(queue) if group and queue else None
@@ -273,10 +276,10 @@ class Pull:
         return offset
 
     async def commit_offset(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
-        """Say that the group has finished everything below ``offset``.
+        """Set the group's committed offset: it has finished everything below.
 
-        Receipts below it are settled. Less than was committed before means to begin again from there;
-        all receipts of the queue end then.
+        Receipts below it are settled. A lower offset than before makes the group begin again from there, and
+        ends all its receipts of the queue.
         """
         queue = self.queue(topic_name, queue_id)
         if not 0 <= offset <= queue.next_offset:
@@ -289,12 +292,12 @@ class Pull:
     async def report_offset(
         self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
     ) -> None:
-        """A pulling consumer tells how far it has come; it does so often, and mostly nothing is new.
+        """Take a pulling consumer's report of its offset, which comes often and mostly changes nothing.
 
-        It goes back only if that is less than it told before: others of the group may have acknowledged more
-        by receipt. Offsets that the queue does not have are left alone, and so are groups and topics that do
-        not exist: a client may remember them from before the broker was emptied. What is not ``is_durable``
-        is stored with the next that is.
+        The group goes back only if the report is lower than the one before: other members may have
+        acknowledged more by receipt. Offsets outside the queue are ignored, and so are unknown groups and
+        topics: a client may remember them from before the broker was emptied. A report that is not
+        ``is_durable`` is stored with the next one that is.
         """
         queue = self.find_queue(topic_name, queue_id)
         if queue is None or not 0 <= offset <= queue.next_offset:
@@ -316,7 +319,7 @@ class Pull:
             await self._writer.commit(lambda batch: group_queue.save(batch, group_queue.next_offset))
 
     async def _move(self, group_queue: GroupQueue, offset: int, *, is_back: bool) -> None:
-        """Durable when this returns. To be called with the group's lock."""
+        """Set the committed offset; durable when this returns. The caller has the group's lock."""
         group = group_queue.group
 
         def work(batch: Batch) -> None:
@@ -336,7 +339,7 @@ class Pull:
         await self._writer.commit(work)
 
     def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
-        """To the ledger, a delayed message that was committed past is acknowledged. Nobody waits for it."""
+        """Note in the ledger, in the background, that delayed messages below the offset are acknowledged."""
         noted = group.pulled.get(queue, {})
         passed = [each for each in noted if each < offset]
         if passed:
@@ -355,9 +358,9 @@ class Pull:
             log.warning("the ledger lacks that %d messages were acknowledged", len(commit_offsets))
 
     async def close(self) -> None:
-        """Store what was told and is not stored yet, if the store still takes it."""
+        """Store the reported offsets that are not stored yet, if the store still takes them."""
         await asyncio.gather(*self._notes)
-        places = [
+        unsaved = [
             group_queue
             for group in self._groups
             for group_queue in group.queues.values()
@@ -365,20 +368,20 @@ class Pull:
         ]
 
         def work(batch: Batch) -> None:
-            for group_queue in places:
+            for group_queue in unsaved:
                 group_queue.save(batch, group_queue.next_offset)
 
         try:
             await self._writer.commit(work)
         except EmulatorError as error:
-            log.warning("offsets of %d queues were not stored: %s", len(places), error)
+            log.warning("offsets of %d queues were not stored: %s", len(unsaved), error)
 
     # Give back
 
     async def give_back(
         self, group_name: str, commit_offset: int, delay_level: int, max_retries: int | None = None
     ) -> None:
-        """Let the group have the message again later, or give it up; as :meth:`Receipts.give_back`.
+        """Retry the message later, or make it a dead letter; as :meth:`Receipts.give_back`.
 
         ``max_retries`` stands for the group's. Raises GroupNotFoundError, MessageNotFoundError,
         NoPermissionError.
@@ -394,7 +397,7 @@ class Pull:
         def work(batch: Batch) -> None:
             self._retries.append(batch, retry)
             take = group.takes.get(commit_offset)
-            if take is not None and take.can_be_settled:  # else somebody is just given it
+            if take is not None and take.can_be_settled:  # else a receiver is just given it
                 self._takes.settle(batch, take, Outcome.DEAD if retry.is_dead else Outcome.RETRIED)
             batch.on_commit(partial(self._statistics.gave_back, topic, group.name))
             # Committed past later on, it is not acknowledged by that.
@@ -404,7 +407,7 @@ class Pull:
 
 
 def _is_at_end(pulled: Pulled, offset: int) -> bool:
-    """Whether there is nothing to read yet. Upstream moves who reads an empty queue from elsewhere to 0."""
+    """Whether there is nothing to read yet. In an empty queue upstream corrects any other offset to 0."""
     if pulled.status is PullStatus.NO_MESSAGE_IN_QUEUE:
         return offset == 0
     return pulled.status is PullStatus.OFFSET_OVERFLOW_ONE

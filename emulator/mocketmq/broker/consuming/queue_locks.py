@@ -1,4 +1,7 @@
-"""Queue locks: which client of a group consumes a queue in order (sheet 2.5, 8.5)."""
+"""Queue locks: which client of a group consumes a queue in order .
+
+docs/protocol/remoting.md §2.5 and §8.5
+"""
 
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -9,8 +12,8 @@ LIFETIME_US: Final = 60 * US_PER_S
 """Real time for which a lock holds after it was last asked for (rebalance.maxLiveTime)."""
 SPARE: Final = 500
 
-Place = tuple[str, int]
-"""A topic, and the id of a queue of it."""
+TopicQueue = tuple[str, int]
+"""The name of a topic, and the id of one of its queues."""
 
 
 class _Lock(NamedTuple):
@@ -19,33 +22,33 @@ class _Lock(NamedTuple):
 
 
 class QueueLocks:
-    """Every lock. As upstream, one is not given up when its client's connection ends.
+    """Every lock. As upstream, a lock outlives its client's connection.
 
-    The client may be consuming still, and come back by another connection.
+    The client may still be consuming, and connect again.
     """
 
     def __init__(self, ticks: Callable[[], int] = steady_us) -> None:
         self._ticks = ticks
-        self._locks: dict[tuple[str, Place], _Lock] = {}
+        self._locks: dict[tuple[str, TopicQueue], _Lock] = {}
         self._crowded = SPARE
 
-    def lock(self, group: str, client_id: str, places: Iterable[Place]) -> set[Place]:
-        """Lock the queues for the client, or keep them locked. Those that are its own now."""
+    def lock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> set[TopicQueue]:
+        """Lock the queues for the client, or renew its locks; returns those that it has now."""
         now_us = self._ticks()
         owned = set()
-        for place in places:
-            found = self._locks.get((group, place))
+        for queue in queues:
+            found = self._locks.get((group, queue))
             if found is None or found.client_id == client_id or found.until_us <= now_us:
-                self._locks[group, place] = _Lock(client_id, now_us + LIFETIME_US)
-                owned.add(place)
+                self._locks[group, queue] = _Lock(client_id, now_us + LIFETIME_US)
+                owned.add(queue)
         if len(self._locks) > self._crowded:
             self._locks = {key: each for key, each in self._locks.items() if each.until_us > now_us}
             self._crowded = 2 * len(self._locks) + SPARE
         return owned
 
-    def unlock(self, group: str, client_id: str, places: Iterable[Place]) -> None:
-        """Let others have the queues; those that are not the client's stay locked."""
-        for place in places:
-            found = self._locks.get((group, place))
+    def unlock(self, group: str, client_id: str, queues: Iterable[TopicQueue]) -> None:
+        """Unlock the queues that the client has locked; locks of others stay."""
+        for queue in queues:
+            found = self._locks.get((group, queue))
             if found is not None and found.client_id == client_id:
-                del self._locks[group, place]
+                del self._locks[group, queue]

@@ -1,16 +1,16 @@
-"""Consuming by receipt: take, acknowledge, give back, extend.
+"""Consume by receipt: receive, acknowledge, give back, extend.
 
 The life of a message for one group::
 
                     receive                    acknowledge
-      visible ─────────────────► taken ─────────────────────► acked
+      visible ────────────────► in flight ──────────────────► acked
          ▲                        │ │  give back
-         │      its time is up    │ └─────────────► retried (parked, then in %RETRY%group) or dead
-         └────────────────────────┘   its time is up once too often ───► dead (%DLQ%group)
+         │ invisible time ends    │ └─────────────► retried (parked, then in %RETRY%group) or dead
+         └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
-What is taken stays invisible to the rest of its group until its time is up. Each step is durable before
-it is answered, so a kill forgets no acknowledgement and no receipt. What is given out is chosen in
-``choice``.
+A message in flight is invisible to the rest of its group until its invisible time ends. Each step is durable
+before it is answered, so a kill loses no acknowledgement and no receipt. ``selection`` chooses the messages,
+and ``take`` has the states in full.
 """
 
 import asyncio
@@ -22,7 +22,7 @@ from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
-from mocketmq.broker.consuming.selection import Choice, Wish
+from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
@@ -58,18 +58,18 @@ Handle = TypeVar("Handle", str, PopHandle)
 
 
 class SettledBy(NamedTuple, Generic[Handle]):
-    """Which handles were settled, and why the others were not."""
+    """The handles that were settled, and the errors of the others."""
 
     done: list[Handle]
     failed: list[tuple[Handle, ReceiptError]]
 
 
 Settled = SettledBy[str]
-"""By handles that were given out as text."""
+"""Settled by receipt handles."""
 
 
 class Receipts:
-    """Gives messages out by receipt. A due source: what is not settled in time becomes visible again."""
+    """Receives and settles. A due source: a message that is not settled in time becomes visible again."""
 
     def __init__(
         self,
@@ -106,37 +106,39 @@ class Receipts:
         tag_filter: Filter = EVERYTHING,
         ordered: bool = False,
     ) -> list[Taken]:
-        """Take up to ``max_messages``, oldest first, retries of the topic among them.
+        """Receive up to ``max_messages``, oldest first, retries of the topic among them.
 
-        Waits up to ``wait_s`` real seconds for the first. Messages that do not pass the filter are passed
-        over for the whole group, as upstream. ``ordered`` withholds the next messages of each queue until
-        all that the group was given of it are settled. A caller that is cancelled has taken nothing.
+        Waits up to ``wait_s`` real seconds for the first. The whole group skips messages that do not pass the
+        filter, as upstream. ``ordered`` withholds the next messages of each queue until those in flight are
+        settled. A caller that is cancelled has received nothing.
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)
-        return await self.take(Wish(group, topic, max_messages, tag_filter, ordered), invisible_us, wait_s)
+        return await self.take(
+            ReceiveRequest(group, topic, max_messages, tag_filter, ordered), invisible_us, wait_s
+        )
 
-    async def take(self, wish: Wish, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
+    async def take(self, request: ReceiveRequest, invisible_us: int, wait_s: float = 0.0) -> list[Taken]:
         """As ``receive``, for a group and from a topic that need not be open to clients."""
-        group, topic_name = wish.group, wish.topic.name
+        group, topic_name = request.group, request.topic.name
 
         async def look() -> list[Taken]:
             # The topic may have been changed or deleted meanwhile.
             return await self._take_unless_cancelled(
-                wish._replace(topic=self._topics.get(topic_name)), invisible_us
+                request._replace(topic=self._topics.get(topic_name)), invisible_us
             )
 
-        places = (topic_name, retry_topic(group.name))
-        if wish.ordered:
-            return await self._polls.wait_for(look, places, wait_s, also=group.announcing)
-        return await self._polls.wait_for(look, places, wait_s)
+        sources = (topic_name, retry_topic(group.name))
+        if request.ordered:
+            return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
+        return await self._polls.wait_for(look, sources, wait_s)
 
-    async def _take_unless_cancelled(self, wish: Wish, invisible_us: int) -> list[Taken]:
-        take = asyncio.create_task(self._take(wish, invisible_us))
+    async def _take_unless_cancelled(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
+        take = asyncio.create_task(self._take(request, invisible_us))
         try:
             return await asyncio.shield(take)
         except asyncio.CancelledError:
-            give_back = asyncio.create_task(self._release_result(wish.group, take))
+            give_back = asyncio.create_task(self._release_result(request.group, take))
             self._abandoned.add(give_back)
             give_back.add_done_callback(self._abandoned.discard)
             raise
@@ -144,44 +146,44 @@ class Receipts:
     async def _release_result(self, group: ConsumingGroup, take: asyncio.Task[list[Taken]]) -> None:
         await self._release(group, await take)
 
-    async def _take(self, wish: Wish, invisible_us: int) -> list[Taken]:
-        group = wish.group
-        choice = Choice(self._database, self._topics, wish)
+    async def _take(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
+        group = request.group
+        selection = Selection(self._database, self._topics, request)
 
         def work(batch: Batch) -> None:
             group.check_exists()
-            self._topics.get(wish.topic.name)
-            choice.keep_open()
+            self._topics.get(request.topic.name)
+            selection.drop_closed()
             visible_us = batch.now_us + invisible_us
-            pop_ms = next_pop_ms(take for _, take in choice.chosen) if wish.popped else 0
-            for message, take in choice.chosen:
+            pop_ms = next_pop_ms(take for _, take in selection.chosen) if request.popped else 0
+            for message, take in selection.chosen:
                 self._takes.give(batch, take, visible_us, pop_ms)
                 if message.parked_offset is not None:
                     self._ledger.pulled(batch, message.commit_offset, group.name)
-            for take in choice.left:
-                self._takes.leave(batch, take)
+            for take in selection.for_others:
+                self._takes.record_free(batch, take)
             for group_queue in {
-                take.group_queue for take in (*choice.left, *(take for _, take in choice.chosen))
+                take.group_queue for take in (*selection.for_others, *(take for _, take in selection.chosen))
             }:
                 group_queue.save(batch, group_queue.next_offset)
 
         began_us = steady_us()
         try:
-            await choice.make()
+            await selection.select()
             took_us = steady_us() - began_us
-            self._statistics.read(len(choice.chosen), took_us)
-            if not choice.chosen and not choice.left:
+            self._statistics.read(len(selection.chosen), took_us)
+            if not selection.chosen and not selection.for_others:
                 return []
             await self._writer.commit(work)
         except BaseException:
-            for _, take in choice.chosen:
+            for _, take in selection.chosen:
                 self._takes.reopen(take)
             raise
         pass_point("receive.taken")
         self._statistics.given(
-            wish.topic.name, group.name, [message for message, _ in choice.chosen], took_us
+            request.topic.name, group.name, [message for message, _ in selection.chosen], took_us
         )
-        for take in choice.left:
+        for take in selection.for_others:
             self._polls.wake(take.queue.topic)
         return [
             Taken(
@@ -193,13 +195,13 @@ class Receipts:
                 take.visible_us,
                 take.pop_ms,
             )
-            for message, take in choice.chosen
+            for message, take in selection.chosen
         ]
 
     # Settle
 
     async def acknowledge(self, group_name: str, handles: Sequence[Handle]) -> SettledBy[Handle]:
-        """The messages are done with. Handles that are not valid fail; the others are acknowledged."""
+        """Acknowledge messages. Handles that are not valid fail, without harm to the others."""
         group = self._groups.of_client(group_name)
 
         def work(batch: Batch) -> SettledBy[Handle]:
@@ -216,10 +218,10 @@ class Receipts:
         return settled
 
     async def give_back(self, group_name: str, handles: Sequence[str], delay_level: int = 0) -> Settled:
-        """The messages could not be consumed: retry them later, or give them up.
+        """Retry messages later that could not be consumed, or make them dead letters.
 
-        ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail; the others are
-        given back.
+        ``delay_level`` as in :meth:`Retries.prepare`. Handles that are not valid fail, without harm
+        to the others.
         """
         group = self._groups.of_client(group_name)
         settled = Settled([], [])
@@ -252,7 +254,7 @@ class Receipts:
         def work(batch: Batch) -> Settled:
             settled = Settled([], [])
             for handle, take in valid(group, handles, batch.now_us, settled):
-                self._takes.show_from(batch, take, batch.now_us + invisible_us, take.times, take.pop_ms)
+                self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, take.pop_ms)
                 settled.done.append(handle)
             return settled
 
@@ -262,7 +264,7 @@ class Receipts:
     async def change(
         self, group_name: str, handle: PopHandle, invisible_us: int, *, same_handle: bool = False
     ) -> PopHandle:
-        """As ``extend``, for a popped message, which has another handle from then on, unless it shall not.
+        """Extend a popped message, whose handle changes with that unless ``same_handle``.
 
         Raises ReceiptSpentError.
         """
@@ -271,7 +273,7 @@ class Receipts:
         def work(batch: Batch) -> PopHandle:
             take = find_take(group, handle, batch.now_us)
             pop_ms = take.pop_ms if same_handle else next_pop_ms([take])
-            self._takes.show_from(batch, take, batch.now_us + invisible_us, take.times, pop_ms)
+            self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, pop_ms)
             return handle._replace(pop_ms=pop_ms)
 
         changed: PopHandle = await self._writer.commit(work)
@@ -279,17 +281,16 @@ class Receipts:
         return changed
 
     async def release(self, group_name: str, taken: Sequence[Taken]) -> None:
-        """Undo a receive whose answer reached nobody: visible again at once, and not counted."""
+        """Undo a receive whose answer was lost: the messages are visible again, and it does not count."""
         await self._release(self._groups.of_client(group_name), taken)
 
     async def _release(self, group: ConsumingGroup, taken: Sequence[Taken]) -> None:
         await self.take_back(group, [(one.message.commit_offset, one.times) for one in taken])
 
     async def take_back(self, group: ConsumingGroup, given: Sequence[tuple[int, int]]) -> None:
-        """What was given out reached nobody, as it turns out: it can be taken again, and was not counted.
+        """Undo deliveries, given by commit offset and number of deliveries by then; they do not count.
 
-        Given are commit offsets, and how often each was taken by then. What was settled or taken again since
-        stays as it is.
+        A message that was settled or received again since stays as it is.
         """
 
         def work(batch: Batch) -> None:
@@ -300,14 +301,14 @@ class Receipts:
 
         await self._writer.commit(work)
 
-    # What runs out
+    # Invisible times that end
 
     def next_due_us(self) -> int | None:
-        """When the next receipt runs out."""
+        """When the next invisible time ends."""
         return self._takes.expiries.next_us()
 
     async def fire(self, until_us: int) -> Fired:
-        """Make visible what was not settled in time; what ran out once too often is a dead letter."""
+        """Make messages visible that were not settled in time, or dead letters after the last retry."""
         expired = self._takes.expiries.pop(until_us, EXPIRY_BATCH)
         if not expired:
             return Fired(0, until_us)
@@ -316,12 +317,12 @@ class Receipts:
             await self._bury([take for take in expired if take.group.gives_up(take)], last_us)
         except BaseException:
             for take in expired:
-                self._takes.expect(take)
+                self._takes.watch(take)
             raise
         for take in expired:
             # While the dead were buried, it may have been settled, extended or taken back.
             if take.state is State.HELD and take.visible_us <= last_us:
-                self._takes.free(take)
+                self._takes.set_free(take)
         return Fired(0, last_us)
 
     async def _bury(self, dead: Sequence[Take], until_us: int) -> None:
@@ -344,7 +345,7 @@ class Receipts:
         await self._writer.commit(work)
 
     async def close(self) -> None:
-        """Wait until what cancelled receivers had taken is given back."""
+        """Wait until messages of cancelled receivers are visible again."""
         await asyncio.gather(*self._abandoned, return_exceptions=True)
 
 
@@ -355,9 +356,10 @@ def valid(
     settled: SettledBy[Handle],
     check: Callable[[Handle], None] = lambda _handle: None,
 ) -> Iterator[tuple[Handle, Take]]:
-    """The takes of the handles that are valid when their turn comes; the others are noted as failed.
+    """Each valid handle with its take; the others are added to ``settled.failed``.
 
-    ``check`` raises ReceiptError for what is not valid for a reason of the caller's.
+    ``check`` raises ReceiptError for handles that the caller refuses. Handles are checked one by one, so that
+    the second of two equal ones is refused.
     """
     for handle in handles:
         try:

@@ -1,4 +1,7 @@
-"""Retries and dead letters: what becomes of a message that a consumer gives back (sheet 6.2)."""
+"""Make retries and dead letters of the messages that consumers give back.
+
+docs/protocol/remoting.md §6.2
+"""
 
 import random
 from typing import NamedTuple
@@ -26,7 +29,7 @@ FIRST_RETRY_LEVEL = 3
 
 
 class Retry(NamedTuple):
-    """What a given-back message becomes: parked for the retry topic, or at once a dead letter (level 0)."""
+    """The copy of a message that was given back: parked for the retry topic, or a dead letter (level 0)."""
 
     draft: Draft
     level: int
@@ -39,7 +42,7 @@ class Retry(NamedTuple):
 
 
 class Retries:
-    """Makes retries of messages, with upstream's levels: 3 for the first, one more for each further."""
+    """Makes retries, with upstream's delay levels: 3 for the first, and one more each time."""
 
     def __init__(self, topics: Topics, levels: LevelQueues) -> None:
         self._topics = topics

@@ -1,10 +1,10 @@
-"""Choosing what a receiver is given: what is visible again goes before what its group has not met yet.
+"""Select the messages that a receiver is given: redeliveries first, then what is new to its group.
 
-In order, a queue is given out batch by batch. While one of its messages is taken and not settled, nothing
-more of the queue is chosen. When their time has run out, those that are left are chosen again, oldest first
-and alone; what is new comes when the last of them is settled. Who pops is given what is new behind them, as
-upstream. One that the receiver's filter does not want holds up those behind it. In a retry queue, which the
-topics of a group share, each topic counts for itself.
+In order, a queue is given out batch by batch. While one of its messages is in flight, nothing more of the
+queue is selected. When their invisible time ends, the unsettled ones are redelivered, oldest first and alone;
+new messages come after the last of them is settled. A pop is given new ones behind them, as upstream. A
+message that the receiver's filter refuses holds up those behind it. In a retry queue, which the topics of a
+group share, each topic counts for itself.
 """
 
 from collections.abc import Sequence
@@ -23,11 +23,12 @@ from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_a
 from mocketmq.store.queues import Queue
 
 
-class Wish(NamedTuple):
-    """What a receiver asks for: up to ``limit`` messages of the topic that pass the filter.
+class ReceiveRequest(NamedTuple):
+    """Up to ``limit`` messages of a topic that pass the filter, for one receiver of the group.
 
-    Of one ``queue`` alone, unless that is None, and of the group's retries, unless ``retries`` is off. Their
-    bodies have no more than ``max_bytes``, unless the first alone has. ``popped``: takes get a ``pop_ms``.
+    They come from one ``queue``, or from all if that is None, and with ``retries`` from the group's retry
+    topic. Their bodies have up to ``max_bytes`` together, unless the first alone has more. ``popped`` takes
+    get a ``pop_ms``.
     """
 
     group: ConsumingGroup
@@ -41,86 +42,82 @@ class Wish(NamedTuple):
     popped: bool = False
 
 
-class Choice:
-    """What one receiver is given. Nobody else is given it before it is stored as taken, or reopened.
+class Selection:
+    """The messages for one request. They are reserved until they are stored as given, or reopened.
 
-    ``left`` are retries of other topics that were met on the way: opened, and free for their own receivers.
+    ``for_others`` are retries of other topics that were found on the way, free for their own receivers.
     """
 
-    def __init__(self, database: Database, topics: Topics, wish: Wish) -> None:
+    def __init__(self, database: Database, topics: Topics, request: ReceiveRequest) -> None:
         self.chosen: list[tuple[StoredMessage, Take]] = []
-        self.left: list[Take] = []
+        self.for_others: list[Take] = []
         self._database = database
         self._topics = topics
-        self._wish = wish
+        self._request = request
         self._bytes = 0
         self._is_full = False
 
-    async def make(self) -> None:
-        """Choose. Raises a StoreError; what was chosen until then is to be reopened."""
-        async with self._wish.group.lock:
-            await self._choose_again(self.again())
-            queues = self.queues()
-            while not self._is_full and await self._choose_fresh(queues):
+    async def select(self) -> None:
+        """Choose messages. Raises a StoreError; the caller then reopens those chosen so far."""
+        async with self._request.group.lock:
+            await self._select_redeliveries(self.redeliveries())
+            queues = self.fresh_queues()
+            while not self._is_full and await self._select_fresh(queues):
                 pass
 
-    def again(self) -> list[Take]:
-        """What was taken before and is visible again, oldest first."""
-        wish, group = self._wish, self._wish.group
+    def redeliveries(self) -> list[Take]:
+        """Messages that were received before and are visible again, oldest first."""
+        request, group = self._request, self._request.group
         again = [take for take in group.available.values() if self._is_wanted(take)]
-        if wish.ordered:
-            held = {
-                group_queue
-                for group_queue in {take.group_queue for take in again}
-                if self._is_held(group_queue)
-            }
+        if request.ordered:
+            held = {each for each in {take.group_queue for take in again} if self._is_held(each)}
             again = [take for take in again if take.group_queue not in held]
         return sorted(again, key=lambda take: take.commit_offset)
 
-    def queues(self) -> list[Queue]:
-        """From where messages may be given out that the group has not met yet."""
-        wish, group = self._wish, self._wish.group
-        retry = self._topics.find(retry_topic(group.name)) if wish.retries else None
+    def fresh_queues(self) -> list[Queue]:
+        """The queues from which the request may be given messages that are new to the group."""
+        request, group = self._request, self._request.group
+        retry = self._topics.find(retry_topic(group.name)) if request.retries else None
         queues = [
-            *(wish.topic.readable if wish.queue is None else [wish.queue]),
-            *(retry.readable if retry and retry is not wish.topic else ()),
+            *(request.topic.readable if request.queue is None else [request.queue]),
+            *(retry.readable if retry and retry is not request.topic else ()),
         ]
-        if wish.ordered:
+        if request.ordered:
             met = group.queues
             queues = [queue for queue in queues if queue not in met or not self._left_open(met[queue])]
         return queues
 
-    def keep_open(self) -> None:
-        """Let go of what was reset or committed past since it was chosen."""
+    def drop_closed(self) -> None:
+        """Drop messages that were reset or committed past since they were chosen."""
         self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
 
     def _is_of_topic(self, take: Take) -> bool:
-        return self._wish.topic.name in (take.topic, take.queue.topic)
+        return self._request.topic.name in (take.topic, take.queue.topic)
 
     def _is_wanted(self, take: Take) -> bool:
-        wish, queue = self._wish, take.queue
-        if queue.topic == wish.topic.name:
+        request, queue = self._request, take.queue
+        if queue.topic == request.topic.name:
             # Upstream's retries are in none of the topic's queues, so they come whichever is popped.
-            return (wish.popped and wish.retries) or wish.queue in (None, queue)
-        return wish.retries and take.topic == wish.topic.name
+            return (request.popped and request.retries) or request.queue in (None, queue)
+        return request.retries and take.topic == request.topic.name
 
     def _open(self, group_queue: GroupQueue) -> list[Take]:
         return [take for take in group_queue.open.values() if self._is_of_topic(take)]
 
     def _left_open(self, group_queue: GroupQueue) -> bool:
-        """Whether something new would come before what the group was given already."""
-        given = {take for _, take in self.chosen} if self._wish.popped else set()
+        """Whether a new message would overtake one that is unsettled."""
+        given = {take for _, take in self.chosen} if self._request.popped else set()
         return not given.issuperset(self._open(group_queue))
 
     def _is_held(self, group_queue: GroupQueue) -> bool:
         return not all(take.state is State.FREE for take in self._open(group_queue))
 
-    async def _choose_again(self, takes: Sequence[Take]) -> None:
-        """Add those that were taken before and are visible again."""
-        wish = self._wish
+    async def _select_redeliveries(self, takes: Sequence[Take]) -> None:
+        """Add redeliveries."""
+        request = self._request
         barred: set[GroupQueue] = set()  # in order: where one is not wanted
-        for first in range(0, len(takes), wish.limit):
-            some = takes[first : first + wish.limit]
+        for first in range(0, len(takes), request.limit):
+            some = takes[first : first + request.limit]
             messages = await messages_at(self._database, [take.commit_offset for take in some])
             for take in some:
                 message = messages.get(take.commit_offset)
@@ -128,17 +125,17 @@ class Choice:
                     take.close()  # retention removed it
                 elif take.state is not State.FREE or take.group_queue in barred:
                     continue
-                elif wish.tag_filter.matches(message):
+                elif request.tag_filter.matches(message):
                     if self._has_room(message):
                         self._add(message, take)
                     if self._is_full:
                         return
-                elif wish.ordered:
+                elif request.ordered:
                     barred.add(take.group_queue)
 
-    async def _choose_fresh(self, queues: Sequence[Queue]) -> bool:
-        """Add messages that the group has not met yet; False when there are no more to look through."""
-        group, topic, limit, tag_filter = self._wish[:4]
+    async def _select_fresh(self, queues: Sequence[Queue]) -> bool:
+        """Add messages that are new to the group; False when there are no more to look through."""
+        group, topic, limit, tag_filter = self._request[:4]
         spans = {}
         for queue in queues:
             start = max(group.in_queue(queue).next_offset, queue.min_offset)
@@ -171,7 +168,7 @@ class Choice:
             is_retry = group_queue.queue.topic != topic.name
             if is_retry and take.topic != topic.name:
                 take.move(State.FREE)
-                self.left.append(take)
+                self.for_others.append(take)
             elif is_retry or tag_filter.matches(row):
                 self._add(row, take)
         is_more = False
@@ -182,18 +179,18 @@ class Choice:
         return is_more
 
     def _has_room(self, message: StoredMessage) -> bool:
-        self._is_full = bool(self.chosen) and self._bytes + len(message.body) > self._wish.max_bytes
+        self._is_full = bool(self.chosen) and self._bytes + len(message.body) > self._request.max_bytes
         return not self._is_full
 
     def _add(self, message: StoredMessage, take: Take) -> None:
         take.move(State.RESERVED)
         self.chosen.append((message, take))
         self._bytes += len(message.body)
-        self._is_full = len(self.chosen) == self._wish.limit
+        self._is_full = len(self.chosen) == self._request.limit
 
 
 def known_topic(queue: Queue, properties: str) -> str:
-    """The topic by which a consumer knows a message of the queue: a retry bears its original topic."""
+    """The topic that a consumer sees on a message of the queue: of a retry, the original one."""
     if queue.topic.startswith(RETRY_PREFIX):
         return decode_properties(properties).get(RETRY_TOPIC, queue.topic)
     return queue.topic.removeprefix(HALF_PREFIX)

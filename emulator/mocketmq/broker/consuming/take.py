@@ -1,4 +1,4 @@
-"""A take: one message in the hands of one group, from when it is first chosen until it is done with.
+"""A take: one message at one group, from its first delivery until it is settled.
 
 Every take is in one state. :data:`MOVES` is the whole of what can happen to it::
 
@@ -71,12 +71,12 @@ class IllegalMoveError(Exception):
 
 
 class Take:
-    """A message that a group was given, or found and left for another receiver, and has not settled.
+    """A message that a group has received, or is to receive again, and has not settled.
 
     ``times`` counts how often it was received; the receipt handle names that count, so an old handle is
     refused. It is 0 for a retry that waits for a receiver of its own topic, and for a half message that
     nobody was asked about yet. ``visible_us`` is when its invisible time ends. ``pop_ms`` is the time of the
-    wall clock that names the take to who popped it, in place of a handle; 0 for who received it otherwise.
+    wall clock that is part of a pop's handle; 0 for a take that was not popped.
     """
 
     __slots__ = (

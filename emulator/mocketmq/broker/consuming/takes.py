@@ -1,6 +1,7 @@
-"""Takes: what groups were given and have not settled, in memory and in the table ``takes``.
+"""Store what becomes of takes: given, made visible, taken back, settled.
 
-Every change is part of a transaction, and comes to nothing with it. Who is given what is decided elsewhere.
+Every change is part of a transaction, and is undone when that fails. Which message a receiver is given is
+decided in ``selection``.
 """
 
 from collections.abc import Callable
@@ -21,9 +22,9 @@ from mocketmq.store.writer import Batch
 
 
 class Takes:
-    """Every open take. They become available when their time is up, which ``expiries`` knows.
+    """Changes takes. ``expiries`` has those in flight by the end of their invisible time.
 
-    But those of half messages about which producers are asked then instead: ``checks`` knows of these.
+    ``checks`` has half messages instead, by when their producers are to be asked.
     """
 
     def __init__(
@@ -42,7 +43,7 @@ class Takes:
         self._polls = polls
 
     async def load(self) -> None:
-        """Read from the store what each group holds."""
+        """Read the open takes of all groups from the store."""
         for row in await open_takes(self._database):
             group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
             take = Take(
@@ -59,29 +60,29 @@ class Takes:
                 has_row=True,
             )
             take.move(State.HELD)
-            self.expect(take)
+            self.watch(take)
 
     def give(self, batch: Batch, take: Take, visible_us: int, pop_ms: int) -> None:
-        """Somebody is given a message that was chosen."""
+        """Give a reserved message to its receiver, invisible to others until ``visible_us``."""
         times, now_us = take.times + 1, batch.now_us
         self._save(batch, take, times, visible_us, now_us, pop_ms)
 
         def given() -> None:
-            if take.state is not State.CLOSED:  # it was passed over in the same transaction
+            if take.state is not State.CLOSED:  # the same transaction committed past it
                 take.first_taken_us = take.first_taken_us or now_us
                 take.move(State.HELD)
-                self._shown_from(take, visible_us, times, pop_ms)
+                self._apply_visible(take, visible_us, times, pop_ms)
 
         batch.on_commit(given)
 
-    def leave(self, batch: Batch, take: Take) -> None:
-        """A message was found by somebody for whom it is not."""
+    def record_free(self, batch: Batch, take: Take) -> None:
+        """Store a free message that no receiver was given yet, so that it is found after a restart."""
         self._save(batch, take, 0, batch.now_us, None, 0)
 
-    def hold(
+    def take_new(
         self, batch: Batch, group: ConsumingGroup, queue: Queue, stored: StoredMessage, invisible_us: int
     ) -> Take:
-        """Take the newest message of a queue in the transaction that stores it: it is never free before."""
+        """Take a message in the transaction that stores it, so that it is never visible before."""
         group_queue = group.in_queue(queue)
         take = Take(
             group_queue,
@@ -99,7 +100,7 @@ class Takes:
         def held() -> None:
             group_queue.next_offset = stored.queue_offset + 1
             take.move(State.HELD)
-            self.expect(take)
+            self.watch(take)
 
         batch.on_commit(held)
         return take
@@ -126,58 +127,58 @@ class Takes:
             take.has_row = True
             batch.on_rollback(partial(setattr, take, "has_row", False))
 
-    def show_from(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
-        """The time of a message that is held is up at ``visible_us``."""
-        # At once, or the old time could run out before the commit.
-        batch.on_rollback(partial(self._shown_from, take, take.visible_us, take.times, take.pop_ms))
+    def set_visible(self, batch: Batch, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+        """Let the invisible time of a message in flight end at ``visible_us``."""
+        # At once, or the former time could end before the commit.
+        batch.on_rollback(partial(self._apply_visible, take, take.visible_us, take.times, take.pop_ms))
         save_visible(batch, take.group.name, take.commit_offset, visible_us, times, pop_ms)
-        self._shown_from(take, visible_us, times, pop_ms)
+        self._apply_visible(take, visible_us, times, pop_ms)
 
     def take_back(self, batch: Batch, take: Take) -> None:
-        """A message that was given reached nobody: it is free again, and that time does not count."""
+        """Make a message visible again that did not reach its receiver. That delivery does not count."""
         take.move(State.RESERVED)
         times, visible_us = take.times - 1, min(take.visible_us, batch.now_us)
         save_visible(batch, take.group.name, take.commit_offset, visible_us, times, take.pop_ms)
         batch.on_rollback(partial(self.reopen, take))
 
         def taken_back() -> None:
-            if take.state is State.RESERVED:  # else its group has just come past it
+            if take.state is State.RESERVED:  # else its group has just committed past it
                 take.visible_us, take.times = visible_us, times
-                self.free(take)
+                self.set_free(take)
 
         batch.on_commit(taken_back)
 
-    def _shown_from(self, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
+    def _apply_visible(self, take: Take, visible_us: int, times: int, pop_ms: int) -> None:
         take.visible_us, take.times, take.pop_ms = visible_us, times, pop_ms
-        self.expect(take)
+        self.watch(take)
 
     def settle(self, batch: Batch, take: Take, outcome: Outcome) -> None:
-        """The group is done with the message. Who called ``decide`` before reopens it on failure."""
+        """Settle the message. If ``begin_settling`` was called before, its caller reopens it on failure."""
         if take.state is not State.SETTLING:
             take.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, take))
         save_outcome(batch, take.group.name, take.commit_offset, outcome.value)
         batch.on_commit(take.close)
 
-    def decide(self, take: Take) -> None:
-        """Let its time not run out any more: it will be settled, or else reopened."""
+    def begin_settling(self, take: Take) -> None:
+        """Keep the message from being given or settled by others, until it is settled or reopened."""
         if take.state is not State.SETTLING:
             take.move(State.SETTLING)
 
     def reopen(self, take: Take) -> None:
-        """What it was reserved or decided for came to nothing: it is as before."""
+        """Undo a reservation or ``begin_settling`` after a failure."""
         take.move_back()
         if take.state is State.FREE:
-            self._polls.wake(take.queue.topic)  # they looked in vain meanwhile
+            self._polls.wake(take.queue.topic)  # receivers may have looked in vain meanwhile
         else:
-            self.expect(take)
+            self.watch(take)
 
-    def free(self, take: Take) -> None:
-        """Let any receiver of the group have the message, and wake those who wait."""
+    def set_free(self, take: Take) -> None:
+        """Make the message visible to the group, and wake its receivers."""
         take.move(State.FREE)
         self._polls.wake(take.queue.topic)
 
-    def expect(self, take: Take) -> None:
-        """Something happens with it when its time is up."""
+    def watch(self, take: Take) -> None:
+        """Let the timer know when the take's time ends."""
         is_checked = take.group.name == CHECKED_HALF_GROUP
-        (self.checks if is_checked else self.expiries).expect(take)
+        (self.checks if is_checked else self.expiries).add(take)

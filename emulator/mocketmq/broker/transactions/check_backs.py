@@ -79,7 +79,7 @@ class CheckBacks:
         for take in group.takes.values() if group else ():
             if take.visible_us <= now_us:
                 take.visible_us = now_us + self._interval_us
-                self._due.expect(take)
+                self._due.add(take)
 
     def next_due_us(self) -> int | None:
         """When the next check is due."""
@@ -99,7 +99,7 @@ class CheckBacks:
             checked = await self._check(halves, last_us)
         except BaseException:
             for take in takes:
-                self._due.expect(take)
+                self._due.add(take)
             raise
         pass_point("transactions.checked")
         self._clock.reach(last_us)
@@ -132,7 +132,7 @@ class CheckBacks:
                 next_us = take.visible_us + self._interval_us
                 if next_us <= batch.now_us:
                     next_us = batch.now_us + self._interval_us
-                self._takes.show_from(batch, take, next_us, take.times + 1, take.pop_ms)
+                self._takes.set_visible(batch, take, next_us, take.times + 1, take.pop_ms)
                 checked.append(half)
             return checked, given_up
 

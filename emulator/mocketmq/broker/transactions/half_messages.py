@@ -161,7 +161,7 @@ class HalfMessages:
         def work(batch: Batch) -> tuple[StoredMessage, Take]:
             self._intake.check(judged)
             stored = batch.append(queue, draft, real_queue_key=judged.queue.key)
-            return stored, self._takes.hold(batch, group, queue, stored, immunity_us)
+            return stored, self._takes.take_new(batch, group, queue, stored, immunity_us)
 
         stored, take = await self._writer.commit(work)
         pass_point("transactions.prepared")
@@ -318,7 +318,7 @@ class HalfMessages:
         Goes to its end even if the caller goes away: what the timed scheme keeps cannot be rolled back.
         """
         for take in takes:
-            self._takes.decide(take)
+            self._takes.begin_settling(take)
         return await asyncio.shield(self._commit(takes))
 
     async def _commit(self, takes: Sequence[Take]) -> list[Take]:

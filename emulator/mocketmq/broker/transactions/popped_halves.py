@@ -12,7 +12,7 @@ from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Settled, Taken, valid
-from mocketmq.broker.consuming.selection import Wish
+from mocketmq.broker.consuming.selection import ReceiveRequest
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
@@ -79,8 +79,8 @@ class PoppedHalves:
         """
         topic = await self._topics.for_send(topic_name)
         half = await self._topics.ensure(half_topic(topic.name), 1)
-        wish = Wish(await self._group(), half, max_messages, tag_filter)
-        return await self._receipts.take(wish, invisible_us, wait_s)
+        request = ReceiveRequest(await self._group(), half, max_messages, tag_filter)
+        return await self._receipts.take(request, invisible_us, wait_s)
 
     async def commit(self, topic_name: str, handles: Sequence[str]) -> Settled:
         """Make the messages visible, each with its delay; a delay level counts from now.
@@ -91,7 +91,7 @@ class PoppedHalves:
         settled = Settled([], [])
         takes: dict[str, Take] = {}
         for handle, take in valid(group, handles, self._clock.now_us(), settled, _of(topic_name)):
-            self._takes.decide(take)  # given twice, it fails the second time
+            self._takes.begin_settling(take)  # given twice, it fails the second time
             takes[handle] = take
         done = await self._half_messages.commit(list(takes.values()))
         for handle, take in takes.items():

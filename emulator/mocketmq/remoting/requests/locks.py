@@ -4,7 +4,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, NamedTuple
 
 from mocketmq.access.accounts import Need, group_need
-from mocketmq.broker.consuming.queue_locks import Place
+from mocketmq.broker.consuming.queue_locks import TopicQueue
 from mocketmq.remoting.access_rule import AccessRule, to_consume
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in, whole_in
@@ -17,7 +17,7 @@ from mocketmq.remoting.wire.header import NoHeader
 class _Locking(NamedTuple):
     client_id: str
     group: str
-    queues: Mapping[Place, Mapping[str, Any]]  # as the client wrote them
+    queues: Mapping[TopicQueue, Mapping[str, Any]]  # as the client wrote them
 
 
 async def lock(call: RemotingCall[NoHeader]) -> Response:

@@ -365,7 +365,7 @@ async def notify(call: RemotingCall[NotificationHeader]) -> Response:
     """Wait until there is something to pop, and answer whether there is."""
     header = call.header
     wait_s = _wait_s(header.born_time, header.poll_time)
-    has_message = await call.broker.consuming.pops.is_any(
+    has_message = await call.broker.consuming.pops.has_messages(
         await _target(call),
         wait_s=wait_s if call.may_wait else 0.0,
         ordered=header.order,
