@@ -1,7 +1,8 @@
-"""Second directories with the timing and the answers of the patch that they come from (sheet, section 3).
+"""Second directories with the timing and answers of the broker patch (docs/protocol/aliyun.md §3).
 
-``dongwo`` looks each 200 ms from its start, by whole seconds (D-11, D-12). Which way the patch rounds is not
-known; rounding down would deliver up to a second early, so a message waits for the end of its second here.
+``dongwo`` scans every 200 ms from its start, by whole seconds (D-11, D-12). It is not known which way the
+patch rounds. Rounding down would deliver up to a second early, so here a message waits for the end of its
+second.
 """
 
 from mocketmq.clock import US_PER_MS, US_PER_S

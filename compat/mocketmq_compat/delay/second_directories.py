@@ -1,8 +1,8 @@
 """Second directories: a delay scheme for any due time, one file per message in a directory per second.
 
-The layout is that of the broker patch in the reference sheet, section 3 (D-10); its weaknesses W1 to W20
-are answered here and in the files beside this one. What waits is on disk and nowhere else: a send is
-answered when its file is saved, and the store first hears of the message when it is due.
+The layout is that of the broker patch (docs/protocol/aliyun.md §3.3, D-10), without its weaknesses (§3.5).
+A pending message is on disk and nowhere else: a send is answered once its file is saved, and the store gets
+the message when it is due.
 
 Delivery is exactly once. The transaction that makes a message visible also records its identity in the
 table ``timed_messages``; the file is removed afterwards. A file that is still there after a kill, or was

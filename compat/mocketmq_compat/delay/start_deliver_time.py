@@ -1,17 +1,17 @@
-"""Reads absolute due times: Aliyun's ``__STARTDELIVERTIME``, and the timers of Apache RocketMQ 5.x.
+"""Read absolute due times: Aliyun's ``__STARTDELIVERTIME``, and the timers of Apache RocketMQ 5.x.
 
-A message may bear several; they are looked at in this order, and the first that is there decides:
+A message may have several; the first of this list counts:
 
-1. A delay level above 0 (sheet D-2, sheet 5.6 rule 2). The ``TIMER_*`` properties are then removed, as
-   upstream does; ``__STARTDELIVERTIME`` stays and does nothing, whatever it says.
-2. ``__STARTDELIVERTIME``, judged by mode. That it goes before ``TIMER_*`` is a choice: no broker knows both.
-3. ``TIMER_OUT_MS``, which a broker set when the message was delayed before: not again (rule 3).
+1. A delay level above 0 (docs/protocol/remoting.md §5.6, rule 2). The ``TIMER_*`` properties are then
+   removed, as upstream; ``__STARTDELIVERTIME`` stays without effect.
+2. ``__STARTDELIVERTIME``, read by mode. That it precedes ``TIMER_*`` is a choice: no broker knows both.
+3. ``TIMER_OUT_MS``, which a broker set when it delayed the message before: no second delay (rule 3).
 4. ``TIMER_DELAY_SEC``, ``TIMER_DELAY_MS``, ``TIMER_DELIVER_MS``, in this order (rule 3), in every mode.
 
 Absolute times come from a client's wall clock and are read with :meth:`Clock.from_wall`; relative ones count
 from the emulated now.
 
-Of ``__STARTDELIVERTIME``, by mode (sheet 2.7, D-2, D-6):
+``__STARTDELIVERTIME`` by mode (docs/protocol/aliyun.md §2.7, and D-2 and D-6 of §3.2):
 
 =================  ===================  ===================  ==============================
 the value is       ``aliyun4``          ``aliyun5``          ``dongwo``

@@ -423,7 +423,7 @@ async def load_levels(
 ) -> tuple[list[Level], list[str]]:
     """The levels as the store has them, and a warning for each whose delay changed with messages pending.
 
-    Saved offsets are clamped to what the queue holds (``correctDelayOffset``, sheet 5.5).
+    Saved offsets are clamped to the queue (``correctDelayOffset``, docs/protocol/remoting.md §5.5).
     """
     saved = dict(await database.rows("SELECT * FROM delay_offsets"))
     interventions: dict[int, set[int]] = {}

@@ -1,4 +1,4 @@
-"""The table of fixed delay levels, read from a string as RocketMQ's ``messageDelayLevel``."""
+"""The table of delay levels, read like RocketMQ's ``messageDelayLevel`` (docs/protocol/remoting.md §5.1)."""
 
 import re
 from dataclasses import dataclass
@@ -31,7 +31,7 @@ class LevelTable:
     def parse(cls, text: str) -> "LevelTable":
         """Read a table such as ``1s 5s 10s``: whole numbers with unit s, m, h or d, one space between.
 
-        Zero and negative delays are legal and mean "at once", as upstream (sheet 5.1). Raises
+        Zero and negative delays are legal and mean "at once", as upstream. Raises
         SettingError that names the first bad token; upstream's broker exits on one, too.
         """
         tokens = text.split(" ")
@@ -54,7 +54,7 @@ class LevelTable:
         return len(self.delays_us)
 
     def delay_us(self, level: int) -> int:
-        """The delay of a level; 1 s for one that is no longer in the table, as upstream (sheet 5.3)."""
+        """The delay of a level; 1 s for one that is no longer in the table, as upstream."""
         return self.delays_us[level - 1] if level <= len(self.delays_us) else US_PER_S
 
     def describe(self, level: int) -> str:
@@ -64,7 +64,7 @@ class LevelTable:
     def level_of(self, properties: dict[str, str]) -> int:
         """The level that a message asks for, 0 for none; one above the highest is clamped and rewritten.
 
-        Raises InvalidArgumentError, in Java's words, unless ``DELAY`` is a number of 32 bits (sheet 5.2).
+        Raises InvalidArgumentError, in Java's words, unless ``DELAY`` is a number of 32 bits.
         """
         text = properties.get(DELAY)
         if text is None:

@@ -34,7 +34,7 @@ class Exact:
 
 
 class Rocketmq4:
-    """ScheduleMessageService of RocketMQ 4.9.8 (sheet 5.3 to 5.5).
+    """ScheduleMessageService of RocketMQ 4.9.8 (docs/protocol/remoting.md §5.3 to §5.5).
 
     The first look is 1 s after the start, then one each 100 ms; what is due by then is delivered then.
     The offset table is saved each 10 s, so a kill repeats what was delivered since.
