@@ -316,7 +316,7 @@ class Side(Player):
         return seen
 
     async def offset(self, code: int, topic: str, queue_id: int) -> Seen:
-        """30 or 31."""
+        """A queue's end (30) or beginning (31)."""
         seen = await self._plain(code, consuming.place(queue_id, topic, None))
         seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
         return seen

@@ -16,6 +16,9 @@ CITATION = re.compile(rf"\b([a-z]+)\.md (?:{NUMBERS})")
 WITHIN = re.compile(NUMBERS)
 RULE = re.compile(r"\b([HXTD]-\d+)\b")
 """Rules of docs/protocol/aliyun.md, cited by their ids alone."""
+ONLY_NUMBERS = re.compile(r'(?<= )"""(?:[\d\s.,]|and|or|to)+"""(?= |$)')
+UNKNOWN_SOURCE = re.compile(r"\bsheets?\b", re.IGNORECASE)
+"""What the sources of docs/protocol were called, which nobody can open."""
 
 PAGES = {path.stem: path.read_text() for path in sorted(PROTOCOL.glob("*.md"))}
 SECTIONS = {name: set(HEADING.findall(text)) for name, text in PAGES.items()}
@@ -54,3 +57,16 @@ def test_every_rule_that_the_code_names_exists() -> None:
     known = set(RULE.findall(PAGES["aliyun"]))
     wrong = {f"{path}: {rule}" for path, text in _texts("compat") for rule in RULE.findall(text)}
     assert {rule.rpartition(" ")[2] for rule in wrong} <= known, wrong
+
+
+def test_nothing_cites_what_cannot_be_opened() -> None:
+    found = [
+        f"{path}: {text[max(match.start() - 40, 0) : match.end() + 20]}"
+        for path, text in _texts(*FOLDERS)
+        for match in UNKNOWN_SOURCE.finditer(text)
+    ]
+    assert not found
+
+
+def test_no_docstring_is_only_a_number() -> None:
+    assert not [f"{path}: {match}" for path, text in _texts(*FOLDERS) for match in ONLY_NUMBERS.findall(text)]
