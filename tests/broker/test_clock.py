@@ -29,7 +29,7 @@ async def test_a_real_clock_is_the_wall_clock_and_delivers_by_itself() -> None:
     async with running_broker(clock="real") as broker:
         assert abs(broker.clock.now_us() - wall_us()) < 1 * S
         due_us = (await send(broker, level=1)).stored.due_us
-        [taken] = await receive(broker, wait_s=20)
+        [taken] = await receive(broker, wait_s=30)
         assert due_us
         assert due_us <= taken.message.store_us <= broker.clock.now_us()
 
@@ -37,7 +37,7 @@ async def test_a_real_clock_is_the_wall_clock_and_delivers_by_itself() -> None:
 async def test_a_scaled_clock_delivers_hours_in_milliseconds() -> None:
     async with running_broker(clock="x1000000") as broker:
         due_us = (await send(broker, level=18)).stored.due_us
-        [taken] = await receive(broker, wait_s=20)
+        [taken] = await receive(broker, wait_s=30)
         assert due_us
         assert due_us <= taken.message.store_us
 
@@ -142,7 +142,7 @@ async def test_waiting_receivers_are_woken_before_a_move_is_answered() -> None:
 
 async def test_a_move_wakes_a_long_poll() -> None:
     async with running_broker() as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, level=18)
         await broker.mover.advance(7200 * S)
         assert bodies(await receiver) == ["hello"]
@@ -231,7 +231,7 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
     async with running_broker(tmp_path, clock="real", levels="0s 1s") as broker:
         await send(broker, "later", level=2)
     async with running_broker(tmp_path, clock="x1000000") as broker:
-        assert bodies(await receive(broker, wait_s=20)) == ["later"]
+        assert bodies(await receive(broker, wait_s=30)) == ["later"]
 
 
 async def test_what_is_sent_during_a_move_is_delivered_at_its_due_time(tmp_path: Path) -> None:

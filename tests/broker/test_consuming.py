@@ -26,6 +26,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 # Receive
 
@@ -119,7 +120,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
     async with running_broker() as broker:
         await send(broker)
         [taken] = await receive(broker)
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await broker.consuming.receipts.extend(GROUP, [taken.handle], 0)
         assert [one.times for one in await receiver] == [2]
 
@@ -129,7 +130,7 @@ async def test_extending_by_nothing_gives_the_message_free_at_once() -> None:
 
 async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
     async with running_broker() as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, "elsewhere", topic="other")
         assert not receiver.done()
         await send(broker, "here")
@@ -140,8 +141,8 @@ async def test_a_waiting_receiver_is_given_what_is_sent() -> None:
 async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, PERM_READ | PERM_WRITE)
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
-        async with asyncio.timeout(10):
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
+        async with asyncio.timeout(PATIENCE_S):
             while not broker.consuming.polls.count:  # noqa: ASYNC110
                 await asyncio.sleep(0)
             await broker.registry.topics.put(TOPIC, 2, 2, PERM_READ | PERM_WRITE)
@@ -151,7 +152,7 @@ async def test_a_waiting_receiver_is_given_what_is_sent_to_a_queue_that_is_new()
 
 async def test_one_message_goes_to_one_of_many_waiting_receivers() -> None:
     async with running_broker() as broker:
-        receivers = [asyncio.create_task(receive(broker, 1, wait_s=20)) for _ in range(5)]
+        receivers = [asyncio.create_task(receive(broker, 1, wait_s=30)) for _ in range(5)]
         for n in range(5):
             await send(broker, str(n))
         found = [bodies(taken) for taken in await asyncio.gather(*receivers)]
@@ -165,7 +166,7 @@ async def test_waiting_ends_when_its_time_is_up() -> None:
 
 async def test_a_receiver_that_goes_away_while_it_waits_consumes_nothing() -> None:
     async with running_broker() as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, topic="other")
         receiver.cancel()
         with pytest.raises(asyncio.CancelledError):
@@ -193,7 +194,7 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
         receiver.cancel()
         with pytest.raises(asyncio.CancelledError):
             await receiver
-        [taken] = await receive(broker, wait_s=20)
+        [taken] = await receive(broker, wait_s=30)
         assert taken.times == 1
         assert (await acknowledge(broker, [taken])).done
 
@@ -203,7 +204,7 @@ async def test_released_messages_are_visible_at_once_and_do_not_count() -> None:
         await send(broker)
         taken = await receive(broker)
         await broker.consuming.receipts.release(GROUP, taken)
-        assert [one.times for one in await receive(broker, wait_s=20)] == [1]
+        assert [one.times for one in await receive(broker, wait_s=30)] == [1]
 
 
 async def test_a_receiver_that_was_refused_for_now_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -27,7 +27,7 @@ from tests.support.brokers import (
 async def test_pulling_waits_reads_and_moves_nothing() -> None:
     async with running_broker() as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
-        waiting = asyncio.create_task(broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=20))
+        waiting = asyncio.create_task(broker.consuming.pull.pull(GROUP, TOPIC, 0, 0, 10, wait_s=30))
         await send(broker, "elsewhere", topic="other")
         await send(broker, "0", queue=0)
         await send(broker, "1", queue=0)

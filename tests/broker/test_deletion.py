@@ -28,6 +28,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 from tests.support.waiting import Waiting
 
 
@@ -280,7 +281,7 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         sending = asyncio.ensure_future(SENDS["half" if is_half else "by level"](broker))
         await begun.wait()
         deleting = asyncio.create_task(broker.upkeep.reset.delete_topic(TOPIC))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not broker.ground.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()

@@ -315,7 +315,7 @@ async def test_d11_what_is_overdue_is_delivered_by_the_run_at_the_start(tmp_path
             tmp_path / "delay"
         )
     async with running_dongwo(tmp_path) as broker:
-        assert await receive(broker, wait_s=20)
+        assert await receive(broker, wait_s=30)
         assert await delivered(broker) == ["0", "2", "1"]
         assert {message.store_us for message in await visible(broker)} == {start_us}, "without any move"
 
@@ -323,7 +323,7 @@ async def test_d11_what_is_overdue_is_delivered_by_the_run_at_the_start(tmp_path
 async def test_d11_a_clock_that_runs_scans_by_itself(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path, clock="x20") as broker:
         sent = await send_at(broker, 500)
-        [taken] = await receive(broker, wait_s=20)
+        [taken] = await receive(broker, wait_s=30)
         assert sent.stored.due_us is not None
         assert taken.message.store_us >= -(-sent.stored.due_us // S) * S
 

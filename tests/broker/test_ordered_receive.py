@@ -23,6 +23,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 RETRY = f"%RETRY%{GROUP}"
 
@@ -152,9 +153,9 @@ async def test_a_waiting_receiver_is_given_the_next_batch_when_the_previous_one_
     async with running_broker() as broker:
         await fill(broker, "0", "1", "next")
         batch = await receive_in_order(broker, 2)
-        receiver = asyncio.create_task(receive_in_order(broker, wait_s=20))
+        receiver = asyncio.create_task(receive_in_order(broker, wait_s=30))
         await settle(broker, batch)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert bodies(await receiver) == ["next"]
 
 
@@ -162,9 +163,9 @@ async def test_a_waiting_receiver_is_given_what_was_not_settled_in_time() -> Non
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
-        receiver = asyncio.create_task(receive_in_order(broker, wait_s=20))
+        receiver = asyncio.create_task(receive_in_order(broker, wait_s=30))
         await broker.mover.advance(10 * S)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert bodies(await receiver) == ["0"]
 
 
@@ -175,7 +176,7 @@ async def test_only_receivers_in_order_are_woken_by_what_others_settle(
         await fill(broker, "0")
         batch = await receive(broker)
         looks = Looks(broker, monkeypatch)
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await looks.begun.wait()
         await acknowledge(broker, batch)
         await fill(broker, "1")
@@ -279,7 +280,7 @@ async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch:
         receiver.cancel()
         with pytest.raises(asyncio.CancelledError):
             await receiver
-        assert bodies(await receive_in_order(broker, wait_s=20)) == ["0", "1"]
+        assert bodies(await receive_in_order(broker, wait_s=30)) == ["0", "1"]
 
 
 async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
@@ -293,7 +294,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
         async def refuse(_: Work) -> object:
             monkeypatch.undo()
             looks = Looks(broker, monkeypatch)
-            others.append(asyncio.create_task(receive_in_order(broker, wait_s=20)))
+            others.append(asyncio.create_task(receive_in_order(broker, wait_s=30)))
             await looks.begun.wait()
             assert looks.found == [[]]
             raise StoreUnavailableError("no")
@@ -301,7 +302,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
         monkeypatch.setattr(broker.ground.writer, "commit", refuse)
         with pytest.raises(StoreUnavailableError):
             await receive_in_order(broker)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert bodies(await others[0]) == ["0", "1"]
 
 
@@ -326,7 +327,7 @@ async def test_many_consumers_work_through_each_queue_in_its_order() -> None:
                     done.append(int(one.message.body))
                     await acknowledge(broker, [one])
 
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.gather(*(work() for _ in range(6)))
         sent = [int(body) for body in bodies(await visible(broker))]
         for queue in range(3):

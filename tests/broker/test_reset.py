@@ -109,7 +109,7 @@ async def test_a_topic_that_does_not_exist_cannot_be_reset() -> None:
 
 async def test_a_waiting_receiver_survives_a_reset() -> None:
     async with running_broker() as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, topic="other")
         await broker.upkeep.reset.all()
         await send(broker, "after")

@@ -125,7 +125,7 @@ async def test_the_retry_of_another_topic_is_left_for_its_own_receiver(tmp_path:
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await give_back(broker, await receive(broker))
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         await broker.mover.move_to_next()
         assert [one.times for one in await receiver] == [1]
         await give_back(broker, await receiver)
@@ -133,7 +133,7 @@ async def test_the_retry_of_another_topic_is_left_for_its_own_receiver(tmp_path:
         assert await receive(broker, topic="other") == []
     async with running_broker(tmp_path) as broker:
         assert await receive(broker, topic="other") == []
-        assert [(one.topic, one.times) for one in await receive(broker, wait_s=20)] == [(TOPIC, 1)]
+        assert [(one.topic, one.times) for one in await receive(broker, wait_s=30)] == [(TOPIC, 1)]
 
 
 async def test_what_was_left_wakes_the_receiver_it_was_left_for() -> None:
@@ -141,7 +141,7 @@ async def test_what_was_left_wakes_the_receiver_it_was_left_for() -> None:
         await send(broker)
         await give_back(broker, await receive(broker))
         await broker.mover.move_to_next()
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         assert await receive(broker, topic="other") == []
         assert len(await receiver) == 1
 
@@ -173,7 +173,7 @@ async def test_attempts_are_counted_across_restarts(tmp_path: Path) -> None:
             if times == 1:
                 await broker.registry.groups.put(GROUP, 2, 1)
                 await send(broker)
-            assert [one.times for one in await receive(broker, invisible_us=1, wait_s=20)] == [times]
+            assert [one.times for one in await receive(broker, invisible_us=1, wait_s=30)] == [times]
             await broker.mover.advance(1)
     async with running_broker(tmp_path) as broker:
         assert bodies(await visible(broker, DLQ)) == ["hello"]

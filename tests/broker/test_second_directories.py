@@ -135,7 +135,7 @@ async def test_everything_about_a_message_survives(anywhere: Path | str) -> None
 
 async def test_a_delivery_wakes_a_receiver(anywhere: Path | str) -> None:
     async with running_broker(anywhere, clock="real") as broker:
-        receiver = asyncio.create_task(receive(broker, wait_s=20))
+        receiver = asyncio.create_task(receive(broker, wait_s=30))
         due_us = (await send_in(broker, 30)).stored.due_us
         [taken] = await receiver
         assert due_us is not None

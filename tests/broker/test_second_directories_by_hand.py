@@ -37,6 +37,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
+from tests.support.patience import PATIENCE_S
 from tests.support.timed import (
     HOUR_MS,
     MS,
@@ -370,7 +371,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
         await asyncio.gather(gone, return_exceptions=True)
         assert (await broker.transactions.popped_halves.commit(TOPIC, [half.handle])).done == []
         hold.set()
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await broker.mover.advance(1 * S)

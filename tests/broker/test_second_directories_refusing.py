@@ -32,6 +32,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 from tests.support.timed import (
     MS,
     in_order_of_delivery,
@@ -106,7 +107,7 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
         with pytest.raises(asyncio.CancelledError):
             await sender
         with broker.consuming.polls.listening([TOPIC]) as arrival:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while not await visible(broker):
                     await arrival.wait()
         assert await in_order_of_delivery(broker) == ["1", "4"]

@@ -18,6 +18,7 @@ from tests.support.brokers import (
     running_broker,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 
 async def test_the_producer_is_asked_when_the_immunity_time_is_up_and_not_before() -> None:
@@ -39,10 +40,10 @@ async def test_the_producer_is_asked_when_the_immunity_time_is_up_and_not_before
 
 async def test_a_producer_that_waits_is_woken_when_it_is_to_decide() -> None:
     async with running_broker() as broker:
-        waiting = asyncio.create_task(pop(broker, wait_s=20))
+        waiting = asyncio.create_task(pop(broker, wait_s=30))
         await prepare(broker)
         await broker.mover.advance(IMMUNITY_US)
-        async with asyncio.timeout(5):
+        async with asyncio.timeout(PATIENCE_S):
             assert bodies(await waiting) == ["half"]
 
 
@@ -84,12 +85,12 @@ async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: py
             return await write(work)
 
         monkeypatch.setattr(broker.ground.writer, "commit", watched)
-        waiting = asyncio.create_task(pop(broker, wait_s=20))
+        waiting = asyncio.create_task(pop(broker, wait_s=30))
         await writing.wait()
         waiting.cancel()
         with pytest.raises(asyncio.CancelledError):
             await waiting
-        assert [one.times for one in await pop(broker, wait_s=20)] == [1]
+        assert [one.times for one in await pop(broker, wait_s=30)] == [1]
 
 
 async def test_what_nobody_decides_is_rolled_back_after_a_day() -> None:
@@ -148,7 +149,7 @@ async def test_very_many_that_nobody_decides_go_in_steps_past_those_that_are_hel
         await broker.mover.advance(LIFETIME_US - 1)
         held = await pop(broker, 3)
         before = broker.ground.writer.commits
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await broker.mover.advance(1)
         assert (broker.transactions.half_messages.abandoned, broker.ground.writer.commits - before) == (
             10,

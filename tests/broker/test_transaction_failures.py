@@ -37,6 +37,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 
 
 async def test_a_half_message_that_could_not_be_stored_does_not_exist(
@@ -356,7 +357,7 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
         with pytest.raises(MessageNotFoundError):
             await broker.transactions.half_messages.decide(message_id, commit=False)
         go.set()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not broker.transactions.half_messages.committed:  # noqa: ASYNC110
                 await asyncio.sleep(0)
         await broker.mover.advance(60 * S)
@@ -376,7 +377,7 @@ async def test_what_could_neither_be_popped_nor_committed_can_be_popped_again(
                 await pop(broker)
             with pytest.raises(StoreBusyError):
                 await broker.transactions.half_messages.decide(message_id, commit=True)
-        assert len(await pop(broker, wait_s=20)) == 1
+        assert len(await pop(broker, wait_s=30)) == 1
 
 
 async def test_what_is_reset_while_it_is_being_committed_is_not_committed(

@@ -53,7 +53,7 @@ async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> 
             1,
         )
         assert (await receive(broker), await visible(broker), broker.looking.pending.count) == ([], [], 0)
-        receiver = asyncio.create_task(receive(broker, wait_s=20, tags="A"))
+        receiver = asyncio.create_task(receive(broker, wait_s=30, tags="A"))
         assert (await commit(broker, [half])).done == [half.handle]
         [taken] = await receiver
         [message] = await visible(broker)
@@ -179,7 +179,7 @@ async def test_what_is_committed_after_its_due_time_is_visible_at_once_and_not_l
         half = await prepare(broker, **{TIMER_DELAY_MS: "5000"})
         await broker.mover.advance(7 * S + 123)
         await commit(broker, [half])
-        assert bodies(await receive(broker, wait_s=20)) == ["half"]
+        assert bodies(await receive(broker, wait_s=30)) == ["half"]
     [row] = rows(tmp_path, "SELECT delivered_us - due_us AS late_us FROM deliveries")
     assert row == {"late_us": 123}  # due times are whole milliseconds
 

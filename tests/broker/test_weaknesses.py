@@ -29,6 +29,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.patience import PATIENCE_S
 from tests.support.timed import (
     HOUR_MS,
     MS,
@@ -148,7 +149,7 @@ async def test_w4_a_poison_file_is_put_aside_with_the_reason_and_holds_up_nobody
         }
         for path, (content, _, _) in poison.items():
             path.write_bytes(content)
-        async with asyncio.timeout(30):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await broker.mover.advance(1 * S)).fired == 4
         assert bodies(await visible(broker)) == ["1", "3", "5", "6"]
         assert {message.store_us for message in await visible(broker)} == {broker.clock.now_us()}

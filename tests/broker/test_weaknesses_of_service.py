@@ -44,6 +44,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
+from tests.support.patience import PATIENCE_S
 from tests.support.timed import (
     HOUR_MS,
     MS,
@@ -182,7 +183,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
         await send_in(broker, 10_000, "third")
         ticks_us = 10 * S + 1 * MS  # due times are whole milliseconds
         broker.timer.changed()
-        assert await receive(broker, 1, wait_s=20)
+        assert await receive(broker, 1, wait_s=30)
         assert bodies(await visible(broker)) == ["first", "second", "third"]
         await send_in(broker, 5_000, "after a restart")
     async with running_broker(tmp_path, clock="real") as broker:
@@ -191,7 +192,7 @@ async def test_w14_steps_of_the_wall_clock_neither_delay_nor_release(
         ticks_us += 5 * S + 1 * MS
         broker.timer.changed()
         while len(await visible(broker)) < 4:
-            await receive(broker, wait_s=20)
+            await receive(broker, wait_s=30)
     wrong = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us NOT BETWEEN due_us AND due_us + 1000")
     assert wrong == []
 
@@ -276,9 +277,9 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_every
     monkeypatch.setattr(SecondDirectories, "fire", fire_when_ready)
     for start in range(3):
         async with running_broker(tmp_path) as broker:
-            async with asyncio.timeout(30):
+            async with asyncio.timeout(PATIENCE_S):
                 while start == 0 and len(await visible(broker)) < 3:
-                    await receive(broker, 1, wait_s=20)
+                    await receive(broker, 1, wait_s=30)
             await broker.mover.advance(0)
             assert bodies(await visible(broker)) == ["0", "2", "1"]
             assert broker.looking.pending.count == 0

@@ -7,6 +7,7 @@ import pytest
 
 from tests.clients.conftest import Broker, Open, running_broker
 from tests.clients.sdk import NOTHING, Account, NotSettledError, Outgoing, RefusedError, Sdk
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -243,7 +244,7 @@ async def test_long_poll(broker: Broker, open_sdk: Open, sdk: Sdk, topic: str) -
         poll = asyncio.create_task(sdk.bodies(topic, GROUP, wait_s=30))
         await broker.long_polls(1)
         await publisher.publish(topic, Outgoing(body="at last"))
-        async with asyncio.timeout(25):
+        async with asyncio.timeout(PATIENCE_S):
             assert await poll == ["at last"]
 
 

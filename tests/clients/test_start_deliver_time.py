@@ -11,6 +11,7 @@ import pytest
 
 from tests.clients.conftest import Broker, Open, running_broker
 from tests.clients.sdk import Account, Outgoing, RefusedError, Sdk
+from tests.support.patience import PATIENCE_S
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -67,7 +68,7 @@ async def test_long_poll(broker: Broker, sdk: Sdk, topic: str) -> None:
     poll = asyncio.create_task(sdk.bodies(topic, GROUP, wait_s=30))
     await broker.long_polls(1)
     await broker.control.advance("60s")
-    async with asyncio.timeout(25):
+    async with asyncio.timeout(PATIENCE_S):
         assert await poll == ["later"]
 
 

@@ -1,5 +1,6 @@
 """What the tests of faults share: brokers that meet them, and what is looked at afterwards."""
 
+import asyncio
 import sqlite3
 import sys
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
@@ -19,6 +20,8 @@ TOPIC = "orders"
 GROUP = "shop"
 WAL = f"{FILE_NAME}-wal"
 FRAME_BYTES = 24 + 4096
+LIMIT_S = 60.0
+"""Real seconds after which what does not happen fails the test."""
 
 WITHOUT_ROOTS_RIGHTS = (
     sys.executable,
@@ -88,6 +91,29 @@ def read_only(directory: Path) -> Iterator[None]:
     directory.chmod(0o755)
 
 
+async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) -> None:
+    """Wait until the broker has said it on stderr."""
+    async with asyncio.timeout(LIMIT_S):
+        while sentence not in process.stderr:
+            await client.wait_delivered(TOPIC, 1_000, wait="20ms")
+
+
+@asynccontextmanager
+async def emptied_log(directory: Path, client: Client) -> AsyncIterator[None]:
+    """Within, the log begins empty and only grows: what is written needs as much room on every machine.
+
+    A broker copies its log back beside its work, and then writes it from its start again. While it copies,
+    nobody else can, so this tries until it has ended. Nothing is copied under somebody who reads.
+    """
+    with closing(sqlite3.connect(directory / FILE_NAME, isolation_level=None)) as other:
+        async with asyncio.timeout(LIMIT_S):
+            while other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() != (0, 0, 0):
+                await client.clock()
+        other.execute("BEGIN")
+        other.execute("SELECT count(*) FROM sqlite_master").fetchone()
+        yield
+
+
 Park = Callable[[Client, int, list[str]], Awaitable[None]]
 """``park(client, minute, message_ids)`` sends messages that are due in so many minutes."""
 
@@ -101,12 +127,10 @@ async def stop_a_move(disk: Disk, then: str, park: Park, count: int, *settings: 
         for minute in (1, 2, 3):
             await park(client, minute, parked[(minute - 1) * third : minute * third])
         before = await client.clock()
-        with closing(sqlite3.connect(disk.directory / FILE_NAME)) as other:
-            # A log that was copied back is written from its start: it would have more room than is left.
-            assert other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() == (0, 0, 0)
-        disk.fill(process, room=room)
-        with pytest.raises(BrokerError) as error:
-            await client.advance("1h")
+        async with emptied_log(disk.directory, client):
+            disk.fill(process, room=room)
+            with pytest.raises(BrokerError) as error:
+                await client.advance("1h")
         assert_refused_by_the_store(error.value)
         stopped = await client.clock()
         some = await delivered(client)

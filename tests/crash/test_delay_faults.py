@@ -26,16 +26,12 @@ from tests.crash.faults import (
     read_only,
     send,
     stop_a_move,
+    wait_for_log,
 )
 from tests.crash.survivor import delayed_files
 from tests.support.api import running_api
 from tests.support.brokers import S, running_broker
 from tests.support.delayed_files import DUE_MS, made
-from tests.support.process import BrokerProcess
-
-LIMIT_S = 20.0
-"""Real seconds after which something that never comes fails a test."""
-
 
 # A disk that is full for a while
 
@@ -76,12 +72,6 @@ async def test_batch_whose_other_messages_find_no_room(disk: Disk) -> None:
         disk.free(process)
         assert (await client.advance("1m"))["fired"] == 0
     assert delayed_files(disk.directory) == []
-
-
-async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) -> None:
-    async with asyncio.timeout(LIMIT_S):
-        while sentence not in process.stderr:
-            await client.wait_delivered(TOPIC, 1_000, wait="20ms")
 
 
 async def test_due_files_wait_for_room_on_the_disk(disk: Disk) -> None:

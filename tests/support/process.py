@@ -10,8 +10,8 @@ from contextlib import asynccontextmanager
 
 from tests.support.fork_server import Forked, fork
 
-START_S = 30.0
-STOP_S = 30.0
+START_S = 60.0
+STOP_S = 60.0
 """Real seconds after which a process that neither starts nor stops fails the test."""
 
 SERVE = ("serve", "--port", "0", "--data", ":memory:")

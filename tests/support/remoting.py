@@ -16,11 +16,9 @@ from mocketmq.remoting.wire.identity import VERSION
 from mocketmq.settings import Settings
 
 from tests.support.brokers import FREE_PORTS
+from tests.support.patience import PATIENCE_S
 
 READERS = {code: request.reader for code, request in REQUESTS.items()}
-
-WAIT_S = 10.0
-"""Real seconds after which an answer that does not come fails the test."""
 
 
 class ClosedError(Exception):
@@ -50,7 +48,7 @@ class RemotingClient:
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", **more: Any
     ) -> Command:
         """Send a request, and wait for its answer; ``more`` are other fields of the command."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.ask(code, ext, body, **more)
 
     def ask(
@@ -106,12 +104,12 @@ class RemotingClient:
 
     async def push(self) -> Command:
         """The next request of the broker."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             return await self.pushes.get()
 
     async def closed(self) -> None:
         """Wait until the broker closes the connection."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             await asyncio.wait([self._reading])
 
     async def close(self) -> None:
@@ -152,7 +150,7 @@ class RemotingClient:
 @asynccontextmanager
 async def connected(host: str, port: int) -> AsyncIterator[RemotingClient]:
     """A client of the listener there."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         client = RemotingClient(*await asyncio.open_connection(host, port))
     try:
         yield client

@@ -146,8 +146,8 @@ async def test_retries(broker: RemotingBroker, go: Driver, topic: str) -> None:
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "go")
-async def test_a_consumer_goes_on_where_it_was(go: Driver, single: str) -> None:
-    await goes_on_where_it_was(go, single)
+async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, go: Driver, single: str) -> None:
+    await goes_on_where_it_was(broker, go, single)
 
 
 @pytest.mark.feature("Namespace", "go")

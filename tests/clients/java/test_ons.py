@@ -91,8 +91,8 @@ async def test_a_retry(broker: RemotingBroker, ons: Driver, topic: str) -> None:
 
 
 @pytest.mark.feature("Offsets survive a restart of the consumer", "ons-java")
-async def test_a_consumer_goes_on_where_it_was(ons: Driver, topic: str) -> None:
-    await goes_on_where_it_was(ons, topic)
+async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, ons: Driver, topic: str) -> None:
+    await goes_on_where_it_was(broker, ons, topic)
 
 
 @pytest.mark.feature("To and from the JSON API", "ons-java")

@@ -14,6 +14,7 @@ from mocketmq_compat.aliyun_http.consuming import consume
 
 from tests.support import brokers
 from tests.support.aliyun import Aliyun, running_aliyun
+from tests.support.patience import PATIENCE_S
 
 S = US_PER_S
 DAY_MS = 86_400_000
@@ -441,5 +442,5 @@ async def test_a_defect_is_an_internal_error(aliyun: Aliyun, monkeypatch: pytest
 
 
 async def test_a_wait_is_cut_to_the_setting() -> None:
-    async with running_aliyun(max_wait_us=0) as aliyun, asyncio.timeout(10):
+    async with running_aliyun(max_wait_us=0) as aliyun, asyncio.timeout(PATIENCE_S):
         assert await aliyun.consume(waitseconds=30) == []

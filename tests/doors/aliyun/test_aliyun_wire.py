@@ -18,10 +18,10 @@ from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.signature import sign, string_to_sign
 
 from tests.support.aliyun import Aliyun, running_aliyun
+from tests.support.patience import PATIENCE_S
 from tests.support.process import forked_broker
 from tests.support.waiting import Waiting
 
-PATIENCE_S = 10.0
 MESSAGE = b"<Message><MessageBody>a</MessageBody></Message>"
 HANDLES = b"<ReceiptHandles><ReceiptHandle>%s</ReceiptHandle></ReceiptHandles>"
 POLL = "/topics/orders/messages?consumer=GID_a&numOfMessages=1&waitseconds=30"

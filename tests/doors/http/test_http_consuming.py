@@ -12,9 +12,8 @@ from mocketmq.http_api.route import ApiCall
 from mocketmq.store.database import Database
 
 from tests.support.api import Api, running_api
+from tests.support.patience import PATIENCE_S
 from tests.support.waiting import Waiting
-
-PATIENCE_S = 10.0
 
 
 @pytest.fixture

@@ -12,8 +12,7 @@ from mocketmq.errors import ListenError, StoreUnavailableError
 from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.api import Api, running_api
-
-PATIENCE_S = 10.0
+from tests.support.patience import PATIENCE_S
 
 
 async def raw(api: Api, request: bytes) -> bytes:

@@ -9,6 +9,7 @@ from mocketmq.remoting.request import RemotingCall, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import TopicHeader
 
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting
 
 ROUTE = {"topic": "TBW102"}
@@ -41,7 +42,7 @@ class Gate:
 
 async def until(condition: Any) -> None:
     """Let the loop turn until the condition holds."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while not condition():  # noqa: ASYNC110 - what it looks at sets no event
             await asyncio.sleep(0)
 

@@ -15,6 +15,7 @@ from mocketmq.remoting.wire.record import Record, decode_records
 
 from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, send
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient
 
 POP, ACK, PEEK, CHANGE, NOTIFICATION, POLLING_INFO, BATCH_ACK = (
@@ -199,7 +200,7 @@ async def fill(remoting: Remoting, *contents: str, queue: int = 0) -> None:
 
 async def waited(remoting: Remoting, client_count: int = 1) -> None:
     """Until so many wait to pop from all queues."""
-    async with asyncio.timeout(10):
+    async with asyncio.timeout(PATIENCE_S):
         while True:
             answer = await remoting.client.ok(POLLING_INFO, pop_of())
             if int(answer.ext["pollingNum"]) == client_count:

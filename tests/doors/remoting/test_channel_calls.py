@@ -5,12 +5,14 @@ import asyncio
 import pytest
 from mocketmq.errors import ClientFailedError, ClientTimeoutError
 from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.listening import server
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import MAX_HEADER
 
 from tests.doors.remoting.consuming import HEART_BEAT, beat
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 INFO = RequestCode.GET_CONSUMER_RUNNING_INFO
@@ -87,12 +89,13 @@ async def test_a_client_that_goes_away() -> None:
             await channel.call(INFO, EXT)
 
 
-async def test_a_broker_that_stops_waits_for_nobody() -> None:
+async def test_a_broker_that_stops_waits_for_nobody(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "GRACE_S", 10 * PATIENCE_S)
     async with running_remoting() as remoting:
         channel = await channel_of(remoting, remoting.client)
-        calling = asyncio.create_task(channel.call(INFO, EXT))
+        calling = asyncio.create_task(channel.call(INFO, EXT, timeout_s=10 * PATIENCE_S))
         await remoting.client.push()
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             await remoting.server.close()
         with pytest.raises(ClientFailedError, match="has ended"):
             await calling

@@ -5,6 +5,7 @@ from collections.abc import Sequence
 
 import pytest
 from mocketmq.broker.consuming.take import Take
+from mocketmq.broker.transactions import check_backs
 from mocketmq.broker.transactions.half_messages import Half
 from mocketmq.errors import StoreUnavailableError
 
@@ -25,6 +26,7 @@ from tests.doors.remoting.half_messages import (
 )
 from tests.doors.remoting.producing import UNIQUE, parted, pulled
 from tests.support.brokers import TOPIC, Refusing, S, bodies, visible
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import running_remoting
 
 # Check-backs
@@ -162,12 +164,13 @@ async def test_an_immunity_of_its_own_and_settings_change_when_is_asked() -> Non
         assert [one["TRANSACTION_CHECK_TIMES"] for one in await undecided(remoting)] == ["2"]
 
 
-async def test_in_real_time_nothing_waits_for_a_producer() -> None:
+async def test_in_real_time_nothing_waits_for_a_producer(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(check_backs, "ANSWER_S", 10 * PATIENCE_S)
     async with running_remoting(clock="real", transaction_timeout_us=S // 100) as remoting:
         await produce(remoting.client)
         half = await prepare(remoting.client)
         ext, _ = await question(remoting.client)
-        async with asyncio.timeout(2):
+        async with asyncio.timeout(PATIENCE_S):
             await remoting.broker.mover.advance(1)
         assert ext["offsetMsgId"] == half["msgId"]
 

@@ -17,7 +17,8 @@ from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer
 from tests.doors.remoting.producing import UNIQUE, sent
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.command_line import runner
-from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+from tests.support.patience import PATIENCE_S
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 STATUS, INFO, DIRECTLY, CLIENT_STATUS = 223, 307, 309, 221
 ONE = {"consumerGroup": GROUP, "clientId": "one"}
@@ -31,7 +32,7 @@ async def asked_of(
     asking = admin.ask(code, ext)
     asked = await client.push()
     client.send(asked.answer(0, {}, answer, None))
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         return asked, await asking
 
 

@@ -18,10 +18,13 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
 
+from tests.support.patience import PATIENCE_S
 from tests.support.process import BrokerProcess, broker_process
-from tests.support.remoting import READERS, WAIT_S, RemotingClient, connected
+from tests.support.remoting import READERS, RemotingClient, connected
 
 MB = 1 << 20
+LIMIT_S = 120.0
+"""Real seconds in which a broker must have got over what was done to it."""
 SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))
 PULL = {
     **{"consumerGroup": "billing", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"},
@@ -47,7 +50,9 @@ class Victim:
         await self.metric("mocketmq_remoting_connections", 1)
         await self.metric("mocketmq_remoting_held_bytes", 0)
         await self.metric("mocketmq_remoting_unread_bytes", 0)
-        assert self.memory() - before < returned_mb * MB
+        async with asyncio.timeout(LIMIT_S):
+            while self.memory() - before >= returned_mb * MB:  # it is given back a while after it was freed
+                await self.unharmed()
 
     async def unharmed(self) -> None:
         """Others are served, on connections that were there and on new ones."""
@@ -67,7 +72,7 @@ class Victim:
 
     async def metric(self, name: str, wanted: int) -> None:
         """Wait until the gauge is there."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(LIMIT_S):
             while True:
                 async with self._session.get(f"{self.process.url}/metrics") as answer:
                     found = re.search(rf"^{name} (\S+)$", await answer.text(), re.MULTILINE)
@@ -122,7 +127,7 @@ async def test_a_frame_that_comes_byte_by_byte_is_served_and_holds_nobody_up(vic
             await slow.drain()
             if number % 50 == 0:
                 await victim.unharmed()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 0, 0]
 
 
@@ -150,7 +155,7 @@ async def test_frames_of_many_connections_may_be_cut_and_mixed_anyhow(victim: Vi
             if not waiting[client]:
                 del waiting[client]
             await asyncio.sleep(0)  # lets it go out
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
 
 

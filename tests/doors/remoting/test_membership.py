@@ -25,7 +25,8 @@ from tests.doors.remoting.consuming import (
     subscription,
 )
 from tests.support.brokers import GROUP, TOPIC, send
-from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+from tests.support.patience import PATIENCE_S
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 
 async def told(client: RemotingClient, group: str = GROUP) -> None:
@@ -138,7 +139,7 @@ async def test_a_connection_that_ends_leaves_at_once() -> None:
     async with running_remoting() as remoting:
         async with remoting.another() as alone:
             await join(alone)
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while await members(remoting.client):
                 pass
         assert list(remoting.broker.registry.clients) == []

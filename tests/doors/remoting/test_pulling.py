@@ -27,7 +27,8 @@ from tests.doors.remoting.consuming import (
     subscription,
 )
 from tests.support.brokers import GROUP, TOPIC, S, rows, send
-from tests.support.remoting import WAIT_S, Remoting, running_remoting
+from tests.support.patience import PATIENCE_S
+from tests.support.remoting import Remoting, running_remoting
 from tests.support.waiting import Waiting
 
 EXT = ("suggestWhichBrokerId", "nextBeginOffset", "minOffset", "maxOffset")
@@ -364,7 +365,7 @@ async def test_a_broker_that_stops_sends_everybody_home(monkeypatch: pytest.Monk
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
         remoting.broker.consuming.polls.close()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert (await answer).code == 19
 
 

@@ -19,7 +19,8 @@ from tests.doors.remoting.producing import (
     refused,
     sent,
 )
-from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+from tests.support.patience import PATIENCE_S
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 REPLY, REPLY_V2, PUSH = 324, 325, 326
 REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
@@ -51,7 +52,7 @@ def reply(
 
 async def answered(reply: asyncio.Future[Command]) -> Command:
     """What the replier is told, before the test gives up."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         return await reply
 
 
@@ -170,7 +171,7 @@ async def test_the_newest_connection_of_an_asker_is_told() -> None:
 async def until_told(remoting: Remoting, client: RemotingClient | None) -> None:
     """Wait until replies go to this connection, or to none."""
     wanted = None if client is None else client.address
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         while (
             member := remoting.broker.registry.clients.producer("asker")
         ) and member.channel.remote != wanted:
@@ -261,7 +262,7 @@ async def test_a_replier_that_dies_has_replied() -> None:
         await replier.close()
         asker.send(pushed.answer(0, {}, b"", None))
         await asyncio.wait([replying])
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not await pulled(remoting.client, REPLY_TOPIC):
                 pass
 

@@ -12,7 +12,8 @@ from tests.doors.remoting.consuming import SEND_BACK, commit, pull
 from tests.doors.remoting.looking import RUNTIME, STATS, look
 from tests.doors.remoting.producing import sent
 from tests.support.brokers import GROUP, TOPIC, S, give_back, receive, send
-from tests.support.remoting import WAIT_S, Remoting, RemotingClient, running_remoting
+from tests.support.patience import PATIENCE_S
+from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 TOPIC_OF_GROUP = f"{TOPIC}@{GROUP}"
 
@@ -88,7 +89,7 @@ async def test_what_waited_for_a_pull_counts_once() -> None:
                 "subVersion": "0",
             },
         )
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while not remoting.broker.consuming.polls.count:
                 await look(remoting.client, RUNTIME)
         await send(remoting.broker, queue=0)
@@ -226,7 +227,7 @@ async def test_the_turn_is_taken_in_the_background(monkeypatch: pytest.MonkeyPat
         await send(remoting.broker)
         shift_us = 3 * MINUTE_US  # once noted, it is of the last minute no longer
         meter: Any = statistics.topics[TOPIC]
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             while statistics.window(meter, MINUTE_US).added.messages:
                 await look(remoting.client, RUNTIME)
                 shift_us += MINUTE_US

@@ -23,8 +23,9 @@ from mocketmq.remoting.listening.certificate import Certificate, _self_signed
 from tests.doors.remoting.consuming import pull_of
 from tests.doors.remoting.gates import until
 from tests.doors.remoting.producing import V2, header
+from tests.support.patience import PATIENCE_S
 from tests.support.process import broker_process
-from tests.support.remoting import WAIT_S, ClosedError, Remoting, RemotingClient, connected, running_remoting
+from tests.support.remoting import ClosedError, Remoting, RemotingClient, connected, running_remoting
 
 ROUTE = 105
 TEMPLATE = {"topic": "TBW102"}
@@ -43,7 +44,7 @@ async def secured(
     remoting: Remoting, port: int | None = None, context: ssl.SSLContext | None = None, **more: Any
 ) -> AsyncIterator[RemotingClient]:
     """A client that speaks TLS, at the broker's port."""
-    async with asyncio.timeout(WAIT_S):
+    async with asyncio.timeout(PATIENCE_S):
         client = RemotingClient(
             *await asyncio.open_connection(
                 "127.0.0.1", port or remoting.server.broker_port, ssl=context or trusting(), **more
@@ -293,7 +294,7 @@ async def test_who_does_not_read_is_read_no_more(caplog: pytest.LogCaptureFixtur
         await until(lambda: remoting.server.unread_bytes > 0)
         await plain_works(remoting)
         client.resume_reading()
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert all(len(answer.body) > len(body) for answer in await asyncio.gather(*answers))
         assert remoting.server.unread_bytes == 0
     assert [record for record in caplog.records if record.levelno > logging.INFO] == []
@@ -307,7 +308,7 @@ async def test_the_end_is_told() -> None:
         )
         await until(lambda: remoting.server.connections == 2)
         closing = asyncio.create_task(remoting.server.close())
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(PATIENCE_S):
             assert await reader.read() == b""
         writer.close()
         await closing

@@ -7,6 +7,8 @@ from contextlib import contextmanager
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.store.queues import Queue
 
+from tests.support.patience import PATIENCE_S
+
 QUEUE = Queue(1, "orders", 0)
 LONG_S = 60.0
 
@@ -28,7 +30,7 @@ class Looking:
     async def again(self) -> None:
         """Until it has looked once more."""
         self.looked.clear()
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await self.looked.wait()
 
 

@@ -9,6 +9,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.message.names import retry_topic
 
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
+from tests.support.patience import PATIENCE_S
 
 
 class HeldUp:
@@ -28,12 +29,12 @@ class HeldUp:
 
     async def begun(self) -> None:
         """Until one waits."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             await self._begun.wait()
 
     async def queued(self, works: int) -> None:
         """Until the transaction after it has so many pieces of work."""
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while self._broker.ground.writer.waiting < works:  # noqa: ASYNC110
                 await asyncio.sleep(0)
 
@@ -50,7 +51,7 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
         await held_up.begun()
         await broker.consuming.receipts.fire(broker.clock.now_us())  # as the timer does
         other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
-        async with asyncio.timeout(10):
+        async with asyncio.timeout(PATIENCE_S):
             while not (other.done() or broker.ground.writer.waiting):  # noqa: ASYNC110
                 await asyncio.sleep(0)
         held_up.go.set()

@@ -9,7 +9,7 @@ import pytest
 from mocketmq.store.checkpoints import ROWS, Checkpoints
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
-PATIENCE_S = 5.0
+from tests.support.patience import PATIENCE_S
 
 
 class Connector:

@@ -10,6 +10,7 @@ from mocketmq.store import message_keys
 from mocketmq.store.message_keys import MessageKeys, index_hash, keys_of
 
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send
+from tests.support.patience import PATIENCE_S
 
 
 def keys_of_broker(broker: Broker) -> MessageKeys:
@@ -71,7 +72,7 @@ async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: 
     async with running_broker(tmp_path) as broker:
         await send(broker, KEYS="a b", queue=0)
         keys = keys_of_broker(broker)
-        async with asyncio.timeout(20):
+        async with asyncio.timeout(PATIENCE_S):
             while keys.is_behind:
                 await broker.consuming.pull.browse(TOPIC, 0, 0, 1)
         assert len(rows(tmp_path, "SELECT * FROM message_keys")) == 3

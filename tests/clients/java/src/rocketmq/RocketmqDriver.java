@@ -118,6 +118,9 @@ public final class RocketmqDriver {
         if (command.containsKey("start")) {
             consumer.setConsumeFromWhere(ConsumeFromWhere.valueOf(command.getString("start")));
         }
+        if (command.containsKey("commit_every_ms")) { // after 10 s for the first time
+            consumer.setPersistConsumerOffsetInterval(command.getIntValue("commit_every_ms"));
+        }
         Listener.listen(consumer, name, command);
         pushing.put(name, consumer);
         return null;
