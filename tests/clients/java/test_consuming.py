@@ -161,7 +161,7 @@ async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driv
 
 @pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
 async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """The client commits once before it. While it drops what it has, for 10 s, another commit would undo it."""
+    """The client commits once before it. While it drops what it has (10 s), another commit would undo it."""
     await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     await driver.call("consume", group=topic, topic=topic, commit_every_ms=3_600_000)
     for number in range(3):

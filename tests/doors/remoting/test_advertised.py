@@ -16,7 +16,7 @@ from tests.support.process import broker_process
 from tests.support.remoting import connected
 
 ROOT = Path(__file__).parents[3]
-HOST, BROKER, NEIGHBOUR = ("mocketmq-host", "mocketmq-broker", "mocketmq-neighbour")
+HOST, BROKER, NEIGHBOUR = (f"mocketmq-{os.getpid()}-{name}" for name in ("host", "broker", "neighbour"))
 GATEWAY, ADDRESSES = "10.213.7.1", {BROKER: "10.213.7.2", NEIGHBOUR: "10.213.7.3"}
 NAMESRV_PORT, BROKER_PORT = 9_876, 10_911
 
@@ -37,7 +37,7 @@ def lay_cables() -> None:
     ip("address", "add", f"{GATEWAY}/24", "dev", "bridge", namespace=HOST)
     ip("link", "set", "bridge", "up", namespace=HOST)
     for name, address in ADDRESSES.items():
-        port = name.removeprefix("mocketmq-")
+        port = name.rpartition("-")[2]
         ip("link", "add", port, "type", "veth", "peer", "name", "eth0", "netns", name, namespace=HOST)
         ip("link", "set", port, "master", "bridge", "up", namespace=HOST)
         ip("address", "add", f"{address}/24", "dev", "eth0", namespace=name)
@@ -54,7 +54,6 @@ def remove_cables() -> None:
 async def network() -> AsyncIterator[None]:
     if shutil.which("ip") is None or os.geteuid() != 0:
         pytest.skip("network namespaces need root and iproute2")
-    remove_cables()
     try:
         lay_cables()
         yield
