@@ -1,40 +1,35 @@
 """The app: opens the store, the broker and its doors, and closes them in the opposite order."""
 
 import platform
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from functools import partial
 from pathlib import Path
+from typing import Final
 
 from mocketmq_compat import address_discovery
 from mocketmq_compat.aliyun_http import door as aliyun_http
-from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
-from mocketmq_compat.delay.dongwo import Dongwo, Scans
-from mocketmq_compat.delay.memory_directory import MemoryDirectory
-from mocketmq_compat.delay.second_directories import SecondDirectories, exact
-from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
+from mocketmq_compat.delay.opening import open_second_directories
 
 from mocketmq import __version__
 from mocketmq.access.access import Access, access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
-from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
-from mocketmq.errors import StoreUnavailableError
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
-from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.listening.server import RemotingServer
-from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.schedule.profile import profile_named
+from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Run, read_past
 from mocketmq.store.database import MEMORY, Database
-from mocketmq.store.ground import Ground
 from mocketmq.store.lock import DirectoryLock
 
-_ALIYUN_PORT = "aliyun_port"
+DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_second_directories,)
+"""Delay schemes for absolute due times. The first one that claims a message keeps it."""
+
+_ALIYUN_PORT: Final = "aliyun_port"
 
 
 class Emulator:
@@ -122,48 +117,10 @@ async def _open_broker(
         table.text,
         settings.durability,
     )
-    make_timed = partial(_timed_scheme, settings, started_us)
-    due_times = StartDeliverTime(clock, settings.start_deliver_time, settings.start_deliver_window_us)
     broker = await stack.enter_async_context(
-        open_broker(settings, database, clock, past, run, table, profile, make_timed, due_times)
+        open_broker(settings, database, clock, past, run, table, profile, DELAY_SCHEMES)
     )
     return broker, run.run
-
-
-def _timed_scheme(
-    settings: Settings,
-    started_us: int,
-    ground: Ground,
-    ledger: Ledger,
-    topics: Topics,
-    *,
-    changed: Callable[[], None],
-    on_delivered: Callable[[int], None],
-    others_due_us: Callable[[], int | None],
-) -> SecondDirectories:
-    """Raises StoreUnavailableError when the directory cannot be made."""
-    try:
-        directory = (
-            MemoryDirectory() if settings.data == MEMORY else DelayDirectory(Path(settings.data) / FOLDER)
-        )
-    except OSError as error:
-        raise StoreUnavailableError(f"the delay directory cannot be made: {error.strerror}") from error
-    make, fires_at = SecondDirectories, exact
-    if settings.start_deliver_time == "dongwo":
-        make, fires_at = Dongwo, Scans(started_us)
-    return make(
-        directory,
-        ground,
-        ledger,
-        topics,
-        topics.get(TIMER_TOPIC).queues[0],
-        changed=changed,
-        on_delivered=on_delivered,
-        others_due_us=others_due_us,
-        sync=settings.delay_sync,
-        quota_bytes=settings.delay_quota_bytes,
-        fires_at=fires_at,
-    )
 
 
 def _doors(

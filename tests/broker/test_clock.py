@@ -252,4 +252,4 @@ async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
         due_us = (await send(broker, level=7)).stored.due_us
     async with running_broker(tmp_path) as broker:
         assert broker.looking.pending.next_due_us == due_us
-        assert broker.looking.pending.levels()[6].next_due_us == due_us
+        assert broker.levels.states()[6].next_due_us == due_us

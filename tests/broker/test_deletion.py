@@ -250,14 +250,14 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
 ) -> None:
     async with running_broker() as broker:
         await broker.registry.topics.put(TOPIC, 1, 1, 6)
-        page = broker.timed.page
+        page = broker.schemes.timed().page
 
         async def meanwhile(*what: Any, **more: Any) -> list[StoredMessage]:
             with pytest.raises(TopicNotFoundError, match="is being deleted"):
                 await SENDS[way](broker)
             return await page(*what, **more)
 
-        monkeypatch.setattr(broker.timed, "page", meanwhile)
+        monkeypatch.setattr(broker.schemes.timed(), "page", meanwhile)
         assert await broker.upkeep.reset.delete_topic(TOPIC) == 0
         await SENDS[way](broker)  # makes it anew
 

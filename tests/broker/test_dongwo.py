@@ -73,7 +73,10 @@ async def delivered(broker: Broker) -> list[str]:
 async def test_d2_now_counts_as_delayed(mode: str, is_delayed: bool) -> None:
     async with running_broker(start_deliver_time=mode) as broker:
         await send_at(broker, 0)
-        assert (broker.timed.pending == 1, await delivered(broker) == []) == (is_delayed, is_delayed)
+        assert (broker.schemes.timed().pending == 1, await delivered(broker) == []) == (
+            is_delayed,
+            is_delayed,
+        )
 
 
 @pytest.mark.parametrize(("within_us", "past_ms"), [(0, -1), (1, -2), (999, -2)])
@@ -93,8 +96,8 @@ async def test_d2_the_whole_millisecond_is_now_and_what_was_before_is_past(
 async def test_d2_a_delay_level_wins(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
         sent = await send_at(broker, 3_600_000, DELAY="1")
-        assert (sent.level, broker.timed.pending, names_below(tmp_path)) == (1, 0, [])
-        assert sent.reply.offset_message_id != "0", "the level's own answer"
+        assert (sent.level, broker.schemes.timed().pending, names_below(tmp_path)) == (1, 0, [])
+        assert sent.receipt.offset_message_id != "0", "the level's own answer"
         await broker.mover.advance(1 * S)
         assert await delivered(broker) == ["hello"]
 
@@ -103,7 +106,7 @@ async def test_d2_a_delay_level_wins(tmp_path: Path) -> None:
 async def test_d2_a_level_that_is_none_does_not(level: str) -> None:
     async with running_dongwo() as broker:
         await send_at(broker, 1_000, DELAY=level)
-        assert broker.timed.pending == 1
+        assert broker.schemes.timed().pending == 1
 
 
 # D-3: no upper bound, and nothing before its commit
@@ -142,10 +145,10 @@ async def test_d3_half_messages_wait_for_their_commit_as_they_do_not_there() -> 
 async def test_d4_every_delayed_send_has_the_same_answer(queue: int | None) -> None:
     async with running_dongwo() as broker:
         sent = await send_at(broker, 1_000, queue=queue)
-        assert sent.reply == ("0", 1, 0)
+        assert sent.receipt == ("0", 1, 0)
         at_once = await send_at(broker, -1, queue=queue)
-        assert at_once.reply.offset_message_id != "0"
-        assert at_once.reply.queue_id == at_once.queue.queue_id
+        assert at_once.receipt.offset_message_id != "0"
+        assert at_once.receipt.queue_id == at_once.queue.queue_id
         with pytest.raises(MessageNotFoundError):
             await broker.looking.histories.records("0")
 
@@ -158,8 +161,8 @@ async def test_d4_a_batch_is_answered_message_by_message() -> None:
                 Message(TOPIC, b"at once", {}, 3),
             ]
         )
-        assert sent[0].reply == ("0", 1, 0)
-        assert sent[1].reply.queue_id == 3
+        assert sent[0].receipt == ("0", 1, 0)
+        assert sent[1].receipt.queue_id == 3
 
 
 class Refusing:
@@ -220,7 +223,7 @@ async def test_d7_it_goes_to_the_queue_that_was_chosen_whatever_the_answer_said(
 ) -> None:
     async with running_dongwo(tmp_path) as broker:
         sent = await send_at(broker, 1_000, queue=queue)
-        assert (sent.queue.queue_id, sent.reply.queue_id) == (queue, 1)
+        assert (sent.queue.queue_id, sent.receipt.queue_id) == (queue, 1)
     async with running_dongwo(tmp_path) as broker:
         await broker.mover.advance(3 * S)
         [message] = await visible(broker)
@@ -235,7 +238,7 @@ async def test_d8_the_property_stays_and_is_not_acted_upon_again() -> None:
         properties = decode_properties(taken.message.properties)
         assert (properties[START_DELIVER_TIME], properties["own"]) == (str(WALL_MS + 1_000), "mine")
         await give_back(broker, [taken], 1)
-        assert (broker.timed.pending, broker.levels.pending) == (0, 1)
+        assert (broker.schemes.timed().pending, broker.levels.pending) == (0, 1)
         await broker.mover.advance(1 * S)
         [again] = await receive(broker)
         assert decode_properties(again.message.properties)[START_DELIVER_TIME] == str(WALL_MS + 1_000)
@@ -299,7 +302,7 @@ async def test_d11_scans_come_each_200_ms_and_look_at_whole_seconds(tmp_path: Pa
             assert (await broker.mover.advance(1)).fired == 1
             start_us = start_us + (broker.clock.now_us() - start_us) // SCAN_US * SCAN_US
             await broker.mover.move_to(start_us)
-        assert broker.timed.early == 0
+        assert broker.schemes.timed().early == 0
     late = rows(tmp_path, "SELECT delivered_us - due_us AS late_us, scheme FROM deliveries")
     assert len(late) == 4
     assert {row["scheme"] for row in late} == {"dongwo"}
@@ -341,7 +344,7 @@ async def test_d12_seconds_go_in_order_and_one_poison_file_stops_no_others(tmp_p
         assert await delivered(broker) == ["1200", "2100", "3100"]
         await no_removal_left(broker)
         assert message_files(tmp_path) == []
-        assert broker.timed.state().quarantined == 1
+        assert broker.schemes.file_figures().quarantined == 1
 
 
 async def test_d12_what_could_not_be_put_stays_and_is_tried_again(
@@ -389,14 +392,14 @@ async def test_d13_the_directory_of_a_second_goes_with_its_last_message(tmp_path
         await broker.mover.advance(5 * S)
         await no_removal_left(broker)
         assert len(names_below(tmp_path)) == 2
-        assert broker.timed.state().directories == 1
+        assert broker.schemes.file_figures().directories == 1
 
 
 async def test_the_files_are_those_of_every_mode_so_the_mode_can_be_changed(tmp_path: Path) -> None:
     async with running_dongwo(tmp_path) as broker:
         sent = await send_at(broker, 60_000)
-        assert broker.timed.name == "dongwo"
+        assert broker.schemes.timed().name == "dongwo"
     async with running_broker(tmp_path) as broker:
-        assert broker.timed.name == "second-directories"
+        assert broker.schemes.timed().name == "second-directories"
         assert (await broker.looking.pending.list())[0].message == sent.stored
         assert (await broker.mover.move_to_next()).now_us == sent.stored.due_us

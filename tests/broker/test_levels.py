@@ -171,9 +171,9 @@ async def test_a_level_that_is_gone_still_delivers_what_it_holds(
     async with running_broker(tmp_path, levels=" ".join(["1s"] * 19 + ["1h"])) as broker:
         due_us = (await send(broker, level=20)).stored.due_us
     async with running_broker(tmp_path) as broker:
-        assert [state.level for state in broker.looking.pending.levels()] == [*LEVELS, 20]
+        assert [state.level for state in broker.levels.states()] == [*LEVELS, 20]
         assert (await broker.mover.move_to_next()).now_us == due_us
-        assert [state.level for state in broker.looking.pending.levels()] == [*LEVELS]
+        assert [state.level for state in broker.levels.states()] == [*LEVELS]
     assert "level 20 was changed with 1 messages pending" in caplog.text
 
 
@@ -196,7 +196,7 @@ async def test_the_level_table_shows_what_waits_and_how_far_each_level_has_come(
         start_us = broker.clock.now_us()
         await broker.mover.advance(1 * S)
         await send(broker, level=1)
-        states = {state.level: state for state in broker.looking.pending.levels()}
+        states = {state.level: state for state in broker.levels.states()}
         assert [state.delay_us for state in states.values()] == list(DELAYS_US)
         assert states[1][2:] == (1, 2, 3, start_us + 2 * S, None)
         assert states[3][2:] == (1, 0, 1, start_us + 10 * S, None)

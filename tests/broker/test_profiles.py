@@ -109,7 +109,7 @@ async def test_offsets_beyond_the_queue_are_clamped_to_it(tmp_path: Path) -> Non
         database.execute("INSERT INTO delay_offsets VALUES (1, 99), (2, -5)")
     database.close()
     async with running_broker(tmp_path) as broker:
-        assert [(s.delay_offset, s.max_offset) for s in broker.looking.pending.levels()[:2]] == [
+        assert [(s.delay_offset, s.max_offset) for s in broker.levels.states()[:2]] == [
             (1, 1),
             (0, 0),
         ]

@@ -20,8 +20,8 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     decode_properties,
 )
+from mocketmq.schedule import scheme_host
 from mocketmq.store.database import MEMORY
-from mocketmq_compat.delay import second_directories
 from mocketmq_compat.delay.delayed_file import decode
 from prometheus_client.parser import text_string_to_metric_families
 
@@ -109,7 +109,7 @@ async def test_every_kind_of_absolute_due_time_is_kept_here(
         now_us = (await broker.mover.advance(100 * S)).now_us
         due: dict[str, Any] = {name: str(value)}
         sent = await send(broker, **due)
-        assert (sent.stored.due_us, broker.timed.pending) == (now_us + 7 * S, 1)
+        assert (sent.stored.due_us, broker.schemes.timed().pending) == (now_us + 7 * S, 1)
         await broker.mover.move_to_next()
         [message] = await visible(broker)
         assert (message.store_us, decode_properties(message.properties)[name]) == (now_us + 7 * S, str(value))
@@ -158,7 +158,7 @@ async def test_a_delay_level_wins_over_every_absolute_due_time(tmp_path: Path) -
     async with running_broker(tmp_path) as broker:
         due: dict[str, Any] = dict.fromkeys((START_DELIVER_TIME, *TIMERS), "no number, and nobody looks")
         sent = await send(broker, level=1, **due)
-        assert (sent.level, broker.timed.pending, names_below(tmp_path)) == (1, 0, [])
+        assert (sent.level, broker.schemes.timed().pending, names_below(tmp_path)) == (1, 0, [])
         assert (await broker.mover.advance(1 * S)).fired == 1
         [message] = await visible(broker)
         found = decode_properties(message.properties)
@@ -172,7 +172,7 @@ async def test_a_delay_level_wins_over_every_absolute_due_time(tmp_path: Path) -
 async def test_a_level_that_is_none_does_not(level: str) -> None:
     async with running_broker() as broker:
         sent = await send_in(broker, 1_000, **{DELAY: level})
-        assert (sent.level, broker.timed.pending) == (0, 1)
+        assert (sent.level, broker.schemes.timed().pending) == (0, 1)
 
 
 # Order
@@ -188,7 +188,7 @@ async def test_messages_come_in_order_of_their_milliseconds_then_of_arrival(anyw
             expected.append((delay_ms, number))
         assert (await broker.mover.advance(3 * S)).fired == 400
         assert await in_order_of_delivery(broker) == [str(number) for _, number in sorted(expected)]
-        assert broker.timed.early == 0
+        assert broker.schemes.timed().early == 0
 
 
 async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_middle(
@@ -200,7 +200,7 @@ async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_mid
     for run in range(3):
         async with running_broker(tmp_path, delay_sync="never") as broker:
             # Though the wall clock is set back in between, what comes later stays behind.
-            monkeypatch.setattr(second_directories, "wall_us", partial(int, WALL_US - run * 3_600 * S))
+            monkeypatch.setattr(scheme_host, "wall_us", partial(int, WALL_US - run * 3_600 * S))
             second_us = second_us or (broker.clock.now_us() // S + 2) * S
             numbers = range(1_000 * run, 1_000 * (run + 1))
             due = [(dice.randrange(1_000), number) for number in numbers]
@@ -336,7 +336,7 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
                 await broker.looking.pending.cancel(sent.stored.unique_key)
         await broker.mover.move_to_next()
         retention = Retention(
-            broker.ground, broker.registry, broker.consuming.groups, broker.levels, age_us=0, max_bytes=1
+            broker.ground, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
         )
         assert await retention.turn() == 2, "the record of the cancelled one, and the delivered one"
         assert await listed(broker) == ["pending"]

@@ -108,7 +108,7 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
         "delivered": [(number, 0, "second-directories")],
         "forced": [(number, 1, "second-directories")],
     }
-    offset_id = sent.reply.offset_message_id
+    offset_id = sent.receipt.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
         [record], delivered, interventions, _ = await broker.looking.histories.of(message_id)
         assert broker.registry.topics.queue(record.queue_key).topic == topic
@@ -127,7 +127,7 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
         delivered = await send_in(broker, 1, "delivered")
         assert await check_life(broker, pending, "pending", TIMER_TOPIC) == pending.stored
         await broker.looking.pending.cancel(cancelled.stored.unique_key)
-        await broker.looking.pending.deliver_now(forced.reply.offset_message_id)
+        await broker.looking.pending.deliver_now(forced.receipt.offset_message_id)
         await broker.mover.move_to_next()
         for one, outcome, topic in (
             (pending, "pending", TIMER_TOPIC),
@@ -138,14 +138,14 @@ async def test_the_life_of_a_message_can_be_asked_for_by_any_of_its_ids(anywhere
             record = await check_life(broker, one, outcome, topic)
             assert record.body == one.stored.body
         await acknowledge(broker, await receive(broker))
-        [take] = (await broker.looking.histories.of(delivered.reply.offset_message_id)).takes
+        [take] = (await broker.looking.histories.of(delivered.receipt.offset_message_id)).takes
         assert (take.group, take.outcome) == (GROUP, "acked")
 
 
 async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
     async with running_broker() as broker:
         sent = await send_in(broker, 1_000)
-        offset_id = sent.reply.offset_message_id
+        offset_id = sent.receipt.offset_message_id
         for delivered in (0, 1):
             assert (await broker.mover.advance(delivered * S)).fired == delivered
             for unknown in (f"0A000001{offset_id[8:]}", offset_id[:-1], "none"):
@@ -164,11 +164,11 @@ async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
 async def test_what_is_cancelled_is_never_delivered(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = [await send_in(broker, 1_000, str(number)) for number in range(3)]
-        done = await broker.looking.pending.cancel(sent[1].reply.offset_message_id)
+        done = await broker.looking.pending.cancel(sent[1].receipt.offset_message_id)
         assert (done.message, done.level) == (sent[1].stored, None)
         assert (broker.looking.pending.count, await listed(broker)) == (2, ["0", "2"])
         for act in (broker.looking.pending.cancel, broker.looking.pending.deliver_now):
-            for message_id in (sent[1].stored.unique_key, sent[1].reply.offset_message_id):
+            for message_id in (sent[1].stored.unique_key, sent[1].receipt.offset_message_id):
                 with pytest.raises(NotPendingError):
                     await act(message_id)
         await no_removal_left(broker)
@@ -194,7 +194,7 @@ async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path
     async with running_broker(tmp_path) as broker:
         assert (await broker.mover.advance(60 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["1", "0", "2"]
-        assert broker.timed.early == 0, "forced is not early"
+        assert broker.schemes.timed().early == 0, "forced is not early"
     forced = rows(tmp_path, "SELECT forced FROM deliveries ORDER BY delivered_offset")
     assert [row["forced"] for row in forced] == [1, 0, 0]
 
@@ -206,7 +206,7 @@ async def test_the_last_message_of_a_second_can_be_taken_out_and_the_second_used
         for act in (broker.looking.pending.cancel, broker.looking.pending.deliver_now) * 2:
             await act((await send_in(broker, 1_000, "gone")).stored.unique_key)
             assert (broker.looking.pending.count, broker.looking.pending.next_due_us) == (0, None)
-            assert broker.timed.state().directories == 0
+            assert broker.schemes.file_figures().directories == 0
         await send_in(broker, 1_000, "next")
         assert (await broker.mover.advance(1 * S)).fired == 1
         assert await in_order_of_delivery(broker) == ["gone", "gone", "next"]
@@ -216,7 +216,7 @@ async def test_of_several_with_one_key_the_one_that_is_named_is_taken(anywhere: 
     async with running_broker(anywhere) as broker:
         sent = [await send_in(broker, 1_000, text, **{UNIQ_KEY: "same"}) for text in "abc"]
         assert len(await broker.looking.histories.records("same")) == 3
-        await broker.looking.pending.cancel(sent[1].reply.offset_message_id)
+        await broker.looking.pending.cancel(sent[1].receipt.offset_message_id)
         assert await listed(broker) == ["a", "c"]
         await broker.looking.pending.deliver_now("same")
         assert await in_order_of_delivery(broker) == ["a"], "the oldest, when it is not said which"
@@ -298,7 +298,7 @@ async def test_a_reset_forgets_what_waits_for_good(tmp_path: Path) -> None:
         assert names_below(tmp_path) == []
         await send(broker, "first of the store again")
         for one in sent:
-            for message_id in (one.stored.unique_key, one.reply.offset_message_id):
+            for message_id in (one.stored.unique_key, one.receipt.offset_message_id):
                 with pytest.raises(MessageNotFoundError):
                     await broker.looking.histories.records(message_id)
         await send_in(broker, 1_000, "after")
@@ -388,7 +388,7 @@ async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp
         await send_in(broker, 1_001, "other")
         assert (await broker.mover.advance(2 * S)).fired == 2
         assert await in_order_of_delivery(broker) == ["hello", "other"]
-        assert (broker.looking.pending.count, broker.timed.state().repeats) == (0, 1)
+        assert (broker.looking.pending.count, broker.schemes.file_figures().repeats) == (0, 1)
 
 
 @pytest.mark.parametrize("is_all", [True, False])

@@ -156,7 +156,7 @@ async def test_a_real_clock_that_was_moved_keeps_what_waits_as_far_away(tmp_path
         assert due_us is not None
         assert due_us - broker.clock.now_us() < 3_600 * S
         moved = await broker.mover.move_to_next()
-        assert (moved.fired, broker.timed.early) == (1, 0)
+        assert (moved.fired, broker.schemes.timed().early) == (1, 0)
 
 
 async def test_a_store_that_is_lost_loses_no_message(tmp_path: Path) -> None:
@@ -183,7 +183,7 @@ async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
         misnamed.put(tmp_path / "delay", f"{foreign.entry.second}/copy of a file")
         await files_of(broker).turn()
         assert await listed(broker) == ["foreign", "misnamed"]
-        assert broker.timed.state().disk_bytes == 2 * 4_096
+        assert broker.schemes.file_figures().disk_bytes == 2 * 4_096
         assert (await broker.mover.advance(1 * S)).fired == 1
         [message] = await visible(broker, "elsewhere")
         assert (message.store_us, message.unique_key) == (due_ms * MS, "foreign")
@@ -191,7 +191,7 @@ async def test_files_of_another_broker_are_taken_in_while_this_one_runs(
         await files_of(broker).turn()
         await no_removal_left(broker)
         await files_of(broker).turn()
-        assert (names_below(tmp_path), broker.timed.state().repeats) == ([], 0)
+        assert (names_below(tmp_path), broker.schemes.file_figures().repeats) == ([], 0)
 
 
 @pytest.mark.parametrize("place", [None, "7/by-hand"])
@@ -235,5 +235,6 @@ async def test_a_file_that_is_right_by_its_checksum_but_cannot_be_delivered_is_p
         assert [one["body"] for one in listed] == ["other"]
         assert (await api.ok("POST", "/v1/clock/next"))["fired"] == 1
         assert [one["body"] for one in await api.receive()] == ["other"]
-        state = api.emulator.broker.timed.state()
-        assert (state.pending, state.quarantined, state.put_aside) == (0, 1, {"header": 1})
+        state = api.emulator.broker.schemes.file_figures()
+        assert (state.quarantined, state.put_aside) == (1, {"header": 1})
+        assert api.emulator.broker.schemes.pending == 0

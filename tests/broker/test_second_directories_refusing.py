@@ -65,9 +65,9 @@ async def test_each_message_of_a_batch_has_its_own_delay(anywhere: Path | str) -
         now_us = broker.clock.now_us()
         due = [one.stored.due_us for one in sent]
         assert due == [now_us + 1_001 * MS, None, now_us + 1 * S, now_us + 500 * MS, None]
-        assert len({one.reply for one in sent}) == 5
+        assert len({one.receipt for one in sent}) == 5
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.looking.pending.count, broker.timed.pending) == (3, 2)
+        assert (broker.looking.pending.count, broker.schemes.timed().pending) == (3, 2)
         await broker.mover.advance(2 * S)
         assert await in_order_of_delivery(broker) == ["1", "4", "3", "2", "0"]
 
@@ -75,7 +75,7 @@ async def test_each_message_of_a_batch_has_its_own_delay(anywhere: Path | str) -
 async def nothing_was_kept(broker: Broker, data: Path) -> None:
     await no_removal_left(broker)
     assert (broker.looking.pending.count, broker.sender.sent, message_files(data)) == (0, 0, [])
-    assert broker.timed.state().disk_bytes == 0
+    assert broker.schemes.file_figures().disk_bytes == 0
     await broker.mover.advance(60 * S)
     if broker.registry.topics.find(TOPIC):
         assert await visible(broker) == []
@@ -94,13 +94,13 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
 ) -> None:
     async with running_broker(tmp_path) as broker:
         await broker.registry.topics.ensure(TOPIC, 4)
-        keep, keeping = broker.timed.keep, asyncio.Event()
+        keep, keeping = broker.schemes.timed().keep, asyncio.Event()
 
         async def seen(*args: Any) -> Any:
             keeping.set()
             return await keep(*args)
 
-        monkeypatch.setattr(broker.timed, "keep", seen)
+        monkeypatch.setattr(broker.schemes.timed(), "keep", seen)
         sender = asyncio.create_task(broker.sender.send_batch(batch_of(*MIXED)))
         await keeping.wait()
         sender.cancel()
@@ -111,7 +111,7 @@ async def test_a_batch_whose_sender_goes_away_is_stored_as_a_whole(
                 while not await visible(broker):
                     await arrival.wait()
         assert await in_order_of_delivery(broker) == ["1", "4"]
-        assert (broker.looking.pending.count, broker.timed.pending) == (3, 2)
+        assert (broker.looking.pending.count, broker.schemes.timed().pending) == (3, 2)
 
 
 async def test_a_batch_whose_commit_fails_leaves_nothing_behind(
@@ -170,11 +170,11 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
     async with running_broker(anywhere, delay_quota_bytes=4 * 4_096) as broker:
         for delay_ms in (1_000, 2_000, 2_001):
             await send_in(broker, delay_ms)
-        assert broker.timed.state().disk_bytes == 3 * 4_096
+        assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
         with pytest.raises(StoreFullError, match="--delay-quota") as full:
             await send_in(broker, 1, "x" * 4_096)
         assert wire_codes(full.value) == (507, 14, "InternalError")
-        assert broker.timed.state().disk_bytes == 3 * 4_096
+        assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
         await send(broker, "the store has its own limits")
         await send(broker, "level", level=1)
         await broker.mover.advance(1 * S)
@@ -182,21 +182,20 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
         await send_in(broker, 1, "x" * 4_096)
         await broker.looking.pending.cancel((await broker.looking.pending.list())[0].message.unique_key)
         await no_removal_left(broker)
-        assert broker.timed.state().disk_bytes == 3 * 4_096
+        assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
 
 
 async def test_the_disk_is_counted_from_what_is_there_at_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await send_in(broker, 1_000, "x" * 4_096)
         await send_in(broker, 5_000)
-        before = broker.timed.state()
+        before = broker.schemes.file_figures()
         assert (before.disk_bytes, before.directories) == (3 * 4_096, 2)
     async with running_broker(tmp_path) as broker:
-        assert broker.timed.state() == before
+        assert broker.schemes.file_figures() == before
         message_files(tmp_path)[0].write_bytes(b"")
         await broker.mover.advance(1 * S)
-        state = broker.timed.state()
-        assert (state.pending, state.quarantined) == (1, 1)
+        assert (broker.schemes.pending, broker.schemes.file_figures().quarantined) == (1, 1)
 
 
 async def test_what_is_in_the_quarantine_does_not_count(tmp_path: Path) -> None:
@@ -204,7 +203,7 @@ async def test_what_is_in_the_quarantine_does_not_count(tmp_path: Path) -> None:
         await send_in(broker, 1_000)
         message_files(tmp_path)[0].write_bytes(b"damaged")
         await broker.mover.advance(1 * S)
-        assert broker.timed.state().disk_bytes == 0
+        assert broker.schemes.file_figures().disk_bytes == 0
         await send_in(broker, 1_000)
 
 

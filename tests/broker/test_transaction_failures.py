@@ -243,7 +243,7 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
             raise StoreUnavailableError("no")
 
         with monkeypatch.context() as patched:
-            patched.setattr(broker.timed, "keep", refuse)
+            patched.setattr(broker.schemes.timed(), "keep", refuse)
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, halves)
         assert (await visible(broker), broker.looking.pending.count) == ([], 0)
@@ -311,7 +311,7 @@ async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
 ) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
-        keep = broker.timed.keep
+        keep = broker.schemes.timed().keep
 
         async def keep_slowly(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
@@ -321,7 +321,7 @@ async def test_what_is_being_committed_neither_runs_out_nor_is_rolled_back(
             assert (await rollback(broker, [half])).failed
             return await keep(draft, queue, due_us, number)
 
-        monkeypatch.setattr(broker.timed, "keep", keep_slowly)
+        monkeypatch.setattr(broker.schemes.timed(), "keep", keep_slowly)
         assert (await commit(broker, [half])).done == [half.handle]
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
@@ -339,7 +339,7 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
     async with running_broker() as broker:
         half = (await prepare(broker, **{TIMER_DELAY_MS: "60000"})).stored
         message_id = offset_message_id(half.store_host, half.commit_offset)
-        keep, kept, go = broker.timed.keep, asyncio.Event(), asyncio.Event()
+        keep, kept, go = broker.schemes.timed().keep, asyncio.Event(), asyncio.Event()
 
         async def keep_and_wait(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
@@ -349,7 +349,7 @@ async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: 
             await go.wait()
             return parked
 
-        monkeypatch.setattr(broker.timed, "keep", keep_and_wait)
+        monkeypatch.setattr(broker.schemes.timed(), "keep", keep_and_wait)
         deciding = asyncio.create_task(broker.transactions.half_messages.decide(message_id, commit=True))
         await kept.wait()
         deciding.cancel()
@@ -402,7 +402,7 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
 ) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
-        keep = broker.timed.keep
+        keep = broker.schemes.timed().keep
 
         async def keep_after_all(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
@@ -410,7 +410,7 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
             await broker.upkeep.reset.delete_topic(TOPIC)
             return await keep(draft, queue, due_us, number)
 
-        monkeypatch.setattr(broker.timed, "keep", keep_after_all)
+        monkeypatch.setattr(broker.schemes.timed(), "keep", keep_after_all)
         assert (await commit(broker, [half])).done == []
         await broker.mover.advance(60 * S)
         assert (broker.looking.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)

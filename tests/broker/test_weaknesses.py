@@ -11,9 +11,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from mocketmq.schedule import timed_scheme
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
-from mocketmq_compat.delay import delay_files, second_directories
+from mocketmq_compat.delay import delay_files
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import Entry, decode
@@ -130,7 +131,9 @@ async def test_w3_strays_neither_stop_a_start_nor_a_delivery(
             await send_in(broker, 1_000)
             for _ in range(3):
                 await files_of(broker).turn()
-            assert broker.timed.state().put_aside == {"ignored": len(names) + 1}, "each is named once"
+            assert broker.schemes.file_figures().put_aside == {"ignored": len(names) + 1}, (
+                "each is named once"
+            )
             assert (await broker.mover.advance(1 * S)).fired == 1
             await no_removal_left(broker)
         assert names_below(tmp_path) == sorted([*names, "note", "orders/note.txt"])
@@ -159,10 +162,12 @@ async def test_w4_a_poison_file_is_put_aside_with_the_reason_and_holds_up_nobody
             assert reason in put_aside.with_name(f"{put_aside.name}.reason").read_text()
         found = await metrics_of(api)
         assert [found["files_put_aside_total", kind] for _, kind, _ in poison.values()] == [1, 1, 1]
-        assert (found["quarantined_files",], found["pending_messages", "", broker.timed.name]) == (3, 0)
+        name = broker.schemes.timed().name
+        assert (found["quarantined_files",], found["pending_messages", "", name]) == (3, 0)
     async with running_broker(tmp_path) as broker:
-        state = broker.timed.state()
-        assert (state.quarantined, state.pending, state.put_aside) == (3, 0, {}), "met once, not for ever"
+        state = broker.schemes.file_figures()
+        assert (state.quarantined, state.put_aside) == (3, {}), "met once, not for ever"
+        assert broker.schemes.pending == 0
 
 
 async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
@@ -183,15 +188,15 @@ async def test_w5_a_file_that_cannot_be_removed_is_not_delivered_again(
                 assert (await broker.mover.advance(1 * S)).fired == 0
                 await files_of(broker).turn()
                 await no_removal_left(broker)
-            assert (broker.timed.state().unremoved, broker.looking.pending.count) == (4, 0)
+            assert (broker.schemes.file_figures().unremoved, broker.looking.pending.count) == (4, 0)
         async with running_broker(tmp_path) as broker:
             await broker.mover.advance(1 * S)
             await no_removal_left(broker)
-            assert (broker.timed.state().unremoved, len(message_files(tmp_path))) == (4, 4)
+            assert (broker.schemes.file_figures().unremoved, len(message_files(tmp_path))) == (4, 4)
             patch.undo()
             await files_of(broker).turn()
             await no_removal_left(broker)
-            assert (broker.timed.state().unremoved, message_files(tmp_path)) == (0, [])
+            assert (broker.schemes.file_figures().unremoved, message_files(tmp_path)) == (0, [])
             assert bodies(await visible(broker)) == ["0", "1", "2"]
 
 
@@ -212,13 +217,13 @@ async def test_w6_a_file_that_a_crash_left_is_refused_by_its_identity(
         assert bodies(one.message for one in await broker.looking.pending.list()) == ["4"]
         await broker.mover.advance(60 * S)
         assert bodies(await visible(broker)) == ["1", "2", "4"]
-        assert broker.timed.state().repeats == 3
+        assert broker.schemes.file_figures().repeats == 3
         # Nor when somebody copies them back while it runs.
         await no_removal_left(broker)
         shutil.copytree(copies, data / "delay", dirs_exist_ok=True)
         await files_of(broker).turn()
         await broker.mover.advance(60 * S)
-        assert (len(await visible(broker)), broker.timed.state().repeats) == (3, 7)
+        assert (len(await visible(broker)), broker.schemes.file_figures().repeats) == (3, 7)
         await no_removal_left(broker)
         assert message_files(data) == []
     once = rows(data, "SELECT count(DISTINCT parked_offset) AS once, count(*) AS times FROM deliveries")
@@ -290,7 +295,7 @@ class Transactions:
         real = Database.transact
 
         async def transact(database: Database, statements: Any) -> None:
-            if settled := statements.get(second_directories._SETTLE):
+            if settled := statements.get(timed_scheme._SETTLE):
                 self.deliveries.append(len(settled))
                 self.bytes.append(sum(len(row[9]) for row in statements[INSERT_MESSAGE]))
             await real(database, statements)
@@ -307,7 +312,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         second_ms = 1_000 - broker.clock.now_us() // MS % 1_000
         for _ in range(thousands):
             await asyncio.gather(*(send_in(broker, second_ms + number % 1_000) for number in range(1_000)))
-        assert broker.timed.state().directories == 1
+        assert broker.schemes.file_figures().directories == 1
         moving = asyncio.create_task(broker.mover.advance(10 * S))
         sent = 0
         while not moving.done():

@@ -24,7 +24,7 @@ from mocketmq.message.message import Message
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
-from mocketmq.schedule.scheme import Reply
+from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.settings import StartDeliverMode
 from mocketmq_compat.delay import file_saves, second_directories
 from mocketmq_compat.delay.delay_directory import DelayDirectory
@@ -107,7 +107,7 @@ async def test_w12_every_message_has_ids_by_which_it_is_found_and_cancelled(mode
         assert listed == [one.stored for one in sent]
         ids = [offset_message_id(message.store_host, message.commit_offset) for message in listed]
         assert len({*ids, *(message.unique_key for message in listed)}) == 6
-        told = [one.reply.offset_message_id for one in sent]
+        told = [one.receipt.offset_message_id for one in sent]
         assert told == (["0"] * 3 if mode == "dongwo" else ids)
         for message, offset_id in zip(listed, ids, strict=True):
             for message_id in (message.unique_key, offset_id):
@@ -155,8 +155,8 @@ async def test_w13_a_send_has_one_answer_which_echoes_nothing(mode: StartDeliver
         assert b"do-not-repeat-this" not in everything
         assert b"do not repeat this body" not in everything
         sent = await send_in(api.emulator.broker, 1_000, queue=3)
-        assert sent.reply == Reply(*reply)._replace(
-            offset_message_id=sent.reply.offset_message_id, queue_id=1 if mode == "dongwo" else 3
+        assert sent.receipt == SendReceipt(*reply)._replace(
+            offset_message_id=sent.receipt.offset_message_id, queue_id=1 if mode == "dongwo" else 3
         )
 
 
@@ -221,9 +221,9 @@ async def test_w16_there_are_limits_and_means_to_look_and_to_take_back(
                 await broker.sender.send(Message(TOPIC, b"beyond", dict(beyond)))
             assert bodies(await visible(broker)) == (["beyond"] if mode == "aliyun5" else [])
             waiting = 2 if mode == "dongwo" else 1
-            assert (await metrics_of(api))["pending_messages", "", broker.timed.name] == waiting
+            assert (await metrics_of(api))["pending_messages", "", broker.schemes.timed().name] == waiting
             await broker.looking.pending.cancel(kept.stored.unique_key)
-            assert (await metrics_of(api))["pending_messages", "", broker.timed.name] == waiting - 1
+            assert (await metrics_of(api))["pending_messages", "", broker.schemes.timed().name] == waiting - 1
             with pytest.raises(NotPendingError):
                 await broker.looking.pending.deliver_now(kept.stored.unique_key)
     async with running_broker(tmp_path / "quota", delay_quota_bytes=3 * 4_096) as broker:
@@ -270,8 +270,8 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_every
 
     async def fire_when_ready(scheme: SecondDirectories, until_us: int) -> Any:
         fired.append(scheme.pending)
-        assert scheme._topics.get(TOPIC).queues, "topics are loaded"
-        assert not scheme._writer.task.done(), "the store can be written"
+        assert scheme.host.topics.get(TOPIC).queues, "topics are loaded"
+        assert not scheme.host.ground.writer.task.done(), "the store can be written"
         return await fire(scheme, until_us)
 
     monkeypatch.setattr(SecondDirectories, "fire", fire_when_ready)
@@ -351,5 +351,5 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         assert len(failures) == 1
         await send_in(broker, 5, "third")
         assert bodies(await receive(broker, wait_s=10)) == ["third"]
-        state = broker.timed.state()
+        state = broker.schemes.file_figures()
         assert (state.quarantined, state.put_aside) == (1, {"defect": 1})

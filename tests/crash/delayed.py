@@ -21,8 +21,9 @@ HOUR_US = HOUR_MS * US_PER_MS
 
 def timed_of(running: Broker) -> SecondDirectories:
     """The scheme inside a broker of this process."""
-    assert isinstance(running.timed, SecondDirectories)
-    return running.timed
+    scheme = running.schemes.timed()
+    assert isinstance(scheme, SecondDirectories)
+    return scheme
 
 
 async def keep(running: Broker, message_id: str, delay_ms: int) -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from mocketmq.broker.broker import Broker
-from mocketmq_compat.delay.delayed_file import key_hash
+from mocketmq.message.message_id import key_hash
 
 from tests.crash.delayed import HOUR_MS, HOUR_US, come, keep, timed_of
 from tests.crash.survivor import delayed_files
@@ -48,8 +48,9 @@ async def judge_backup(running: Broker, data: Path) -> None:
     assert sorted(m.message.unique_key for m in await running.looking.pending.list()) == ["later", "missing"]
     assert running.looking.pending.count == 2
     assert await come(running, 2 * HOUR_US) == ["forced", "one", "two", "later", "missing"]
-    state = timed_of(running).state()
-    assert (state.repeats, state.pending, state.quarantined, state.disk_bytes) == (4, 0, 0, 0)
+    state = timed_of(running).file_figures()
+    assert (state.repeats, state.quarantined, state.disk_bytes) == (4, 0, 0)
+    assert timed_of(running).pending == 0
     assert delayed_files(data) == []
 
 
@@ -72,7 +73,7 @@ async def test_backup_copied_back_before_the_start(tmp_path: Path, copy: Copy) -
     copy(backup, data / "delay")
     async with running_broker(data) as running:
         assert await come(running, HOUR_US) == ["forced", "one", "two", "later", "missing"]
-        assert (timed_of(running).state().repeats, delayed_files(data)) == (6, [])
+        assert (timed_of(running).file_figures().repeats, delayed_files(data)) == (6, [])
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
@@ -91,7 +92,7 @@ async def test_backup_copied_back_while_the_broker_runs(
         copy(backup, data / "delay")
         await timed_of(running).files.turn()
         assert await come(running, HOUR_US) == ["forced", "one", "two", "later", "missing"]
-        assert (timed_of(running).state().repeats, delayed_files(data)) == (10, [])
+        assert (timed_of(running).file_figures().repeats, delayed_files(data)) == (10, [])
 
 
 @pytest.mark.parametrize("copy", COPIES.values(), ids=COPIES)
@@ -104,7 +105,7 @@ async def test_file_that_was_lost_comes_back_with_a_backup_after_it_was_due(
         backup = await make_backup(running, data)
         lose(running, data, "missing")
         assert await come(running, HOUR_US) == ["forced", "one", "two", "later"]
-        assert timed_of(running).state().put_aside == {"missing": 1}
+        assert timed_of(running).file_figures().put_aside == {"missing": 1}
         await timed_of(running).files.turn()
         copy(backup, data / "delay")
         await timed_of(running).files.turn()
@@ -128,4 +129,4 @@ async def test_data_directory_copied_and_started_elsewhere(tmp_path: Path) -> No
     async with running_broker(data) as running:
         found = await come(running, 2 * HOUR_US)
         assert found == ["forced", "one", "two", "later", "missing", "data", "elsewhere"]
-        assert timed_of(running).state().repeats == 0
+        assert timed_of(running).file_figures().repeats == 0

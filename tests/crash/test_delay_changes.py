@@ -119,12 +119,12 @@ async def judge_change(running: Broker, data: Path, change: Change) -> None:
     found = await come(running, 2 * HOUR_US)
     good = ["future", "past"] if change.is_good else []
     assert sorted(found) == sorted([*good, "neighbour"])
-    state = timed_of(running).state()
+    state = timed_of(running).file_figures()
     times = 2 if change.put_aside else 0
     assert state.put_aside == Counter({change.put_aside: times} if times else {})
     assert state.quarantined == times
     assert change.repeats is None or state.repeats == 2 * change.repeats
-    assert (state.pending, state.unremoved, state.disk_bytes) == (0, 0, 0)
+    assert (timed_of(running).pending, state.unremoved, state.disk_bytes) == (0, 0, 0)
     why = reasons(data)
     assert len(why) == times
     assert all(len(reason) > 20 for reason in why.values()), why
@@ -136,7 +136,7 @@ async def judge_restart(data: Path, change: Change) -> None:
     async with running_broker(data) as running:
         found = await come(running, 2 * HOUR_US)
         assert len(found) == len(set(found))
-        state = timed_of(running).state()
+        state = timed_of(running).file_figures()
         assert (state.quarantined, state.repeats, len(state.put_aside)) == (2 * bool(change.put_aside), 0, 0)
         assert {path.name for path in (data / "delay").iterdir()} <= {QUARANTINE}
 
@@ -179,7 +179,7 @@ async def test_what_is_no_message_is_left_alone(tmp_path: Path, caplog: pytest.L
     for _ in range(2):
         async with running_broker(tmp_path) as running:
             assert await come(running) == ["past"]
-            assert timed_of(running).state().put_aside == {"ignored": 5}
+            assert timed_of(running).file_figures().put_aside == {"ignored": 5}
             assert {path.name for path in root.iterdir()} == foreign | {
                 str(second) for second in (past.entry.second, future.entry.second)
             }

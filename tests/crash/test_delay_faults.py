@@ -132,7 +132,7 @@ async def test_what_is_put_aside_does_not_count_for_the_quota(tmp_path: Path) ->
     made("stray").put(tmp_path / "delay", f"{file.entry.second}/torn").write_bytes(b"")
     async with running_broker(tmp_path, delay_quota_bytes=2 * BLOCK) as running:
         assert await come(running) == []
-        assert timed_of(running).state().disk_bytes == 0
+        assert timed_of(running).file_figures().disk_bytes == 0
         await keep(running, "a", 1_000)
         await keep(running, "b", 1_000)
 
@@ -171,7 +171,7 @@ async def test_file_that_cannot_be_made_durable_is_refused(
         assert delayed_files(tmp_path) == []
         await keep(running, "b", 1_000)
         assert await come(running, S) == ["b"]
-        assert timed_of(running).state().disk_bytes == 0
+        assert timed_of(running).file_figures().disk_bytes == 0
 
 
 async def test_too_many_open_files_put_nothing_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -183,7 +183,7 @@ async def test_too_many_open_files_put_nothing_aside(tmp_path: Path, monkeypatch
         ):
             await come(running, S)
         assert await come(running, S) == ["a"]
-        assert not timed_of(running).state().put_aside
+        assert not timed_of(running).file_figures().put_aside
 
 
 async def test_file_that_cannot_be_read_does_not_stop_the_others(
@@ -195,7 +195,7 @@ async def test_file_that_cannot_be_read_does_not_stop_the_others(
         second = sorted(timed_of(running).files.index)[1]
         with failing(monkeypatch, "read", errno.EIO, second.__eq__):
             assert await come(running, S) == ["a", "c"]
-        assert timed_of(running).state().put_aside == {"unreadable": 1}
+        assert timed_of(running).file_figures().put_aside == {"unreadable": 1}
     reason = f"the file cannot be read: {os.strerror(errno.EIO)}\n"
     assert reasons(tmp_path) == {f"{second.second}-{second.name}": reason}
 
@@ -222,23 +222,23 @@ async def test_file_that_cannot_be_removed_is_not_delivered_again(
             await running.looking.pending.deliver_now("forced")
             for _ in range(3):
                 assert await come(running, S) == ["forced", "a", "b"]
-            state = timed_of(running).state()
-            assert (state.pending, state.unremoved, state.next_due_us) == (0, 4, None)
+            scheme = timed_of(running)
+            assert (scheme.pending, scheme.first_due_us(), scheme.files.unremoved) == (0, None, 4)
             assert len(tries) == caplog.text.count("is done with, but stays") == 4, (
                 "it is not tried all the time"
             )
             await timed_of(running).files.turn()
             assert await come(running, S) == ["forced", "a", "b"]
-            assert (len(tries), timed_of(running).state().unremoved) == (8, 4)
+            assert (len(tries), timed_of(running).file_figures().unremoved) == (8, 4)
         assert len(delayed_files(tmp_path)) == 4
         async with running_broker(tmp_path) as running:
             assert await come(running) == ["forced", "a", "b"]
-            state = timed_of(running).state()
-            assert (state.pending, state.unremoved, state.repeats) == (0, 4, 4)
+            scheme = timed_of(running)
+            assert (scheme.pending, scheme.files.unremoved, scheme.files.repeats) == (0, 4, 4)
             faults.close()
             await timed_of(running).files.turn()
             assert await come(running, 2 * HOUR_US) == ["forced", "a", "b"]
-            state = timed_of(running).state()
+            state = timed_of(running).file_figures()
             assert (state.unremoved, state.disk_bytes, state.repeats) == (0, 0, 4)
     assert delayed_files(tmp_path) == []
 

@@ -29,8 +29,9 @@ async def send_in(broker: Broker, delay_ms: int, body: str = "hello", **how: Any
 
 def scheme_of(broker: Broker) -> SecondDirectories:
     """The scheme behind the broker's interface."""
-    assert isinstance(broker.timed, SecondDirectories)
-    return broker.timed
+    scheme = broker.schemes.timed()
+    assert isinstance(scheme, SecondDirectories)
+    return scheme
 
 
 def files_of(broker: Broker) -> DelayFiles:

@@ -15,12 +15,14 @@ from typing import TypeVar
 
 from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
+from mocketmq.message.message_id import Identity
+from mocketmq.schedule.scheme_host import Numbers
 from mocketmq.store.chore import Chore
 from mocketmq.store.writer import MAX_BATCH_BYTES
 
 from mocketmq_compat.delay.delay_directory import DelayDirectory, Found, disk_bytes
 from mocketmq_compat.delay.delay_index import DelayIndex
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, Identity, decode
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.file_saves import FileSaves, Sync
 from mocketmq_compat.delay.memory_directory import MemoryDirectory
 
@@ -30,9 +32,6 @@ REMOVALS = 64
 """Files removed in one go."""
 GRACE_S = 2.0
 """Real seconds that removals have when the broker stops."""
-
-_NO_BROKERS = 1 << 60
-"""Brokers number by the clock, which never gets here: whoever chose such a number, others go on below it."""
 
 _TRY_AGAIN = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
@@ -59,12 +58,12 @@ class DelayFiles(Chore):
         quota_bytes: int,
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
         changed: Callable[[], None],
+        numbers: Numbers,
         now_s: Callable[[], int],
     ) -> None:
         super().__init__()
         self.index = DelayIndex()
         self.disk_bytes = 0
-        self.last_number = 0
         self.repeats = 0  # files that were removed because their message was done with
         self.put_aside: Counter[str] = Counter()  # since the start, by kind
         self.quarantined = 0  # files in the quarantine
@@ -74,6 +73,7 @@ class DelayFiles(Chore):
         self._quota_bytes = quota_bytes
         self._settled = settled
         self._changed = changed
+        self._numbers = numbers
         self._now_s = now_s
         self._seen_ns = 0
         self._thread = ThreadPoolExecutor(1, "delay-files")
@@ -91,7 +91,7 @@ class DelayFiles(Chore):
         for found in everything:
             for entry in found.entries:
                 self.index.add(entry)
-                self._note_number(entry)
+                self._numbers.note(entry.number)
             self.disk_bytes += found.disk_bytes
         for found in everything:  # after all files that lie where they belong, of which these may be copies
             await self._take_in(found, found.strays)
@@ -309,12 +309,8 @@ class DelayFiles(Chore):
             return
         await self._in_thread(partial(directory.move, second, name, entry))
         self.disk_bytes += disk_bytes(len(content))
-        self._note_number(entry)
+        self._numbers.note(entry.number)
         self._saved(entry)
-
-    def _note_number(self, entry: Entry) -> None:
-        if entry.number < _NO_BROKERS:
-            self.last_number = max(self.last_number, entry.number)
 
     def _ignore(self, what: str) -> None:
         """Once for each: it may be a mount point's, or somebody's note."""

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.message_id import Identity
 from mocketmq.store.lock import DirectoryLock
 
 from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
@@ -17,7 +18,7 @@ from mocketmq_compat.delay.delay_inspection import (
     message_in,
     read,
 )
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, Identity
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry
 
 
 class Imported(NamedTuple):

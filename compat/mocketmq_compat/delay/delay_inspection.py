@@ -11,16 +11,14 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mocketmq.message.message_id import commit_offset_of, offset_message_id
+from mocketmq.message.message_id import Identity, commit_offset_of, key_hash, offset_message_id
 
 from mocketmq_compat.delay.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
     Entry,
-    Identity,
     decode,
-    key_hash,
     parse_name,
     parse_second,
 )

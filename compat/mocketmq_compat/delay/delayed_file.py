@@ -21,6 +21,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 from mocketmq.clock import US_PER_MS, US_PER_S, whole_ms_us
 from mocketmq.errors import EmulatorError
+from mocketmq.message.message_id import Identity, key_hash
 
 VERSION: Final = 1
 MAGIC: Final = b"mocketmq-delayed "
@@ -36,10 +37,6 @@ class DamagedFileError(EmulatorError):
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
         self.kind = kind
-
-
-Identity = tuple[int, int]
-"""Number and key hash of a message."""
 
 
 class Entry(NamedTuple):
@@ -107,12 +104,6 @@ class DelayedFile(NamedTuple):
 
 _encode_header = msgspec.json.Encoder().encode
 _decode_header = msgspec.json.Decoder(Header).decode
-
-
-def key_hash(unique_key: str) -> int:
-    """63 bits of a hash of the key, so that SQLite can hold it."""
-    digest = hashlib.blake2b(unique_key.encode(errors="surrogatepass"), digest_size=8).digest()
-    return int.from_bytes(digest) >> 1
 
 
 def parse_name(name: str) -> Entry | None:

@@ -8,7 +8,7 @@ second.
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import DelayedSendError, StoreError
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.scheme import Reply
+from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.store.queues import Queue
 
 from mocketmq_compat.delay.second_directories import SecondDirectories
@@ -41,6 +41,6 @@ class Dongwo(SecondDirectories):
         except StoreError as error:
             raise DelayedSendError from error
 
-    def reply(self, stored: StoredMessage, queue: Queue) -> Reply:  # noqa: ARG002 - see TimedScheme
+    def receipt(self, stored: StoredMessage, queue: Queue) -> SendReceipt:  # noqa: ARG002 - the same for all
         """Always the same, whatever queue the message goes to (D-4, D-7)."""
-        return Reply("0", 1, 0)
+        return SendReceipt("0", 1, 0)

@@ -1,40 +1,14 @@
-"""A message that waits in a file, as the broker knows it: a stored message numbered by its arrival."""
+"""Translate between a message that waits, as the broker shows it, and its file."""
 
-from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.message.message_id import offset_message_id
-from mocketmq.message.names import check_topic_name, is_forbidden_topic
+from mocketmq.message.message_id import key_hash, offset_message_id
+from mocketmq.message.names import MAX_QUEUES, check_topic_name, is_forbidden_topic
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queues import Queue
 
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, Header, encode, key_hash
-
-
-def parked_message(
-    draft: Draft, number: int, now_us: int, store_host: str, due_us: int, parked_queue: Queue, queue: Queue
-) -> StoredMessage:
-    """The message as it is shown while it waits for its ``queue``; ``number`` is its commit offset."""
-    return StoredMessage(
-        number,
-        parked_queue.key,
-        0,
-        now_us,
-        now_us if draft.born_us is None else draft.born_us,
-        draft.born_host,
-        store_host,
-        draft.flag,
-        draft.sys_flag,
-        draft.body,
-        draft.properties,
-        draft.tag_hash,
-        draft.reconsume_times,
-        draft.unique_key,
-        due_us,
-        queue.key,
-        None,
-    )
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, Header, encode
 
 
 def entry_of(parked: StoredMessage) -> Entry:
@@ -80,10 +54,10 @@ def check_deliverable(file: DelayedFile) -> str:
     return properties
 
 
-def message_in(file: DelayedFile, properties: str, parked_queue: Queue, queue: Queue) -> StoredMessage:
-    """The message of a file that was checked."""
+def draft_in(file: DelayedFile, properties: str) -> Draft:
+    """The message of a file that was checked, as it is to be stored."""
     header = file.header
-    draft = Draft(
+    return Draft(
         file.body,
         properties,
         tag_hash(header.properties),
@@ -93,7 +67,4 @@ def message_in(file: DelayedFile, properties: str, parked_queue: Queue, queue: Q
         header.flag,
         header.sys_flag,
         header.reconsume_times,
-    )
-    return parked_message(
-        draft, header.number, header.stored_us, header.store_host, header.due_us, parked_queue, queue
     )

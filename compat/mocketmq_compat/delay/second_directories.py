@@ -11,44 +11,35 @@ copied back from a backup, is known by that identity, and removed instead of del
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
 
-from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
-from mocketmq.errors import EmulatorError, NotPendingError
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
-from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
-from mocketmq.message.message_id import commit_offset_of, offset_message_id
-from mocketmq.schedule.ledger import Ledger
-from mocketmq.schedule.scheme import Reply, TimedState
+from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.message_id import commit_offset_of, key_hash, offset_message_id
+from mocketmq.schedule.scheme import FileFigures
+from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.ground import Ground
+from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
 from mocketmq_compat.delay.delay_directory import SCHEME, DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, Identity, decode, key_hash
-from mocketmq_compat.delay.file_saves import Sync
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.memory_directory import MemoryDirectory
-from mocketmq_compat.delay.parked_message import (
-    check_deliverable,
-    content_of,
-    entry_of,
-    message_in,
-    parked_message,
-)
+from mocketmq_compat.delay.parked_message import check_deliverable, content_of, draft_in, entry_of
+from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 
 BATCH = 256
 """Messages per delivering transaction, as of the level queues."""
 
-_SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"
-_INTERVENE = "INSERT INTO interventions VALUES (?, 'cancelled', ?)"
-_SETTLED = "SELECT number, key_hash FROM timed_messages WHERE number IN ({})"
 _SETTLED_EARLY = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
 )
@@ -59,70 +50,63 @@ def exact(due_us: int) -> int:
     return due_us
 
 
-class Waiting(NamedTuple):
-    """A file that was read: its entry, its message, and the queue that the message goes to."""
+class OpenedFile(NamedTuple):
+    """A file that was read: its entry and its message."""
 
     entry: Entry
     message: StoredMessage
-    queue: Queue
 
 
-class SecondDirectories:
-    """The scheme. Fired by the timer, under whose lock messages leave.
-
-    ``fires_at`` says when a due time is acted upon; ``parked_queue`` is where those who look see what waits.
-    """
+class SecondDirectories(TimedScheme):
+    """The scheme. ``fires_at`` says when a due time is acted upon."""
 
     name = SCHEME
 
     def __init__(
         self,
+        host: SchemeHost,
+        settings: Settings,
         directory: DelayDirectory | MemoryDirectory,
-        ground: Ground,
-        ledger: Ledger,
-        topics: Topics,
-        parked_queue: Queue,
-        *,
-        changed: Callable[[], None],
-        on_delivered: Callable[[int], None],
-        others_due_us: Callable[[], int | None],
-        sync: Sync,
-        quota_bytes: int,
-        fires_at: Callable[[int], int],
+        fires_at: Callable[[int], int] = exact,
     ) -> None:
-        clock = ground.clock
-        self.delivered = 0  # since the start
-        self.early = 0  # of these, those before their due time: a defect
-        self._others_due_us = others_due_us
+        super().__init__(host)
+        clock = host.ground.clock
         self.files = DelayFiles(
-            directory, sync, quota_bytes, self._settled, changed, lambda: clock.now_us() // US_PER_S
+            directory,
+            settings.delay_sync,
+            settings.delay_quota_bytes,
+            self.settled,
+            host.changed,
+            host.numbers,
+            lambda: clock.now_us() // US_PER_S,
         )
         self._clock = clock
-        self._database = ground.database
-        self._writer = ground.writer
-        self._ledger = ledger
-        self._topics = topics
-        self._parked_queue = parked_queue
+        self._due_times = StartDeliverTime(
+            clock, settings.start_deliver_time, settings.start_deliver_window_us
+        )
         self._fires_at = fires_at
-        self._on_delivered = on_delivered
 
     async def load(self) -> None:
         """Find what waits. Raises a StoreError."""
         await self.files.load()
         # What was cancelled or forced, and copied back, would otherwise be shown until it is due.
-        early = await self._database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
+        early = await self.host.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         entries = map(Entry._make, early)
         self.files.refuse_repeats([entry for entry in entries if entry in self.files.index])
 
-    def start(self) -> asyncio.Task[None]:
-        """Begin what is done in the background."""
-        return self.files.start()
+    def start(self) -> Sequence[asyncio.Task[None]]:
+        """Look after the files in the background."""
+        return [self.files.start()]
 
     async def close(self) -> None:
-        """Let go of the directory. May be called twice."""
+        """Save what was handed over, and let go of the directory."""
         await self.files.close()
 
     # Keep
+
+    def due_us(self, properties: dict[str, str], level: int) -> int | None:
+        """As :meth:`StartDeliverTime.due_us`."""
+        return self._due_times.due_us(properties, level)
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
         """Save the message's file, due at ``due_us`` rounded up to whole milliseconds.
@@ -133,28 +117,21 @@ class SecondDirectories:
         due_ms = -(-due_us // US_PER_MS)
         digest = key_hash(draft.unique_key)
         is_new = number is None
-        if number is None:
-            # Above any commit offset, and another on any other broker.
-            number = self.files.last_number = max(self.files.last_number + 1, wall_us())
-        parked = parked_message(
-            draft, number, now_us, self._writer.store_host, due_ms * US_PER_MS, self._parked_queue, queue
-        )
+        number = self.host.numbers.next() if number is None else number
+        writer = self.host.ground.writer
+        kept = self.kept(draft, queue, due_ms * US_PER_MS, number, now_us, writer.store_host)
         if is_new or not await self.has_kept(number, draft.unique_key):
             began_us = steady_us()
-            await self.files.save(Entry(due_ms, number, digest), content_of(parked, queue))
-            self._writer.tell_stored([(self._parked_queue, 1, len(draft.body))], steady_us() - began_us)
-        return parked
+            await self.files.save(Entry(due_ms, number, digest), content_of(kept, queue))
+            writer.tell_stored([(self.host.parked_queue, 1, len(draft.body))], steady_us() - began_us)
+        return kept
 
     async def has_kept(self, number: int, unique_key: str) -> bool:
         """Whether this message was kept by this number, and waits or is done with."""
         digest = key_hash(unique_key)
         if any(entry.key_hash == digest for entry in self.files.index.with_number(number)):
             return True
-        return (number, digest) in await self._settled([number])
-
-    def reply(self, stored: StoredMessage, queue: Queue) -> Reply:
-        """Its number stands in the place of the commit offset."""
-        return Reply(_offset_id(stored), queue.queue_id, 0)
+        return (number, digest) in await self.settled([number])
 
     # What is due
 
@@ -163,17 +140,17 @@ class SecondDirectories:
         """How many messages wait."""
         return len(self.files.index)
 
-    def state(self) -> TimedState:
-        """What waits, and what befell files."""
+    def first_due_us(self) -> int | None:
+        """The due time of the first file."""
+        first = self.files.index.first()
+        return None if first is None else first.due_us
+
+    def file_figures(self) -> FileFigures:
+        """What is on the disk, and what befell files."""
         files = self.files
-        first = files.index.first()
-        due_us = None if first is None else first.due_us
-        return TimedState(
-            self.pending,
+        return FileFigures(
             files.index.directories,
             files.disk_bytes,
-            due_us,
-            due_us if due_us is not None and due_us < self._clock.now_us() else None,
             files.quarantined,
             files.unremoved,
             files.repeats,
@@ -181,11 +158,9 @@ class SecondDirectories:
         )
 
     def next_delivery_us(self) -> int | None:
-        """When the next message becomes visible."""
+        """When the next message becomes visible, be it saved or on its way to the disk."""
         first = self.files.first()
         return None if first is None else self._fires_at(first.due_us)
-
-    next_due_us = next_delivery_us
 
     async def fire(self, until_us: int) -> Fired:
         """Deliver one batch of what fires by ``until_us``, in order of due millisecond and arrival."""
@@ -199,10 +174,10 @@ class SecondDirectories:
         try:
             waiting = await self._read(picked)
             pass_point("files.picked")
-            delivered: list[Waiting] = []
+            delivered: list[OpenedFile] = []
             if waiting:
                 work = partial(self._deliver, waiting, picked_us)
-                delivered = await self._writer.commit(work, alone=until_us > picked_us)
+                delivered = await self.host.ground.writer.commit(work, alone=until_us > picked_us)
                 pass_point("files.delivered")
                 self.files.remove(each.entry for each in delivered)
         finally:
@@ -210,21 +185,20 @@ class SecondDirectories:
         last_us = self._fires_at(delivered[-1].entry.due_us) if delivered else picked_us
         return Fired(len(delivered), min(max(last_us, picked_us), until_us))
 
-    async def _read(self, picked: Sequence[Entry]) -> list[Waiting]:
+    async def _read(self, picked: Sequence[Entry]) -> list[OpenedFile]:
         """The messages of these entries, as many as fit a batch; what is none any more is removed."""
-        settled = await self._settled([entry.number for entry in picked])
-        repeats = [entry for entry in picked if (entry.number, entry.key_hash) in settled]
+        settled = await self.settled([entry.number for entry in picked])
+        repeats = [entry for entry in picked if entry.identity in settled]
         self.files.refuse_repeats(repeats)
-        waiting: list[Waiting] = []
+        waiting: list[OpenedFile] = []
         for entry, content in await self.files.read([entry for entry in picked if entry not in repeats]):
             try:
                 one = await self._open(entry, content)
-                identity = (entry.number, entry.key_hash)
-                if identity in settled:  # it is there under two due times, in names and headers
+                if entry.identity in settled:  # it is there under two due times, in names and headers
                     self.files.refuse_repeats([entry])
                 else:
                     waiting.append(one)
-                    settled.add(identity)
+                    settled.add(entry.identity)
             except DamagedFileError as error:
                 await self.files.quarantine(entry, error)
             except EmulatorError:  # the store's, not the file's
@@ -233,7 +207,7 @@ class SecondDirectories:
                 await self.files.quarantine(entry, DamagedFileError("defect", repr(error)))
         return waiting
 
-    async def _open(self, entry: Entry, content: bytes | OSError) -> Waiting:
+    async def _open(self, entry: Entry, content: bytes | OSError) -> OpenedFile:
         """Raises DamagedFileError for a file that cannot be delivered as what its name says."""
         if isinstance(content, OSError):
             kind = "missing" if isinstance(content, FileNotFoundError) else "unreadable"
@@ -242,59 +216,25 @@ class SecondDirectories:
         if file.header.entry != entry:
             raise DamagedFileError("name", f"by its header, the file is {file.header.entry.name}")
         properties = check_deliverable(file)
-        topic = await self._topics.ensure(file.header.topic, file.header.queue_id + 1)
-        queue = topic.queues[file.header.queue_id % len(topic.queues)]
-        return Waiting(entry, message_in(file, properties, self._parked_queue, queue), queue)
+        header = file.header
+        topic = await self.host.topics.ensure(header.topic, header.queue_id + 1)
+        queue = topic.queues[header.queue_id % len(topic.queues)]
+        draft = draft_in(file, properties)
+        message = self.kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
+        return OpenedFile(entry, message)
 
-    async def _settled(self, numbers: Sequence[int]) -> set[Identity]:
-        found: set[Identity] = set()
-        for start in range(0, len(numbers), MAX_AT_ONCE):
-            some = numbers[start : start + MAX_AT_ONCE]
-            rows = await self._database.rows(_SETTLED.format(",".join("?" * len(some))), some)
-            found.update((number, digest) for number, digest in rows)
-        return found
-
-    def _deliver(self, waiting: Sequence[Waiting], picked_us: int, batch: Batch) -> list[Waiting]:
+    def _deliver(self, waiting: Sequence[OpenedFile], picked_us: int, batch: Batch) -> list[OpenedFile]:
         # While the clock is moved, a delivery jumps to its instant, but not over what was sent meanwhile.
-        first, others_us = self.files.first(), self._others_due_us()
-        delivered: list[Waiting] = []
-        early = 0
+        first, others_us = self.files.first(), self.host.others_due_us(self.name)
+        delivered: list[OpenedFile] = []
         for each in waiting:
             fires_us = self._fires_at(each.entry.due_us)
             is_overtaken = first is not None and first < each.entry
             if is_overtaken or (others_us is not None and others_us < fires_us):
                 break
             delivered.append(each)
-            batch.reach(fires_us)
-            early += batch.now_us < each.entry.due_us
-            self._append(batch, each, max(picked_us, fires_us), "delivered")
-        batch.on_commit(partial(self._delivered, len(delivered), early))
+            self.deliver(batch, each.message, fires_us=fires_us, picked_us=picked_us)
         return delivered
-
-    def _append(self, batch: Batch, each: Waiting, picked_us: int, outcome: str) -> None:
-        entry, parked, queue = each
-        draft = draft_of(parked)
-        if draft.sys_flag & COMMITTED_FLAG and entry.number < batch.next_commit_offset:
-            draft = draft._replace(prepared_offset=entry.number)
-        stored = batch.append(queue, draft, parked_offset=entry.number)
-        self._ledger.record(
-            batch,
-            stored.commit_offset,
-            queue,
-            parked_offset=entry.number,
-            scheme=self.name,
-            level=None,
-            stored_us=parked.store_us,
-            due_us=entry.due_us,
-            picked_us=picked_us,
-            forced=outcome == "forced",
-        )
-        batch.execute(_SETTLE, (entry.number, entry.key_hash, entry.due_ms, outcome, stored.commit_offset))
-
-    def _delivered(self, count: int, early: int) -> None:
-        self.delivered += count
-        self._on_delivered(count)
-        self.early += early
 
     # By hand
 
@@ -315,7 +255,7 @@ class SecondDirectories:
         """Pending messages in order of arrival; none for any level."""
         if level is not None:
             return []
-        keys = None if topic is None else {queue.key for queue in self._topics.get(topic).queues}
+        keys = None if topic is None else {queue.key for queue in self.host.topics.get(topic).queues}
         entries = self._by_arrival(after, limit)
         found: list[StoredMessage] = []
         # Only a file knows its topic, and whether it can be read at all.
@@ -338,7 +278,7 @@ class SecondDirectories:
         """As many of them as can be read; the others are dealt with when they are due."""
         found: list[StoredMessage] = []
         left = entries
-        settled = await self._settled([entry.number for entry in entries])
+        settled = await self.settled([entry.number for entry in entries])
         while left:
             contents = await self.files.read(left)
             left = left[len(contents) :]
@@ -347,69 +287,22 @@ class SecondDirectories:
                     each = await self._open(entry, content)
                 except DamagedFileError:
                     continue
-                if (entry.number, entry.key_hash) not in settled:
+                if entry.identity not in settled:
                     found.append(each.message)
         return found
 
-    async def cancel(self, parked: StoredMessage) -> None:
-        """Never deliver the message; a record of it stays in the store. Raises NotPendingError."""
-        if not self.holds(parked):
-            raise _not_pending(parked)
-        await self.cancel_all([parked])
+    # Done with
 
-    async def cancel_all(self, messages: Sequence[StoredMessage]) -> None:
-        """As ``cancel``, for many; those that do not wait any more are passed over."""
-        waiting = [message for message in messages if self.holds(message)]
-        each_once = {(m.commit_offset, m.unique_key): m for m in waiting}.values()
-
-        def work(batch: Batch) -> None:
-            for message in each_once:
-                record = batch.append(
-                    self._parked_queue,
-                    draft_of(message),
-                    due_us=message.due_us,
-                    real_queue_key=message.real_queue_key,
-                )
-                entry = entry_of(message)
-                batch.execute(_INTERVENE, (record.commit_offset, batch.now_us))
-                batch.execute(
-                    _SETTLE,
-                    (entry.number, entry.key_hash, entry.due_ms, "cancelled", record.commit_offset),
-                )
-            batch.on_commit(partial(self.files.remove, [entry_of(message) for message in waiting]))
-
-        if waiting:
-            await self._writer.commit(work)
-
-    async def force(self, parked: StoredMessage) -> None:
-        """Deliver the message now. Raises NotPendingError."""
-        entry = entry_of(parked)
-        waiting = await self._read([entry]) if entry in self.files.index else []
-        if not waiting:
-            raise _not_pending(parked)
-
-        def work(batch: Batch) -> None:
-            self._append(batch, waiting[0], batch.now_us, "forced")
-            batch.on_commit(partial(self.files.remove, [entry]))
-
-        await self._writer.commit(work)
-
-    async def discard(self, messages: Sequence[StoredMessage]) -> None:
-        """Forget messages of which nobody was told, as if they had never been kept."""
+    def remove(self, messages: Iterable[StoredMessage]) -> None:
+        """Remove the files of these messages."""
         self.files.remove(map(entry_of, messages))
 
     def clear(self, batch: Batch) -> None:
         """Forget everything that waits when this is committed. What is being saved meanwhile stays."""
         entries = list(self.files.index)
-        for entry in {(entry.number, entry.key_hash): entry for entry in entries}.values():
-            batch.execute(_SETTLE, (entry.number, entry.key_hash, entry.due_ms, "cleared", -1))
+        for entry in {entry.identity: entry for entry in entries}.values():
+            self.settle(batch, entry.identity, entry.due_ms, "cleared")
         batch.on_commit(partial(self.files.remove, entries))
-
-
-def _not_pending(parked: StoredMessage) -> NotPendingError:
-    return NotPendingError(
-        f"message {parked.unique_key} is not waiting for its due time: it was delivered or cancelled"
-    )
 
 
 def _offset_id(parked: StoredMessage) -> str:

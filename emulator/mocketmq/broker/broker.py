@@ -14,7 +14,7 @@ from mocketmq.broker.transactions.transactions import Transactions
 from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
 
@@ -30,7 +30,7 @@ class Broker:
     timer: Timer
     mover: ClockMover
     levels: LevelQueues
-    timed: TimedScheme
+    schemes: Schemes
     registry: Registry
     sender: Sender
     replies: Replies

@@ -1,9 +1,9 @@
 """Build a broker, start it, and stop it in the opposite order."""
 
 import logging
-from collections.abc import AsyncIterator, Callable
+from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final, Protocol
+from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
@@ -12,7 +12,6 @@ from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.looking.looking import make_looking
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
@@ -21,11 +20,14 @@ from mocketmq.broker.upkeep.reset import Reset
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
+from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues, load_levels
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.schedule.profile import Profile
-from mocketmq.schedule.scheme import DueTimes, TimedScheme
+from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Past, Run, begin_run
@@ -40,25 +42,6 @@ STORE_HOST: Final = "127.0.0.1:10911"
 """The address in message ids, with the port of upstream's broker."""
 
 
-class MakeTimed(Protocol):
-    """Makes the scheme for absolute due times, which no room below the app knows by name."""
-
-    def __call__(
-        self,
-        ground: Ground,
-        ledger: Ledger,
-        topics: Topics,
-        *,
-        changed: Callable[[], None],
-        on_delivered: Callable[[int], None],
-        others_due_us: Callable[[], int | None],
-    ) -> TimedScheme:
-        """Raises StoreUnavailableError.
-
-        ``on_delivered`` hears how many messages became visible; a move must not jump over ``others_due_us``.
-        """
-
-
 @asynccontextmanager
 async def open_broker(
     settings: Settings,
@@ -68,8 +51,7 @@ async def open_broker(
     run: Run,
     table: LevelTable,
     profile: Profile,
-    make_timed: MakeTimed,
-    due_times: DueTimes,
+    delay_schemes: Sequence[OpenScheme],
 ) -> AsyncIterator[Broker]:
     """Load everything from the store and start what goes on in the background. Raises a StoreError.
 
@@ -96,47 +78,44 @@ async def open_broker(
         states, warnings = await load_levels(database, table, topics.levels())
         for warning in warnings:
             log.warning(warning)
-        levels = LevelQueues(
+        schemes = Schemes(writer)
+        host = SchemeHost(
             ground,
-            states,
-            table,
-            profile,
-            ledger,
-            topics.queue,
-            timer.changed,
-            others_due_us=lambda: timed.next_due_us(),  # noqa: PLW0108 - there is no such scheme yet
-        )
-        timed = make_timed(
-            ground,
+            run.started_us,
             ledger,
             topics,
-            changed=timer.changed,
-            on_delivered=statistics.delivered,
-            others_due_us=levels.next_due_us,
+            topics.get(TIMER_TOPIC).queues[0],
+            timer.changed,
+            statistics.delivered,
+            schemes.others_due_us,
         )
-        stack.push_async_callback(timed.close)
-        await timed.load()
+        levels = LevelQueues(host, states, table, profile)
+        schemes.add(levels)
+        for open_scheme in delay_schemes:
+            scheme = await open_scheme(settings, host)
+            stack.push_async_callback(scheme.close)
+            schemes.add(scheme)
         await levels.read_ahead()
 
         consuming = await open_consuming(ground, registry, polls, ledger, levels, timer)
-        intake = Intake(clock, registry, levels, due_times, settings.max_message_bytes)
+        intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes)
         transactions = await open_transactions(
-            ground, settings, registry, consuming, intake, levels, timed, timer
+            ground, settings, registry, consuming, intake, levels, schemes, timer
         )
-        timer.add(levels)
-        timer.add(timed)
+        for each in schemes:
+            timer.add(each)
         timer.add(consuming.receipts)
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
-        looking = make_looking(ground, registry, consuming.groups, timer, levels, timed, keys)
+        looking = make_looking(ground, registry, consuming.groups, timer, schemes, keys)
         upkeep = Upkeep(
-            Reset(ground, registry, consuming.groups, timer, levels, timed, polls),
+            Reset(ground, registry, consuming.groups, timer, schemes, polls),
             Retention(
                 ground,
                 registry,
                 consuming.groups,
-                levels,
+                schemes,
                 age_us=settings.retain_age_us,
                 max_bytes=settings.retain_bytes,
             ),
@@ -151,18 +130,18 @@ async def open_broker(
         tasks = [
             writer.task,
             timer.start(),
-            timed.start(),
+            *schemes.start(),
             upkeep.retention.start(),
             keys.start(),
             statistics.start(),
         ]
-        sender = Sender(ground, timer, timed, intake)
+        sender = Sender(ground, timer, schemes, intake)
         yield Broker(
             ground=ground,
             timer=timer,
             mover=ClockMover(ground, run.run, timer, looking.pending),
             levels=levels,
-            timed=timed,
+            schemes=schemes,
             registry=registry,
             sender=sender,
             replies=Replies(clock, registry, sender),

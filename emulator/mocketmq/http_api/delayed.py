@@ -74,7 +74,7 @@ class DelayedList(msgspec.Struct, frozen=True):
 
 async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
     """Every level, and how many messages wait."""
-    files = call.broker.looking.pending.timed()
+    timed, files = call.broker.schemes.timed_figures(), call.broker.schemes.file_figures()
     return LevelsOut(
         [
             LevelOut(
@@ -87,14 +87,14 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
                 to_ms(state.next_due_us),
                 to_ms(state.oldest_overdue_us),
             )
-            for state in call.broker.looking.pending.levels()
+            for state in call.broker.levels.states()
         ],
         SecondDirectoriesOut(
-            files.pending,
+            timed.pending,
             files.directories,
             files.disk_bytes,
-            to_ms(files.next_due_us),
-            to_ms(files.oldest_overdue_us),
+            to_ms(timed.next_due_us),
+            to_ms(timed.oldest_overdue_us),
             files.quarantined,
             files.unremoved,
         ),

@@ -7,10 +7,8 @@ from prometheus_client.metrics_core import CounterMetricFamily, GaugeMetricFamil
 from prometheus_client.registry import Collector
 
 from mocketmq import __version__
-from mocketmq.broker.looking.pending import LevelState
 from mocketmq.clock import US_PER_S
 from mocketmq.http_api.route import Api
-from mocketmq.schedule.scheme import TimedState
 
 
 def render(api: Api) -> bytes:
@@ -41,7 +39,7 @@ class BrokerCollector(Collector):
 
     def _messages(self) -> Iterator[Metric]:
         broker = self._api.broker
-        delivered = broker.levels.delivered + broker.timed.delivered
+        delivered = broker.schemes.delivered
         counters = (
             ("sent_messages", "Messages acknowledged to senders", broker.sender.sent),
             (
@@ -53,7 +51,7 @@ class BrokerCollector(Collector):
                 "early_messages",
                 "Delayed messages delivered before they were due: a defect, but in profile rocketmq4 after a"
                 " level was shortened or removed",
-                broker.levels.early + broker.timed.early,
+                broker.schemes.early,
             ),
             ("commits", "Transactions written", broker.ground.writer.commits),
             ("store_failures", "Transactions that the store refused", broker.ground.writer.failures),
@@ -85,35 +83,32 @@ class BrokerCollector(Collector):
         overdue = _gauge("overdue_seconds", "For how long the oldest message has been due", *labels)
         broker = self._api.broker
         now_us = broker.clock.now_us()
-        timed = broker.timed.state()
-        states: list[tuple[str, LevelState | TimedState]] = [
-            (str(level.level), level) for level in broker.looking.pending.levels()
-        ]
-        for level, state in (*states, ("", timed)):
-            label = [broker.levels.name if level else broker.timed.name, level]
-            pending.add_metric(label, state.pending)
-            if state.next_due_us is not None:
-                next_due.add_metric(label, max(state.next_due_us - now_us, 0) / US_PER_S)
-            late_us = 0 if state.oldest_overdue_us is None else now_us - state.oldest_overdue_us
+        for row in broker.schemes.figures():
+            label = [row.scheme, "" if row.level is None else str(row.level)]
+            pending.add_metric(label, row.pending)
+            if row.next_due_us is not None:
+                next_due.add_metric(label, max(row.next_due_us - now_us, 0) / US_PER_S)
+            late_us = 0 if row.oldest_overdue_us is None else now_us - row.oldest_overdue_us
             overdue.add_metric(label, late_us / US_PER_S)
         yield from (pending, next_due, overdue)
+        files = broker.schemes.file_figures()
         yield GaugeMetricFamily(
-            "mocketmq_delay_disk_bytes", "Disk taken by files of delayed messages", timed.disk_bytes
+            "mocketmq_delay_disk_bytes", "Disk taken by files of delayed messages", files.disk_bytes
         )
         yield GaugeMetricFamily(
-            "mocketmq_quarantined_files", "Damaged files in the quarantine", timed.quarantined
+            "mocketmq_quarantined_files", "Damaged files in the quarantine", files.quarantined
         )
         yield GaugeMetricFamily(
-            "mocketmq_unremoved_files", "Files of delivered messages that cannot be removed", timed.unremoved
+            "mocketmq_unremoved_files", "Files of delivered messages that cannot be removed", files.unremoved
         )
         put_aside = CounterMetricFamily(
             "mocketmq_files_put_aside", "Damaged, missing and foreign files that were met", labels=["kind"]
         )
-        for kind, count in sorted(timed.put_aside.items()):
+        for kind, count in sorted(files.put_aside.items()):
             put_aside.add_metric([kind], count)
         yield put_aside
         yield CounterMetricFamily(
-            "mocketmq_refused_repeats", "Files refused because their message was done with", timed.repeats
+            "mocketmq_refused_repeats", "Files refused because their message was done with", files.repeats
         )
 
     def _groups(self) -> Iterator[Metric]:

@@ -266,10 +266,10 @@ def _sent(sent: SendResult) -> Sent:
     stored = sent.stored
     return Sent(
         stored.unique_key,
-        sent.reply.offset_message_id,
+        sent.receipt.offset_message_id,
         sent.queue.topic,
-        sent.reply.queue_id,
-        sent.reply.queue_offset,
+        sent.receipt.queue_id,
+        sent.receipt.queue_offset,
         stored.commit_offset,
         stored.store_us // US_PER_MS,
         sent.level,

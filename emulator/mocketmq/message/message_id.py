@@ -3,10 +3,14 @@
 Sources: MessageClientIDSetter.java and MessageDecoder.java of 4.9.8; docs/protocol/remoting.md §3.3, §3.5.
 """
 
+import hashlib
 import itertools
 import os
 import re
 from functools import cache
+
+Identity = tuple[int, int]
+"""Of a message that is kept outside of the store: its number, and the hash of its unique key."""
 
 _OFFSET_ID = re.compile("[0-9A-Fa-f]{16}[0-7][0-9A-Fa-f]{15}")
 
@@ -44,3 +48,9 @@ def at_host(message_id: str, store_host: str) -> str:
     """An offset message id with this address of the broker in it; any other id unchanged."""
     commit_offset = commit_offset_of(message_id)
     return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)
+
+
+def key_hash(unique_key: str) -> int:
+    """63 bits of a hash of the key, which SQLite can hold."""
+    digest = hashlib.blake2b(unique_key.encode(errors="surrogatepass"), digest_size=8).digest()
+    return int.from_bytes(digest) >> 1

@@ -12,7 +12,7 @@ a message inside SQLite. So memory does not grow with the number of pending mess
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import NamedTuple
@@ -20,12 +20,13 @@ from typing import NamedTuple
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.levels import LevelTable
 from mocketmq.schedule.profile import Profile
+from mocketmq.schedule.scheme import Figures
+from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timer import Fired
 from mocketmq.store.database import Database
-from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
@@ -33,10 +34,6 @@ READ_AHEAD = 512
 BATCH = 256
 """Messages per delivering transaction: enough to keep the disk busy, few enough not to hold up a send."""
 
-_DELIVER = """
-INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
- tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
-FROM messages WHERE commit_offset = ?"""
 _SAVE_OFFSET = (
     "INSERT INTO delay_offsets VALUES (?, ?)"
     " ON CONFLICT (level) DO UPDATE SET next_offset = excluded.next_offset"
@@ -47,10 +44,26 @@ SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(bod
 WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
 AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
 ORDER BY queue_offset LIMIT ?"""
+IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
+_PENDING_OF = f"""
+SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
+WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
 _OLDEST_DELAY = (
     "SELECT due_us - store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
     " ORDER BY queue_offset LIMIT 1"
 )
+
+
+class LevelState(NamedTuple):
+    """One row of the level table. Instants in emulated microseconds."""
+
+    level: int
+    delay_us: int
+    pending: int
+    delay_offset: int
+    max_offset: int
+    next_due_us: int | None
+    oldest_overdue_us: int | None  # due time of the oldest message that should have been delivered
 
 
 class Parked(NamedTuple):
@@ -100,37 +113,33 @@ class Level:
 
 
 class LevelQueues:
-    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes.
-
-    A move of the clock must not jump over the next due time of the other schemes, ``others_due_us``.
-    """
+    """All levels, as a :class:`DelayScheme`. Fired by the timer, under whose lock it changes."""
 
     name = "levels"
 
-    def __init__(
-        self,
-        ground: Ground,
-        levels: list[Level],
-        table: LevelTable,
-        profile: Profile,
-        ledger: Ledger,
-        queue_of: Callable[[int], Queue],
-        changed: Callable[[], None],
-        others_due_us: Callable[[], int | None],
-    ) -> None:
+    def __init__(self, host: SchemeHost, levels: list[Level], table: LevelTable, profile: Profile) -> None:
         self.levels = levels
+        self._by_queue = {level.queue.key: level for level in levels}
         self.table = table
         self.profile = profile
-        self.delivered = 0  # since the start
-        self.early = 0  # of these, those before their due time: a defect
-        self._others_due_us = others_due_us
-        self._clock = ground.clock
-        self._database = ground.database
-        self._writer = ground.writer
-        self._ledger = ledger
-        self._queue_of = queue_of
-        self._changed = changed
+        self._delivery = Delivery(self.name, host.ledger)
+        self._clock = host.ground.clock
+        self._database = host.ground.database
+        self._writer = host.ground.writer
+        self._queue_of = host.topics.queue
+        self._changed = host.changed
+        self._others_due_us = partial(host.others_due_us, self.name)
         self._saves_at_us = 0  # while there is something to save: when
+
+    @property
+    def delivered(self) -> int:
+        """How many messages became visible by themselves since the start."""
+        return self._delivery.delivered
+
+    @property
+    def early(self) -> int:
+        """How many of these did before their due time: a defect."""
+        return self._delivery.early
 
     def park(self, batch: Batch, draft: Draft, level: int, real_queue: Queue) -> StoredMessage:
         """Append the message to its level queue, due at its store time plus the level's delay."""
@@ -233,41 +242,24 @@ class LevelQueues:
             until_us = min(until_us, others_us)
         picks = self._pick(until_us, picked_us)
         passed: dict[Level, int] = {}
-        early = 0
         for fires_us, level, entry in picks:
-            batch.reach(fires_us)
-            early += batch.now_us < entry.due_us
-            self._copy(batch, level, entry, max(picked_us, fires_us))
+            message = self._due(level, entry)
+            self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
             passed[level] = entry.queue_offset + 1
         if not self.profile.save_interval_us:
             for level, offset in passed.items():
                 batch.execute(_SAVE_OFFSET, (level.number, offset))
         if picks:
-            batch.on_commit(partial(self._delivered, passed, picks[0][0], len(picks), early))
+            batch.on_commit(partial(self._delivered, passed, picks[0][0]))
         return picks, until_us
 
-    def _copy(self, batch: Batch, level: Level, entry: Parked, picked_us: int, forced: bool = False) -> None:
+    def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)
-        commit_offset, queue_offset = batch.place(queue, entry.size)
-        batch.execute(_DELIVER, (commit_offset, queue.key, queue_offset, batch.now_us, entry.commit_offset))
-        self._ledger.record(
-            batch,
-            commit_offset,
-            queue,
-            parked_offset=entry.commit_offset,
-            scheme=self.name,
-            level=level.number,
-            stored_us=entry.store_us,
-            due_us=entry.due_us,
-            picked_us=picked_us,
-            forced=forced,
-        )
+        return DueMessage(queue, entry.commit_offset, level.number, entry.store_us, entry.due_us)
 
-    def _delivered(self, passed: dict[Level, int], first_us: int, count: int, early: int) -> None:
+    def _delivered(self, passed: dict[Level, int], first_us: int) -> None:
         if not self._is_dirty:
             self._saves_at_us = self.profile.saves_at(first_us)
-        self.delivered += count
-        self.early += early
         for level, offset in passed.items():
             level.passed(offset)
             if not self.profile.save_interval_us:
@@ -330,68 +322,88 @@ class LevelQueues:
         )
         return [StoredMessage._make(row) for row in rows]
 
+    def states(self) -> list[LevelState]:
+        """The level table, and the levels that are no longer in it but still hold messages."""
+        now_us = self._clock.now_us()
+        states = []
+        for level in self.levels:
+            if level.number > self.table.highest and not level.pending:
+                continue
+            due_us = level.ahead[0].due_us if level.ahead else None
+            overdue_us = due_us if due_us is not None and due_us < now_us else None
+            states.append(
+                LevelState(
+                    level.number,
+                    level.delay_us,
+                    level.pending,
+                    level.next_offset,
+                    level.queue.next_offset,
+                    due_us,
+                    overdue_us,
+                )
+            )
+        return states
+
+    def figures(self) -> Sequence[Figures]:
+        """What waits, one row per level."""
+        return [
+            Figures(self.name, state.level, state.pending, state.next_due_us, state.oldest_overdue_us)
+            for state in self.states()
+        ]
+
     def holds(self, parked: StoredMessage) -> bool:
         """Whether the message still waits in its level."""
-        return self.pending_level(parked) is not None
+        return self._level_holding(parked.queue_key, parked.queue_offset) is not None
+
+    def retained(self) -> Iterable[tuple[Queue, int]]:
+        """The level queues; what a kill would deliver again must stay as well: the saved offset counts."""
+        return ((level.queue, min(level.next_offset, level.saved_offset)) for level in self.levels)
 
     # By hand
 
-    def pending_level(self, parked: StoredMessage) -> Level | None:
+    def _level_holding(self, queue_key: int, queue_offset: int) -> Level | None:
         """The level in which the message still waits; None when it does not."""
-        for level in self.levels:
-            if level.queue.key == parked.queue_key:
-                waits = level.next_offset <= parked.queue_offset and parked.queue_offset not in level.settled
-                return level if waits else None
-        return None
-
-    async def cancel(self, parked: StoredMessage) -> None:
-        """Take the message out of its level queue: it is never delivered.
-
-        Call under the timer's lock. Raises NotPendingError when it does not wait any more.
-        """
-        level = self._require_pending(parked)
-
-        def work(batch: Batch) -> None:
-            batch.execute(_INTERVENE, (parked.commit_offset, "cancelled", batch.now_us))
-            batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
-
-        await self._writer.commit(work)
-
-    async def force(self, parked: StoredMessage) -> None:
-        """Deliver the message now instead of when it is due. Raises as ``cancel``."""
-        level = self._require_pending(parked)
-        entry = _parked_of(parked)
-
-        def work(batch: Batch) -> None:
-            self._copy(batch, level, entry, batch.now_us, forced=True)
-            batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
-            batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
-
-        await self._writer.commit(work)
-
-    def _require_pending(self, parked: StoredMessage) -> Level:
-        level = self.pending_level(parked)
-        if level is None:
-            raise NotPendingError(
-                f"message {parked.unique_key} is not waiting for its due time:"
-                " it was delivered, cancelled, or never delayed"
-            )
+        level = self._by_queue.get(queue_key)
+        if level is None or queue_offset < level.next_offset or queue_offset in level.settled:
+            return None
         return level
+
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+        """Take pending messages out of their level queues: they are never delivered. How many."""
+        return self._cancel(batch, ((m.queue_key, m.queue_offset, m.commit_offset) for m in messages))
+
+    async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
+        """Look up what waits for the topic, also to be retried; the work that cancels all of it."""
+        rows = await self._database.rows(_PENDING_OF, (topic, topic))
+        return lambda batch: self._cancel(batch, rows)
+
+    def _cancel(self, batch: Batch, parked: Iterable[tuple[int, int, int]]) -> int:
+        """Each is a queue key, a queue offset and a commit offset."""
+        settled: dict[Level, list[int]] = {}
+        for queue_key, queue_offset, commit_offset in parked:
+            level = self._level_holding(queue_key, queue_offset)
+            if level is not None:
+                batch.execute(_INTERVENE, (commit_offset, "cancelled", batch.now_us))
+                settled.setdefault(level, []).append(queue_offset)
+        for level, queue_offsets in settled.items():
+            batch.on_commit(partial(self._settle, level, queue_offsets))
+        return sum(map(len, settled.values()))
+
+    def force(self, batch: Batch, parked: StoredMessage) -> None:
+        """Deliver the pending message now instead of when it is due."""
+        level = self._level_holding(parked.queue_key, parked.queue_offset)
+        assert level is not None  # noqa: S101 - see DelayScheme
+        entry = _parked_of(parked)
+        self._delivery.force(batch, self._due(level, entry), entry.size)
+        batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
+        batch.on_commit(partial(self._settle, level, [parked.queue_offset]))
 
     def _settle(self, level: Level, queue_offsets: Sequence[int]) -> None:
         level.settled.update(queue_offsets)
         level.ahead = deque(entry for entry in level.ahead if entry.queue_offset not in level.settled)
         self._changed()
 
-    # Resets
-
-    def cancel_all(self, batch: Batch, level: Level, parked: Sequence[tuple[int, int]]) -> None:
-        """Cancel many of one level, each given as (queue offset, commit offset)."""
-        for _, commit_offset in parked:
-            batch.execute(_INTERVENE, (commit_offset, "cancelled", batch.now_us))
-        batch.on_commit(partial(self._settle, level, [queue_offset for queue_offset, _ in parked]))
-
-    def emptied(self, batch: Batch) -> None:
+    def clear(self, batch: Batch) -> None:
         """Every level queue is being emptied: nothing waits after this batch."""
         for level in self.levels:
             batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))

@@ -1,29 +1,67 @@
 """Delay schemes: ways to keep messages until they are due.
 
-The level queues are one, for the fixed delay levels. For absolute due times the app puts in another, which
-no room below it knows by name.
+Two kinds: the level queues, for the fixed delay levels, and those that the app plugs in, for absolute due
+times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`). This is what the broker asks of both.
 """
 
-import asyncio
-from collections.abc import Mapping, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
-from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.timer import DueSource
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
 
-class DelayScheme(DueSource, Protocol):
-    """What every scheme answers about the messages that it keeps. Instants in emulated microseconds.
+class Figures(NamedTuple):
+    """What waits in one delay level, or in all of a scheme without levels. Emulated microseconds."""
 
-    A kept message is known by its ``commit_offset``: of its parked record, or for a scheme that keeps it
-    outside of the store a number that is larger than any commit offset and rises in order of arrival.
+    scheme: str
+    level: int | None
+    pending: int
+    next_due_us: int | None
+    oldest_overdue_us: int | None  # due time of the first message, if that should have been delivered
+
+
+class FileFigures(NamedTuple):
+    """The files of messages that wait. Sizes in bytes."""
+
+    directories: int = 0
+    disk_bytes: int = 0
+    quarantined: int = 0  # files that are put aside
+    unremoved: int = 0  # files that are done with, but cannot be removed
+    repeats: int = 0  # files that were refused because their message was done with
+    put_aside: Mapping[str, int] = {}  # damaged, missing and foreign files, by kind
+
+    def plus(self, other: "FileFigures") -> "FileFigures":
+        """These files and others together."""
+        return FileFigures(
+            self.directories + other.directories,
+            self.disk_bytes + other.disk_bytes,
+            self.quarantined + other.quarantined,
+            self.unremoved + other.unremoved,
+            self.repeats + other.repeats,
+            Counter(self.put_aside) + Counter(other.put_aside),
+        )
+
+
+class DelayScheme(DueSource, Protocol):
+    """A way to keep messages until they are due. Instants in emulated microseconds.
+
+    A message that waits is known by its ``commit_offset``: that of its parked record. A scheme that keeps it
+    outside of the store gives it a number instead, above any commit offset and rising in order of arrival.
     """
 
     name: str  # as in the ledger
-    delivered: int  # since the start
-    early: int  # of these, those before their due time: a defect
+
+    @property
+    def delivered(self) -> int:
+        """How many messages became visible by themselves since the start."""
+
+    @property
+    def early(self) -> int:
+        """How many of these did before their due time: a defect."""
 
     @property
     def pending(self) -> int:
@@ -31,6 +69,9 @@ class DelayScheme(DueSource, Protocol):
 
     def next_delivery_us(self) -> int | None:
         """When the next message becomes visible; None when nothing waits."""
+
+    def figures(self) -> Sequence[Figures]:
+        """What waits, one row per level."""
 
     def holds(self, parked: StoredMessage) -> bool:
         """Whether this message still waits here."""
@@ -40,81 +81,23 @@ class DelayScheme(DueSource, Protocol):
     ) -> list[StoredMessage]:
         """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
 
-    async def cancel(self, parked: StoredMessage) -> None:
-        """Never deliver the message. Under the timer's lock. Raises NotPendingError."""
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+        """Never deliver these messages, without those that do not wait; how many.
 
-    async def force(self, parked: StoredMessage) -> None:
-        """Deliver the message now. Under the timer's lock. Raises NotPendingError."""
-
-
-class Reply(NamedTuple):
-    """What the sender of a delayed message is told of its record, by the fields of upstream's answer."""
-
-    offset_message_id: str
-    queue_id: int
-    queue_offset: int
-
-
-class TimedState(NamedTuple):
-    """What a timed scheme holds. Sizes in bytes, instants in emulated microseconds."""
-
-    pending: int
-    directories: int
-    disk_bytes: int
-    next_due_us: int | None
-    oldest_overdue_us: int | None  # due time of the first message, if that should have been delivered
-    quarantined: int  # files that are put aside
-    unremoved: int  # files that are done with, but cannot be removed
-    repeats: int  # files that were refused because their message was done with
-    put_aside: Mapping[str, int]  # damaged, missing and foreign files, by kind
-
-
-class TimedScheme(DelayScheme, Protocol):
-    """A scheme for absolute due times, which keeps messages outside of the store."""
-
-    async def load(self) -> None:
-        """Find what waits. Raises a StoreError."""
-
-    def start(self) -> asyncio.Task[None]:
-        """Begin what is done in the background."""
-
-    async def close(self) -> None:
-        """End that. May be called twice."""
-
-    async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        """Keep the message until ``due_us``, then let it become visible in ``queue``; durable on return.
-
-        A ``number`` given by the caller makes this repeatable: the same message with the same number is kept
-        and delivered once. Raises a StoreError: then nothing was kept.
+        Takes effect with the commit. This and all that follows: under the timer's lock.
         """
 
-    async def has_kept(self, number: int, unique_key: str) -> bool:
-        """Whether this message was kept by this number, and waits or is done with."""
+    async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
+        """Look up what waits for the topic; the work that cancels all of it, as ``cancel``."""
 
-    def reply(self, stored: StoredMessage, queue: Queue) -> Reply:
-        """What the sender is told."""
-
-    async def find(self, message_id: str) -> list[StoredMessage]:
-        """Pending messages with this unique key or offset message id."""
-
-    async def cancel_all(self, messages: Sequence[StoredMessage]) -> None:
-        """Cancel many. Under the timer's lock."""
-
-    async def discard(self, messages: Sequence[StoredMessage]) -> None:
-        """Forget messages of which nobody was told, as if they had never been kept."""
-
-    def state(self) -> TimedState:
-        """What it holds, for people and metrics."""
+    def force(self, batch: Batch, parked: StoredMessage) -> None:
+        """Deliver the pending message now."""
 
     def clear(self, batch: Batch) -> None:
-        """Forget everything that waits when this is committed. Under the timer's lock."""
+        """Forget everything that waits."""
 
+    def retained(self) -> Iterable[tuple[Queue, int]]:
+        """Queues of the store, and from which offset on retention must leave their messages alone."""
 
-class DueTimes(Protocol):
-    """Reads from a message's properties until when it is to be kept."""
-
-    def due_us(self, properties: dict[str, str], level: int) -> int | None:
-        """The emulated instant, or None for no absolute delay; ``level`` is the message's delay level.
-
-        May change what the properties say. Raises IllegalMessageError or InvalidArgumentError.
-        """
+    async def close(self) -> None:
+        """Save what is not saved yet, and let go of what it holds. May be called twice."""

@@ -5,9 +5,10 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delay_inspection import Trouble, Waiting, in_order, list_files
-from mocketmq_compat.delay.delayed_file import Entry, Identity, parse_name
+from mocketmq_compat.delay.delayed_file import Entry, parse_name
 
 from mocketmq_report.progress import ProgressCallback
 

@@ -227,7 +227,7 @@ async def test_a_delayed_message_comes_at_its_time_and_keeps_its_property(aliyun
     start = in_ms(60_000)
     published_ms = now_ms(aliyun.broker)
     told = await aliyun.published("later", __STARTDELIVERTIME=start)
-    [pending] = await aliyun.broker.timed.page(0, 10)
+    [pending] = await aliyun.broker.schemes.timed().page(0, 10)
     assert pending.due_us is not None
     await aliyun.broker.mover.move_to(pending.due_us - 1)
     assert await aliyun.consume() == []

@@ -52,7 +52,7 @@ async def sweep(broker: Broker, *, age_us: int = 0, max_bytes: int = 0) -> int:
         broker.ground,
         broker.registry,
         broker.consuming.groups,
-        broker.levels,
+        broker.schemes,
         age_us=age_us,
         max_bytes=max_bytes,
     )

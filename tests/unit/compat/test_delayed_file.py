@@ -10,6 +10,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from mocketmq.clock import US_PER_MS
+from mocketmq.message.message_id import key_hash
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
@@ -17,7 +18,6 @@ from mocketmq_compat.delay.delayed_file import (
     Header,
     decode,
     encode,
-    key_hash,
     parse_name,
     parse_second,
 )

@@ -9,10 +9,10 @@ import pytest
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
+from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
-from mocketmq_compat.delay.delayed_file import key_hash
 from mocketmq_compat.delay.second_directories import SecondDirectories
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_snapshot import take_snapshot
@@ -364,7 +364,7 @@ async def test_half_messages_are_none_until_they_are_committed(tmp_path: Path) -
 async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
     async with running_broker(tmp_path, profile="rocketmq4") as broker:
         retention = Retention(
-            broker.ground, broker.registry, broker.consuming.groups, broker.levels, age_us=0, max_bytes=1
+            broker.ground, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1
         )
         sent = (await send(broker, level=1)).stored.unique_key
         cancelled = await send_in(broker, 60_000)

@@ -8,7 +8,7 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of, offset_message_id
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
@@ -70,11 +70,11 @@ class Histories:
     these instead of the store's.
     """
 
-    def __init__(self, ground: Ground, topics: Topics, timed: TimedScheme, keys: MessageKeys) -> None:
+    def __init__(self, ground: Ground, topics: Topics, schemes: Schemes, keys: MessageKeys) -> None:
         self.hosts: set[str] = set()
         self._store_host = ground.writer.store_host
         self._database = ground.database
-        self._timed = timed
+        self._schemes = schemes
         self._topics = topics
         self._keys = keys
 
@@ -90,9 +90,9 @@ class Histories:
             if named and message_id.upper() == offset_message_id(named.store_host, commit_offset):
                 message_id = named.unique_key
         # First those that wait: what is delivered meanwhile is then found twice rather than not at all.
-        waiting = await self._timed.find(message_id)
+        waiting = await self._schemes.find(message_id)
         stored = await self._keys.with_unique_key(message_id)
-        found = stored + [one for one in waiting if self._timed.holds(one)] or waiting
+        found = stored + [one for one in waiting if self._schemes.holding(one)] or waiting
         if not found:
             raise MessageNotFoundError(f"no message has the id {asked[:80]!r}; it may have been removed")
         return found
@@ -107,7 +107,7 @@ class Histories:
 
     async def at(self, commit_offset: int) -> StoredMessage:
         """The record at a commit offset, waiting or not. Raises MessageNotFoundError."""
-        waiting = await self._timed.find(offset_message_id(self._store_host, commit_offset))
+        waiting = await self._schemes.find(offset_message_id(self._store_host, commit_offset))
         found = waiting[0] if waiting else await self._stored_at(commit_offset)
         if found is None:
             raise MessageNotFoundError(f"can not find message by the offset, {commit_offset}")
@@ -134,7 +134,7 @@ class Histories:
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
 
-        waiting = [one for one in await self._timed.find(key) if one.unique_key == key and is_wanted(one)]
+        waiting = [one for one in await self._schemes.find(key) if one.unique_key == key and is_wanted(one)]
         stored = await self._keys.newest(key, limit, is_wanted)
         return (stored + waiting)[-limit:]
 

@@ -8,8 +8,7 @@ from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.looking.pending import PendingMessages
 from mocketmq.broker.looking.progress import GroupProgress
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
@@ -30,15 +29,14 @@ def make_looking(
     registry: Registry,
     groups: ConsumingGroups,
     timer: Timer,
-    levels: LevelQueues,
-    timed: TimedScheme,
+    schemes: Schemes,
     keys: MessageKeys,
 ) -> Looking:
     """Nothing of it is loaded; it reads from the store when it is asked."""
-    histories = Histories(ground, registry.topics, timed, keys)
+    histories = Histories(ground, registry.topics, schemes, keys)
     return Looking(
         histories=histories,
-        pending=PendingMessages(ground.clock, timer, registry.topics, levels, timed, histories),
+        pending=PendingMessages(timer, registry.topics, schemes, histories),
         progress=GroupProgress(ground, registry, groups),
         consumers=Consumers(registry, histories),
     )

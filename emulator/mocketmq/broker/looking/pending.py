@@ -5,13 +5,12 @@ from typing import NamedTuple
 
 from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.registry.topics import Topics
-from mocketmq.clock import Clock, whole_ms_us
-from mocketmq.errors import MessageNotFoundError, NotPendingError
+from mocketmq.clock import whole_ms_us
+from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import DelayScheme, TimedScheme, TimedState
+from mocketmq.schedule.schemes import Schemes, not_pending
 from mocketmq.schedule.timer import Timer
 
 
@@ -22,75 +21,30 @@ class PendingMessage(NamedTuple):
     level: int | None
 
 
-class LevelState(NamedTuple):
-    """One row of the level table. Instants in emulated microseconds."""
-
-    level: int
-    delay_us: int
-    pending: int
-    delay_offset: int
-    max_offset: int
-    next_due_us: int | None
-    oldest_overdue_us: int | None  # due time of the oldest message that should have been delivered
-
-
 class PendingMessages:
     """What waits, in all delay schemes."""
 
     def __init__(
         self,
-        clock: Clock,
         timer: Timer,
         topics: Topics,
-        levels: LevelQueues,
-        timed: TimedScheme,
+        schemes: Schemes,
         histories: Histories,
     ) -> None:
-        self._clock = clock
         self._timer = timer
         self._topics = topics
-        self._levels = levels
-        self._timed = timed
-        self._schemes: tuple[DelayScheme, ...] = (levels, timed)
+        self._schemes = schemes
         self._histories = histories
 
     @property
     def count(self) -> int:
         """How many messages wait."""
-        return sum(scheme.pending for scheme in self._schemes)
+        return self._schemes.pending
 
     @property
     def next_due_us(self) -> int | None:
         """When the next of them becomes visible; None when nothing waits."""
-        return min(
-            (due for scheme in self._schemes if (due := scheme.next_delivery_us()) is not None), default=None
-        )
-
-    def levels(self) -> list[LevelState]:
-        """The level table, and the levels that are no longer in it but still hold messages."""
-        now_us = self._clock.now_us()
-        states = []
-        for level in self._levels.levels:
-            if level.number > self._levels.table.highest and not level.pending:
-                continue
-            due_us = level.ahead[0].due_us if level.ahead else None
-            overdue_us = due_us if due_us is not None and due_us < now_us else None
-            states.append(
-                LevelState(
-                    level.number,
-                    level.delay_us,
-                    level.pending,
-                    level.next_offset,
-                    level.queue.next_offset,
-                    due_us,
-                    overdue_us,
-                )
-            )
-        return states
-
-    def timed(self) -> TimedState:
-        """What waits for absolute due times."""
-        return self._timed.state()
+        return self._schemes.next_delivery_us()
 
     async def list(
         self, *, topic: str | None = None, level: int | None = None, after: int = -1, limit: int = 100
@@ -102,26 +56,23 @@ class PendingMessages:
         """
         if topic is not None:
             self._topics.get(topic)
-        found: list[StoredMessage] = []
-        for scheme in self._schemes:
-            found += await scheme.page(after, limit, topic=topic, level=level)
-        found.sort(key=lambda message: message.commit_offset)
-        return [self._describe(message) for message in found[:limit]]
+        found = await self._schemes.page(after, limit, topic=topic, level=level)
+        return [self._describe(message) for message in found]
 
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
         records = await self._histories.records(message_id)
         async with self._timer.lock:
-            scheme, message = self._waiting(message_id, records)
-            await scheme.cancel(message)
+            message = self._waiting(message_id, records)
+            await self._schemes.cancel([message])
         return self._describe(message)
 
     async def deliver_now(self, message_id: str) -> PendingMessage:
         """Deliver the message at once. Raises MessageNotFoundError, NotPendingError."""
         records = await self._histories.records(message_id)
         async with self._timer.lock:
-            scheme, message = self._waiting(message_id, records)
-            await scheme.force(message)
+            message = self._waiting(message_id, records)
+            await self._schemes.force(message)
         return self._describe(message)
 
     async def recall(self, topic: str, unique_key: str, due_us: int) -> None:
@@ -135,41 +86,30 @@ class PendingMessages:
             records = []
         async with self._timer.lock:
             waiting = [
-                (scheme, record)
+                record
                 for record in records
-                for scheme in self._schemes
                 if record.unique_key == unique_key
                 and record.due_us is not None
                 and record.real_queue_key is not None
                 and whole_ms_us(record.due_us) == due_us
                 and self._topics.queue(record.real_queue_key).topic == topic
-                and scheme.holds(record)
+                and self._schemes.holding(record)
             ]
             if not waiting:
-                raise _not_waiting(unique_key)
-            for scheme, record in waiting:
-                await scheme.cancel(record)
+                raise not_pending(unique_key)
+            await self._schemes.cancel(waiting)
 
     def holds(self, message: StoredMessage) -> bool:
         """Whether the parked message still waits."""
-        return any(scheme.holds(message) for scheme in self._schemes)
+        return self._schemes.holding(message) is not None
 
-    def _waiting(
-        self, message_id: str, records: Sequence[StoredMessage]
-    ) -> tuple[DelayScheme, StoredMessage]:
+    def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
         named = commit_offset_of(message_id)  # should several messages bear one unique key
         for record in sorted(records, key=lambda record: record.commit_offset != named):
-            for scheme in self._schemes:
-                if record.due_us is not None and scheme.holds(record):
-                    return scheme, record
-        raise _not_waiting(message_id)
+            if record.due_us is not None and self._schemes.holding(record):
+                return record
+        raise not_pending(message_id)
 
     def _describe(self, message: StoredMessage) -> PendingMessage:
         queue = self._topics.queue(message.queue_key)
         return PendingMessage(message, queue.queue_id + 1 if queue.topic == SCHEDULE_TOPIC else None)
-
-
-def _not_waiting(message_id: str) -> NotPendingError:
-    return NotPendingError(
-        f"message {message_id} is not waiting for its due time: it was delivered, cancelled, or never delayed"
-    )

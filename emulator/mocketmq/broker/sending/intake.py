@@ -10,7 +10,7 @@ from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMess
 from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
 from mocketmq.message.properties import DELAY, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import DueTimes
+from mocketmq.schedule.schemes import Claim, Schemes
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
@@ -20,7 +20,7 @@ class Judged(NamedTuple):
 
     queue: Queue
     level: int  # delay level after clamping, 0 for none
-    due_us: int | None  # absolute due time, for the timed scheme; never beside a level
+    claim: Claim | None  # the scheme that keeps it until an absolute due time; never beside a level
     draft: Draft
 
 
@@ -32,7 +32,7 @@ class Intake:
         clock: Clock,
         registry: Registry,
         levels: LevelQueues,
-        due_times: DueTimes,
+        schemes: Schemes,
         max_message_bytes: int,
     ) -> None:
         self.max_message_bytes = max_message_bytes
@@ -40,7 +40,7 @@ class Intake:
         self._topics = registry.topics
         self._groups = registry.groups
         self._levels = levels
-        self._due_times = due_times
+        self._schemes = schemes
 
     async def judge(self, message: Message) -> Judged:
         """Decide where and when the message goes; its topic is created if need be.
@@ -59,10 +59,10 @@ class Intake:
             message.sys_flag |= MULTI_TAGS_FLAG
         queue = self._topics.queue_for_send(topic, message.queue_id)
         level = self._levels.table.level_of(message.properties)
-        due_us = None if _has_waited(message, level) else self._due_times.due_us(message.properties, level)
+        claim = None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
-        return Judged(queue, level, due_us, draft(message, self._clock.now_us()))
+        return Judged(queue, level, claim, draft(message, self._clock.now_us()))
 
     def append(self, judged: Judged, batch: Batch) -> StoredMessage:
         """Store a message without an absolute due time: visible at once, or parked in its level queue.

@@ -10,7 +10,8 @@ from mocketmq.errors import IllegalMessageError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.schedule.scheme import Reply, TimedScheme
+from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
 from mocketmq.store.queues import Queue
@@ -25,24 +26,24 @@ class SendResult(NamedTuple):
     """A stored message and the queue that the sender asked for.
 
     For a delayed message ``stored`` is the parked record, as upstream answers, ``queue`` the real queue, and
-    ``level`` the delay level, after clamping; ``reply`` is what the sender is told of the record.
+    ``level`` the delay level, after clamping; ``receipt`` is what the sender is told of the record.
     """
 
     stored: StoredMessage
     queue: Queue
     level: int
-    reply: Reply
+    receipt: SendReceipt
 
 
 class Sender:
     """Stores messages; ``sent`` counts them since the start."""
 
-    def __init__(self, ground: Ground, timer: Timer, timed: TimedScheme, intake: Intake) -> None:
+    def __init__(self, ground: Ground, timer: Timer, schemes: Schemes, intake: Intake) -> None:
         self.sent = 0
         self.intake = intake
         self._writer = ground.writer
         self._timer = timer
-        self._timed = timed
+        self._schemes = schemes
 
     async def send(self, message: Message) -> SendResult:
         """Store a message; it is durable when this returns.
@@ -51,10 +52,11 @@ class Sender:
         nothing was stored.
         """
         judged = await self.intake.judge(message)
-        if judged.due_us is None:
+        if judged.claim is None:
             stored: StoredMessage = await self._writer.commit(partial(self.intake.append, judged))
         else:
-            stored = await self._timed.keep(judged.draft, judged.queue, judged.due_us)
+            scheme, due_us = judged.claim
+            stored = await scheme.keep(judged.draft, judged.queue, due_us)
             await self._check_kept(judged, stored)
         self.sent += 1
         return self._result(judged, stored)
@@ -85,7 +87,7 @@ class Sender:
             if judged:
                 message.queue_id = judged[0].queue.queue_id
             one = await self.intake.judge(message)
-            if one.level or one.due_us is not None:
+            if one.level or one.claim:
                 raise IllegalMessageError(
                     "properties", "a message of a batch cannot be delayed; send it by itself"
                 )
@@ -107,13 +109,11 @@ class Sender:
             raise
 
     async def _store_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
-        kept = await self._keep_all([one for one in judged if one.due_us is not None])
+        kept = await self._keep_all(judged)
 
         def work(batch: Batch) -> list[StoredMessage]:
             self.intake.check(*judged)
-            return [
-                next(waiting) if one.due_us is not None else self.intake.append(one, batch) for one in judged
-            ]
+            return [next(waiting) if one.claim else self.intake.append(one, batch) for one in judged]
 
         waiting = iter(kept)
         try:
@@ -125,7 +125,7 @@ class Sender:
 
     async def _keep_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
         results = await asyncio.gather(
-            *(self._timed.keep(one.draft, one.queue, one.due_us or 0) for one in judged),
+            *(one.claim.scheme.keep(one.draft, one.queue, one.claim.due_us) for one in judged if one.claim),
             return_exceptions=True,
         )
         kept = [result for result in results if not isinstance(result, BaseException)]
@@ -138,12 +138,12 @@ class Sender:
     async def _take_back(self, kept: Sequence[StoredMessage]) -> None:
         if kept:
             async with self._timer.lock:
-                await self._timed.discard(kept)
+                self._schemes.discard(kept)
 
     def _result(self, judged: Judged, stored: StoredMessage) -> SendResult:
-        if judged.due_us is not None:
-            reply = self._timed.reply(stored, judged.queue)
+        if judged.claim is not None:
+            receipt = judged.claim.scheme.receipt(stored, judged.queue)
         else:
             message_id = offset_message_id(stored.store_host, stored.commit_offset)
-            reply = Reply(message_id, judged.queue.queue_id, stored.queue_offset)
-        return SendResult(stored, judged.queue, judged.level, reply)
+            receipt = SendReceipt(message_id, judged.queue.queue_id, stored.queue_offset)
+        return SendResult(stored, judged.queue, judged.level, receipt)

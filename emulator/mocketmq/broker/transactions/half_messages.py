@@ -11,7 +11,7 @@ transaction that stores it. There are two kinds, by who prepared it; each is dec
 A commit copies the message to its real topic, or parks it there with its delay, and settles the half one in
 the same transaction; a rollback only settles it. Nothing is decided twice.
 
-A message with an absolute due time is kept by the timed scheme before its half is settled. After a kill in
+A message with an absolute due time is kept by its delay scheme before its half is settled. After a kill in
 between the next start settles it. When only the store fails in between, the half is open again, and the next
 commit keeps the message under the same number, which keeps it once. It cannot be rolled back any more; the
 next check-back, or the end of the 24 h, settles it as committed.
@@ -53,7 +53,7 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.schemes import Claim, Schemes
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queues import Queue
@@ -73,8 +73,13 @@ class Half(NamedTuple):
     take: Take
     stored: StoredMessage  # with the properties that its consumers would get
     queue: Queue  # the real one
-    due_us: int | None  # absolute due time
+    claim: Claim | None  # the scheme that is to keep it, and until when
     producer_group: str | None  # whose producers are asked; None for one that they pop
+
+    @property
+    def due_us(self) -> int | None:
+        """The absolute due time; None for a half message without one."""
+        return None if self.claim is None else self.claim.due_us
 
 
 class HalfMessages:
@@ -88,7 +93,7 @@ class HalfMessages:
         takes: Takes,
         intake: Intake,
         levels: LevelQueues,
-        timed: TimedScheme,
+        schemes: Schemes,
         answers: CheckAnswers,
         timeout_us: int,
     ) -> None:
@@ -102,17 +107,17 @@ class HalfMessages:
         self._topics = registry.topics
         self._groups = groups
         self._levels = levels
-        self._timed = timed
+        self._schemes = schemes
         self._intake = intake
         self._answers = answers
         self._takes = takes
         self._timeout_us = timeout_us
-        self._kept: set[int] = set()  # commit offsets of those open that the timed scheme keeps already
+        self._kept: set[int] = set()  # commit offsets of open ones that their delay scheme keeps already
 
     async def load(self) -> None:
-        """Settle what a kill left open although its commit was decided: the timed scheme keeps it."""
+        """Settle what a kill left open although its commit was decided: its delay scheme keeps it."""
         rows = await open_with_property(self._database, _GROUPS, HALF_DUE_US)
-        kept = {number for number, unique_key in rows if await self._timed.has_kept(number, unique_key)}
+        kept = {number for number, unique_key in rows if await self._schemes.have_kept(number, unique_key)}
 
         def work(batch: Batch) -> None:
             for take in self.open():
@@ -154,8 +159,8 @@ class HalfMessages:
         """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
         group = await self._groups.for_broker(group_name)
-        if judged.due_us is not None:
-            marks = {**marks, HALF_DUE_US: str(judged.due_us)}
+        if judged.claim is not None:
+            marks = {**marks, HALF_DUE_US: self._schemes.note(judged.claim)}
         draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
 
         def work(batch: Batch) -> tuple[StoredMessage, Take]:
@@ -292,7 +297,7 @@ class HalfMessages:
             take,
             stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES)),
             self._topics.queue(stored.real_queue_key),
-            None if due is None else int(due),
+            None if due is None else self._schemes.noted(due),
             properties.get(PGROUP) if is_checked else None,
         )
 
@@ -315,7 +320,7 @@ class HalfMessages:
     async def commit(self, takes: Sequence[Take]) -> list[Take]:
         """Make the messages visible, each with its delay, and answer which; the others are gone.
 
-        Goes to its end even if the caller goes away: what the timed scheme keeps cannot be rolled back.
+        Goes to its end even if the caller goes away: what a delay scheme keeps cannot be rolled back.
         """
         for take in takes:
             self._takes.begin_settling(take)
@@ -326,17 +331,17 @@ class HalfMessages:
         try:
             judged = {half.take: self._judge_again(half) for half in await self.halves(takes)}
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
-            for take, (queue, _, due_us, draft) in judged.items():
-                if due_us is not None:  # even if it has passed: only the scheme knows of an earlier attempt
-                    at_us = max(due_us, now_ms_us)
-                    kept[take] = await self._timed.keep(draft, queue, at_us, take.commit_offset)
+            for take, (queue, _, claim, draft) in judged.items():
+                if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
+                    at_us = max(claim.due_us, now_ms_us)
+                    kept[take] = await claim.scheme.keep(draft, queue, at_us, take.commit_offset)
                     self._kept.add(take.commit_offset)
 
             def work(batch: Batch) -> list[Take]:
                 done = [take for take in judged if take.state is State.SETTLING]
                 self._intake.check(*(judged[take] for take in done))
                 for take in done:
-                    if judged[take].due_us is None:
+                    if judged[take].claim is None:
                         self._intake.append(judged[take], batch)
                     self._takes.settle(batch, take, Outcome.COMMITTED)
                 return done
@@ -346,10 +351,10 @@ class HalfMessages:
             for take in takes:
                 self._takes.reopen(take)
             if isinstance(error, TopicNotFoundError):  # its deletion may not have seen what was kept
-                await self._timed.discard(list(kept.values()))
+                self._schemes.discard(list(kept.values()))
                 self._has_committed(takes, 0)
             raise
-        await self._timed.discard([parked for take, parked in kept.items() if take not in done])
+        self._schemes.discard([parked for take, parked in kept.items() if take not in done])
         self._has_committed(takes, len(done))
         return done
 
@@ -359,4 +364,4 @@ class HalfMessages:
             sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.commit_offset
         )
         level = self._levels.table.level_of(decode_properties(stored.properties))
-        return Judged(half.queue, level, half.due_us, draft_of(stored))
+        return Judged(half.queue, level, half.claim, draft_of(stored))

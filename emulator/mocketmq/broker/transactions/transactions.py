@@ -10,7 +10,7 @@ from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
 from mocketmq.store.ground import Ground
@@ -32,7 +32,7 @@ async def open_transactions(
     consuming: Consuming,
     intake: Intake,
     levels: LevelQueues,
-    timed: TimedScheme,
+    schemes: Schemes,
     timer: Timer,
 ) -> Transactions:
     """Load half messages that wait for a decision, and settle those whose commit a kill interrupted."""
@@ -44,7 +44,7 @@ async def open_transactions(
         consuming.takes,
         intake,
         levels,
-        timed,
+        schemes,
         answers,
         settings.transaction_timeout_us,
     )

@@ -11,8 +11,8 @@ from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
-from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.scheme import TimedScheme
+from mocketmq.schedule.level_queues import IS_RETRY_OF
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
@@ -22,13 +22,9 @@ from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
-_BEARS = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
-_PENDING_OF = f"""
-SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
-WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {_BEARS})"""
 _AGAIN_OF = f"""
 SELECT commit_offset FROM queues JOIN messages ON queue_key = key
-WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {_BEARS}"""
+WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {IS_RETRY_OF}"""
 DELETE_MESSAGE = "DELETE FROM messages WHERE commit_offset = ?"
 _DELETE_MESSAGES = "DELETE FROM messages WHERE queue_key = ?"
 _HALVES_OF = """
@@ -45,8 +41,7 @@ class Reset:
         registry: Registry,
         groups: ConsumingGroups,
         timer: Timer,
-        levels: LevelQueues,
-        timed: TimedScheme,
+        schemes: Schemes,
         polls: Polls,
     ) -> None:
         self._database = ground.database
@@ -54,8 +49,7 @@ class Reset:
         self._timer = timer
         self._topics = registry.topics
         self._groups = groups
-        self._levels = levels
-        self._timed = timed
+        self._schemes = schemes
         self._polls = polls
 
     async def all(self) -> None:
@@ -67,8 +61,7 @@ class Reset:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
             batch.on_commit(self._groups.forget_deleted)
-            self._levels.emptied(batch)
-            self._timed.clear(batch)
+            self._schemes.clear(batch)
             self._empty(batch, queues)
 
         async with self._timer.lock:
@@ -104,25 +97,13 @@ class Reset:
         half = self._topics.find(half_topic(name))
         queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
         async with self._timer.lock:
-            timed = await self._timed.page(-1, self._timed.pending, topic=name)
-            await self._timed.cancel_all(timed)
-            parked: dict[int, list[tuple[int, int]]] = {}
-            for row in await self._database.rows(_PENDING_OF, (name, name)):
-                parked.setdefault(row[0], []).append((row[1], row[2]))
+            cancels = [await scheme.cancel_topic(name) for scheme in self._schemes]
             again = [row[0] for row in await self._database.rows(_AGAIN_OF, (name,))]
             for topic in (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC):
                 again += [row[0] for row in await self._database.rows(_HALVES_OF, (name, topic))]
 
             def work(batch: Batch) -> int:
-                cancelled = len(timed)
-                for level in self._levels.levels:
-                    waiting = [
-                        entry
-                        for entry in parked.get(level.queue.key, ())
-                        if entry[0] >= level.next_offset and entry[0] not in level.settled
-                    ]
-                    cancelled += len(waiting)
-                    self._levels.cancel_all(batch, level, waiting)
+                cancelled = sum(cancel(batch) for cancel in cancels)
                 for queue in queues:
                     delete_takes_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))

@@ -11,7 +11,7 @@ from mocketmq.broker.consuming.groups import ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
-from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.schemes import Schemes
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
@@ -57,7 +57,7 @@ class Retention(Chore):
         ground: Ground,
         registry: Registry,
         groups: ConsumingGroups,
-        levels: LevelQueues,
+        schemes: Schemes,
         *,
         age_us: int,
         max_bytes: int,
@@ -67,7 +67,7 @@ class Retention(Chore):
         self._writer = ground.writer
         self._topics = registry.topics
         self._groups = groups
-        self._levels = levels
+        self._schemes = schemes
         self._age_us = age_us
         self._max_bytes = max_bytes
 
@@ -108,10 +108,9 @@ class Retention(Chore):
     async def _remove_oldest(self, end: int) -> int:
         """Remove up to ``STEP`` of the oldest messages with a commit offset below ``end``."""
         conditions, parameters = ["commit_offset < ?"], [end]
-        for level in self._levels.levels:
-            # What a kill would deliver again must stay as well: the saved offset counts.
+        for queue, offset in self._schemes.retained():
             conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")
-            parameters += [level.queue.key, min(level.next_offset, level.saved_offset)]
+            parameters += [queue.key, offset]
         for halves in filter(None, map(self._groups.find, (HALF_GROUP, CHECKED_HALF_GROUP))):
             for group_queue in halves.queues.values():
                 conditions.append("NOT (queue_key = ? AND queue_offset >= ?)")

@@ -137,9 +137,9 @@ def _delayed(broker: Broker) -> dict[str, str]:
     """The delay offset and next offset of each level, and figures of timers."""
     table = {
         f"scheduleMessageOffset_{level.level}": f"{level.delay_offset},{level.max_offset}"
-        for level in broker.looking.pending.levels()
+        for level in broker.levels.states()
     }
-    timed, counts = broker.looking.pending.timed(), broker.registry.statistics
+    timed, counts = broker.schemes.timed_figures(), broker.registry.statistics
     late_us = 0
     if timed.oldest_overdue_us is not None:
         late_us = max(broker.clock.now_us() - timed.oldest_overdue_us, 0)

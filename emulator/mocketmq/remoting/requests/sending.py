@@ -22,7 +22,7 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.errors import code_of
 from mocketmq.remoting.wire.header import Int32
 from mocketmq.remoting.wire.record import decode_properties
-from mocketmq.schedule.scheme import Reply as SentReply
+from mocketmq.schedule.timed_scheme import SendReceipt
 
 
 class SendMessageHeader(NamedTuple):
@@ -81,7 +81,7 @@ async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
         half = await call.broker.transactions.half_messages.prepare_checked(message, group)
         message_id = offset_message_id(half.stored.store_host, half.stored.commit_offset)
         return SendResult(
-            half.stored, half.queue, 0, SentReply(message_id, half.queue.queue_id, half.stored.queue_offset)
+            half.stored, half.queue, 0, SendReceipt(message_id, half.queue.queue_id, half.stored.queue_offset)
         )
     return await call.broker.sender.send(message)
 
@@ -151,10 +151,10 @@ def _as_ipv4(remote: str) -> str:
 
 def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """The answer to a sender whose messages were stored."""
-    first, host = sent[0].reply, call.channel.store_host
+    first, host = sent[0].receipt, call.channel.store_host
     ext = {
         **EXT,
-        "msgId": ",".join([at_host(one.reply.offset_message_id, host) for one in sent]),
+        "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
     }

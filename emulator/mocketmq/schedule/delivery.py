@@ -1,0 +1,86 @@
+"""Deliver what is due: append it to its topic queue and write its ledger row, in one transaction.
+
+Every delay scheme delivers by this, and adds to the same transaction what tells it that the message is done
+with: a moved delay offset, or a row of ``timed_messages``. So a kill at any point loses and repeats nothing.
+"""
+
+from collections.abc import Callable
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.message.message import Draft
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+_COPY = """
+INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
+ tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
+FROM messages WHERE commit_offset = ?"""
+
+
+class DueMessage(NamedTuple):
+    """A message to deliver, without its content. Instants in emulated microseconds."""
+
+    queue: Queue  # where it becomes visible
+    parked_offset: int  # commit offset of the parked record; outside of the store, the message's number
+    level: int | None
+    stored_us: int
+    due_us: int
+
+
+class Delivery:
+    """Delivers for one scheme, and counts; ``on_delivered`` hears of each message that became visible."""
+
+    def __init__(
+        self, scheme: str, ledger: Ledger, on_delivered: Callable[[int], None] = lambda _count: None
+    ) -> None:
+        self.delivered = 0  # since the start; not those that were forced
+        self.early = 0  # of these, those before their due time: a defect
+        self._scheme = scheme
+        self._ledger = ledger
+        self._on_delivered = on_delivered
+
+    def deliver(
+        self, batch: Batch, message: DueMessage, content: Draft | int, *, fires_us: int, picked_us: int
+    ) -> int:
+        """Deliver the message at ``fires_us``, or later; the commit offset that it gets.
+
+        The timer had chosen it at ``picked_us``. A ``content`` that is a number stands for a parked record
+        whose body has so many bytes: that is copied inside SQLite.
+        """
+        batch.reach(fires_us)
+        batch.on_commit(partial(self._count, is_early=batch.now_us < message.due_us))
+        return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
+
+    def force(self, batch: Batch, message: DueMessage, content: Draft | int) -> int:
+        """Deliver the message now, before it is due; the commit offset that it gets."""
+        return self._append(batch, message, content, batch.now_us, forced=True)
+
+    def _append(
+        self, batch: Batch, message: DueMessage, content: Draft | int, picked_us: int, *, forced: bool
+    ) -> int:
+        queue, parked_offset, level, stored_us, due_us = message
+        if isinstance(content, int):
+            commit_offset, queue_offset = batch.place(queue, content)
+            batch.execute(_COPY, (commit_offset, queue.key, queue_offset, batch.now_us, parked_offset))
+        else:
+            commit_offset = batch.append(queue, content, parked_offset=parked_offset).commit_offset
+        self._ledger.record(
+            batch,
+            commit_offset,
+            queue,
+            parked_offset=parked_offset,
+            scheme=self._scheme,
+            level=level,
+            stored_us=stored_us,
+            due_us=due_us,
+            picked_us=picked_us,
+            forced=forced,
+        )
+        return commit_offset
+
+    def _count(self, *, is_early: bool) -> None:
+        self.delivered += 1
+        self.early += is_early
+        self._on_delivered(1)

@@ -1,0 +1,66 @@
+"""What the broker gives to its delay schemes."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import Final, Protocol
+
+from mocketmq.clock import wall_us
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.ground import Ground
+from mocketmq.store.queues import Queue
+
+_OTHERS_NUMBER: Final = 1 << 60
+"""Numbers come from the wall clock, which never gets here: a larger one was chosen by somebody else."""
+
+
+class Numbers:
+    """Numbers messages outside of the store: above any commit offset, and differently on each broker."""
+
+    def __init__(self) -> None:
+        self.last = 0
+
+    def next(self) -> int:
+        """A new number, above all before."""
+        self.last = max(self.last + 1, wall_us())
+        return self.last
+
+    def note(self, number: int) -> None:
+        """A message that came from elsewhere bears this number."""
+        if number < _OTHERS_NUMBER:
+            self.last = max(self.last, number)
+
+
+class TopicQueues(Protocol):
+    """A topic, as far as a scheme has to know."""
+
+    @property
+    def queues(self) -> Sequence[Queue]:
+        """By queue id."""
+
+
+class TopicLookup(Protocol):
+    """The broker's topics, as far as a scheme has to know."""
+
+    def get(self, name: str) -> TopicQueues:
+        """The topic. Raises TopicNotFoundError."""
+
+    def queue(self, key: int) -> Queue:
+        """The queue with this key, whose topic may have been deleted."""
+
+    async def ensure(self, name: str, queues: int) -> TopicQueues:
+        """The topic, made with this many queues if it does not exist."""
+
+
+@dataclass(frozen=True)
+class SchemeHost:
+    """The same for all schemes of a broker."""
+
+    ground: Ground
+    started_us: int  # emulated
+    ledger: Ledger
+    topics: TopicLookup
+    parked_queue: Queue  # in which messages that wait are shown
+    changed: Callable[[], None]  # to be called when something is due earlier than all before
+    on_delivered: Callable[[int], None]
+    others_due_us: Callable[[str], int | None]  # when anything is due in the schemes of other names
+    numbers: Numbers = field(default_factory=Numbers)

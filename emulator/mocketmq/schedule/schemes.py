@@ -1,0 +1,191 @@
+"""All delay schemes of a broker as one: what waits, whichever of them keeps it."""
+
+import asyncio
+from collections.abc import Iterator, Sequence
+from functools import partial
+from typing import NamedTuple
+
+from mocketmq.errors import NotPendingError
+from mocketmq.message.message import StoredMessage
+from mocketmq.schedule.scheme import DelayScheme, Figures, FileFigures
+from mocketmq.schedule.timed_scheme import TimedScheme
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch, Writer
+
+
+class Claim(NamedTuple):
+    """The scheme that is to keep a message, and until when, in emulated microseconds."""
+
+    scheme: TimedScheme
+    due_us: int
+
+
+class Schemes:
+    """Every delay scheme: the level queues, then those that were plugged in, in order."""
+
+    def __init__(self, writer: Writer) -> None:
+        self._writer = writer
+        self._all: list[DelayScheme] = []
+        self._timed: list[TimedScheme] = []
+
+    def add(self, scheme: DelayScheme) -> None:
+        """One more. Raises ValueError when there is one of its name."""
+        if any(scheme.name == one.name for one in self._all):
+            raise ValueError(f"there are two delay schemes of the name {scheme.name}")
+        self._all.append(scheme)
+        if isinstance(scheme, TimedScheme):
+            self._timed.append(scheme)
+
+    def __iter__(self) -> Iterator[DelayScheme]:
+        return iter(self._all)
+
+    def start(self) -> list[asyncio.Task[None]]:
+        """Begin what they do in the background."""
+        return [task for scheme in self._timed for task in scheme.start()]
+
+    # Keep
+
+    def claim(self, properties: dict[str, str], level: int) -> Claim | None:
+        """The first scheme that is to keep a message with these properties; None for at once, or by level.
+
+        Raises as :meth:`TimedScheme.due_us`.
+        """
+        for scheme in self._timed:
+            due_us = scheme.due_us(properties, level)
+            if due_us is not None:
+                return Claim(scheme, due_us)
+        return None
+
+    def timed(self, name: str = "") -> TimedScheme:
+        """The scheme of this name; the first if there is none. Raises LookupError without any scheme."""
+        return next((scheme for scheme in self._timed if scheme.name == name), self._timed[0])
+
+    def note(self, claim: Claim) -> str:
+        """The claim as text, to be stored with a half message."""
+        is_first = claim.scheme is self._timed[0]
+        return str(claim.due_us) if is_first else f"{claim.due_us} {claim.scheme.name}"
+
+    def noted(self, text: str) -> Claim:
+        """The claim of a noted text; of the first scheme if there is none of its name any more."""
+        due_us, _, name = text.partition(" ")
+        return Claim(self.timed(name), int(due_us))
+
+    async def have_kept(self, number: int, unique_key: str) -> bool:
+        """Whether this message was kept by this number, and waits or is done with."""
+        for scheme in self._timed:
+            if await scheme.has_kept(number, unique_key):
+                return True
+        return False
+
+    def discard(self, messages: Sequence[StoredMessage]) -> None:
+        """Forget messages of which nobody was told, as if they had never been kept."""
+        for scheme in self._timed:
+            if held := [message for message in messages if scheme.holds(message)]:
+                scheme.remove(held)
+
+    # When
+
+    def next_delivery_us(self) -> int | None:
+        """When the next message becomes visible; None when nothing waits."""
+        return min((due for one in self._all if (due := one.next_delivery_us()) is not None), default=None)
+
+    def others_due_us(self, name: str) -> int | None:
+        """When there is something to fire in any scheme but this: a delivery must not jump over it."""
+        others = (one for one in self._all if one.name != name)
+        return min((due for one in others if (due := one.next_due_us()) is not None), default=None)
+
+    # What waits
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait."""
+        return sum(scheme.pending for scheme in self._all)
+
+    def holding(self, message: StoredMessage) -> DelayScheme | None:
+        """The scheme in which this message waits; None when it does not."""
+        return next((scheme for scheme in self._all if scheme.holds(message)), None)
+
+    async def find(self, message_id: str) -> list[StoredMessage]:
+        """Pending messages outside of the store with this unique key or offset message id."""
+        return [message for scheme in self._timed for message in await scheme.find(message_id)]
+
+    async def page(
+        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+    ) -> list[StoredMessage]:
+        """Up to ``limit`` pending messages numbered above ``after``, in order, of one topic or level."""
+        found = [m for one in self._all for m in await one.page(after, limit, topic=topic, level=level)]
+        return sorted(found, key=lambda message: message.commit_offset)[:limit]
+
+    # By hand: under the timer's lock
+
+    async def cancel(self, messages: Sequence[StoredMessage]) -> None:
+        """Never deliver these. Raises NotPendingError when one does not wait: then nothing is cancelled."""
+        for message in messages:
+            self._require(message)
+
+        def work(batch: Batch) -> None:
+            for scheme in self._all:
+                scheme.cancel(batch, filter(scheme.holds, messages))
+
+        await self._writer.commit(work)
+
+    async def force(self, message: StoredMessage) -> None:
+        """Deliver the message now. Raises NotPendingError."""
+        await self._writer.commit(partial(self._require(message).force, parked=message))
+
+    def _require(self, message: StoredMessage) -> DelayScheme:
+        scheme = self.holding(message)
+        if scheme is None:
+            raise not_pending(message.unique_key)
+        return scheme
+
+    def clear(self, batch: Batch) -> None:
+        """Forget everything that waits when this is committed."""
+        for scheme in self._all:
+            scheme.clear(batch)
+
+    def retained(self) -> list[tuple[Queue, int]]:
+        """Queues of the store, and from which offset on retention must leave their messages alone."""
+        return [each for scheme in self._all for each in scheme.retained()]
+
+    # Figures
+
+    @property
+    def delivered(self) -> int:
+        """How many messages became visible by themselves since the start."""
+        return sum(scheme.delivered for scheme in self._all)
+
+    @property
+    def early(self) -> int:
+        """How many of these did before their due time: a defect."""
+        return sum(scheme.early for scheme in self._all)
+
+    def figures(self) -> list[Figures]:
+        """What waits in each level and scheme."""
+        return [row for scheme in self._all for row in scheme.figures()]
+
+    def timed_figures(self) -> Figures:
+        """What waits for absolute due times, in whichever scheme."""
+        rows = [row for scheme in self._timed for row in scheme.figures()]
+        return Figures(
+            "",
+            None,
+            sum(row.pending for row in rows),
+            min((row.next_due_us for row in rows if row.next_due_us is not None), default=None),
+            min((row.oldest_overdue_us for row in rows if row.oldest_overdue_us is not None), default=None),
+        )
+
+    def file_figures(self) -> FileFigures:
+        """The files of all schemes together."""
+        total = FileFigures()
+        for scheme in self._timed:
+            if (one := scheme.file_figures()) is not None:
+                total = total.plus(one)
+        return total
+
+
+def not_pending(message_id: str) -> NotPendingError:
+    """The error for a message that does not wait, or no longer."""
+    return NotPendingError(
+        f"message {message_id} is not waiting for its due time: it was delivered, cancelled, or never delayed"
+    )
