@@ -69,7 +69,7 @@ KNOWS = {
     "schedule": "ground store",
     "filters": "ground",
     "registry": "ground store filters",
-    "delay": "ground store schedule registry",
+    "delay": "ground store schedule",
     "sending": "ground store schedule registry",
     "consuming": "ground store schedule filters registry",
     "looking": "ground store schedule registry consuming",

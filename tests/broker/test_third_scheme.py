@@ -1,0 +1,222 @@
+"""A delay scheme that nothing but the app's list names: everything in the broker works with it."""
+
+from collections.abc import AsyncIterator, Iterable
+from functools import partial
+from pathlib import Path
+from typing import Any
+
+import pytest
+from mocketmq import app
+from mocketmq.errors import NotPendingError
+from mocketmq.message.message import Draft, Message, StoredMessage
+from mocketmq.message.message_id import commit_offset_of, key_hash
+from mocketmq.message.properties import DELAY
+from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.timed_scheme import TimedScheme
+from mocketmq.schedule.timer import Fired
+from mocketmq.settings import Settings
+from mocketmq.store.queues import Queue
+from mocketmq.store.writer import Batch
+
+from tests.support.api import Api, metrics_of, running_api
+from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
+from tests.support.timed import MS, send_in
+
+EGG_TIMER_MS = "EGG_TIMER_MS"
+
+
+class EggTimer(TimedScheme):
+    """Keeps messages with the property ``EGG_TIMER_MS`` in a dictionary."""
+
+    name = "egg-timer"
+
+    def __init__(self, host: SchemeHost) -> None:
+        super().__init__(host)
+        self.waiting: dict[int, StoredMessage] = {}
+
+    def due_us(self, properties: dict[str, str], level: int) -> int | None:
+        text = properties.get(EGG_TIMER_MS)
+        return None if level or text is None else self.host.ground.clock.now_us() + int(text) * MS
+
+    async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
+        number = self.host.numbers.next() if number is None else number
+        clock, writer = self.host.ground.clock, self.host.ground.writer
+        kept = self.kept(draft, queue, due_us, number, clock.now_us(), writer.store_host)
+        if not await self.has_kept(number, draft.unique_key):
+            self.waiting[number] = kept
+            self.host.changed()
+        return kept
+
+    async def has_kept(self, number: int, unique_key: str) -> bool:
+        return number in self.waiting or (number, key_hash(unique_key)) in await self.settled([number])
+
+    def remove(self, messages: Iterable[StoredMessage]) -> None:
+        for message in messages:
+            self.waiting.pop(message.commit_offset, None)
+
+    def clear(self, batch: Batch) -> None:
+        for number, message in self.waiting.items():
+            self.settle(batch, (number, key_hash(message.unique_key)), due_of(message) // MS, "cleared")
+        batch.on_commit(self.waiting.clear)
+
+    @property
+    def pending(self) -> int:
+        return len(self.waiting)
+
+    def first_due_us(self) -> int | None:
+        return min(map(due_of, self.waiting.values()), default=None)
+
+    async def fire(self, until_us: int) -> Fired:
+        picked_us = self.host.ground.clock.now_us()
+        due = sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of)
+
+        def work(batch: Batch) -> list[StoredMessage]:
+            others_us = self.host.others_due_us(self.name)
+            done = [m for m in due if others_us is None or due_of(m) <= others_us]
+            for message in done:
+                self.deliver(batch, message, fires_us=due_of(message), picked_us=picked_us)
+            batch.on_commit(partial(self.remove, done))
+            return done
+
+        done = await self.host.ground.writer.commit(work, alone=until_us > picked_us)
+        return Fired(len(done), max([picked_us, *map(due_of, done)]))
+
+    def holds(self, parked: StoredMessage) -> bool:
+        return parked.commit_offset in self.waiting
+
+    async def find(self, message_id: str) -> list[StoredMessage]:
+        number = commit_offset_of(message_id)
+        return [m for n, m in self.waiting.items() if n == number or m.unique_key == message_id]
+
+    async def page(
+        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+    ) -> list[StoredMessage]:
+        keys = {queue.key for queue in self.host.topics.get(topic).queues} if topic else None
+        found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
+        return [m for m in found if level is None and m.commit_offset > after][:limit]
+
+
+def due_of(message: StoredMessage) -> int:
+    assert message.due_us is not None
+    return message.due_us
+
+
+async def open_egg_timer(_settings: Settings, host: SchemeHost) -> TimedScheme:
+    return EggTimer(host)
+
+
+@pytest.fixture(autouse=True)
+def plugged_in(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The one line that a new scheme takes."""
+    monkeypatch.setattr(app, "DELAY_SCHEMES", (*app.DELAY_SCHEMES, open_egg_timer))
+
+
+@pytest.fixture
+async def api(tmp_path: Path) -> AsyncIterator[Api]:
+    async with running_api(data=str(tmp_path), remoting=False) as running:
+        yield running
+
+
+async def boil(api: Api, body: str, delay_ms: int, **more: Any) -> str:
+    """Send a message by the third scheme; its id."""
+    sent = await api.send(body=body, properties={EGG_TIMER_MS: str(delay_ms)}, **more)
+    message_id: str = sent["message_id"]
+    return message_id
+
+
+async def listed(api: Api) -> list[tuple[str, int | None]]:
+    found = (await api.ok("GET", "/v1/delayed"))["messages"]
+    return sorted((one["body"], one["level"]) for one in found)
+
+
+async def test_it_is_listed_counted_and_delivered_among_the_others(api: Api, tmp_path: Path) -> None:
+    egg = await boil(api, "egg", 2_500)
+    await api.send(body="level", delay_level=1)
+    await api.send(body="file", delay_ms=4_000)
+    await api.send(body="late level", delay_level=2)
+    assert await listed(api) == [("egg", None), ("file", None), ("late level", 2), ("level", 1)]
+    samples = await metrics_of(api)
+    assert samples["pending_messages", "", "egg-timer"] == samples["pending_messages", "1", "levels"] == 1
+    assert samples["next_due_seconds", "", "egg-timer"] == 2.5
+    other = (await api.ok("GET", "/v1/levels"))["second_directories"]
+    assert (other["pending"], other["directories"]) == (2, 1)
+
+    stops = [await api.ok("POST", "/v1/clock/next") for _ in range(4)]
+    start_ms = stops[0]["from_ms"]
+    assert [stop["now_ms"] - start_ms for stop in stops] == [1_000, 2_500, 4_000, 5_000]
+    assert [each["body"] for each in await api.receive()] == ["level", "egg", "file", "late level"]
+    assert (await metrics_of(api))["delivered_delayed_messages_total",] == 4
+    delivered = rows(tmp_path, "SELECT * FROM deliveries WHERE scheme = 'egg-timer'")
+    assert [(row["unique_key"], row["level"], row["due_us"]) for row in delivered] == [
+        (egg, None, (start_ms + 2_500) * MS)
+    ]
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+    [delivery] = (await api.ok("GET", f"/v1/messages/{egg}"))["deliveries"]
+    assert delivery["scheme"] == "egg-timer"
+
+
+async def test_it_is_found_cancelled_and_delivered_by_hand(api: Api, tmp_path: Path) -> None:
+    cancelled, forced = await boil(api, "cancelled", 1_000), await boil(api, "forced", 1_000)
+    assert (await api.ok("DELETE", f"/v1/delayed/{cancelled}"))["body"] == "cancelled"
+    assert (await api.ok("POST", f"/v1/delayed/{forced}/deliver"))["body"] == "forced"
+    await api.refused(409, "DELETE", f"/v1/delayed/{cancelled}")
+    assert await listed(api) == []
+    assert (await api.ok("POST", "/v1/clock/advance", {"by": "1m"}))["fired"] == 0
+    assert [each["body"] for each in await api.receive()] == ["forced"]
+    outcomes = rows(tmp_path, "SELECT outcome FROM timed_messages ORDER BY number")
+    assert [row["outcome"] for row in outcomes] == ["cancelled", "forced"]
+    records = "interventions i JOIN messages m ON i.parked_offset = m.commit_offset"
+    kinds = rows(tmp_path, f"SELECT kind FROM {records}")
+    assert kinds == [{"kind": "cancelled"}]
+
+
+async def test_resets_and_deletions_forget_it() -> None:
+    async with running_broker() as broker:
+        for topic in (TOPIC, TOPIC, "another"):
+            await send(broker, topic=topic, EGG_TIMER_MS="1000")
+            await send_in(broker, 1_000, topic=topic)
+            await send(broker, topic=topic, level=1)
+        assert await broker.upkeep.reset.delete_topic(TOPIC) == 6
+        assert broker.schemes.pending == 3
+        await broker.upkeep.reset.all()
+        assert broker.schemes.pending == 0
+        assert (await broker.mover.advance(60 * S)).fired == 0
+
+
+async def test_a_half_message_goes_back_to_the_scheme_that_claimed_it(tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        halves = broker.transactions.popped_halves
+        half = await halves.prepare(Message(TOPIC, b"half", {EGG_TIMER_MS: "5000"}), 60 * S)
+        assert broker.schemes.pending == 0
+        assert len((await halves.commit(TOPIC, [half.handle])).done) == 1
+        assert broker.schemes.timed("egg-timer").pending == 1
+        await broker.mover.advance(5 * S)
+        assert bodies(await visible(broker)) == ["half"]
+    assert rows(tmp_path, "SELECT scheme FROM deliveries") == [{"scheme": "egg-timer"}]
+
+
+async def test_a_batch_that_fails_is_taken_back_and_a_level_goes_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        egg = {EGG_TIMER_MS: "1000"}
+
+        async def refuse(*_: Any) -> StoredMessage:
+            raise NotPendingError("no")
+
+        with monkeypatch.context() as patched:
+            patched.setattr(broker.schemes.timed(), "keep", refuse)
+            with pytest.raises(NotPendingError):
+                await broker.sender.send_batch(
+                    [Message(TOPIC, b"egg", {**egg}), Message(TOPIC, b"file", {"TIMER_DELAY_MS": "1000"})]
+                )
+        assert broker.schemes.pending == 0
+        await broker.sender.send(Message(TOPIC, b"level", {**egg, DELAY: "1"}))
+        assert (broker.levels.pending, broker.schemes.pending) == (1, 1)
+
+
+async def test_two_schemes_of_one_name_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(app, "DELAY_SCHEMES", (*app.DELAY_SCHEMES, open_egg_timer))
+    with pytest.raises(ValueError, match="two delay schemes of the name egg-timer"):
+        async with running_broker():
+            pass
