@@ -15,7 +15,7 @@ Nothing outside of this file sets a state.
 """
 
 from collections.abc import Mapping
-from enum import Enum, StrEnum, auto
+from enum import IntEnum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
 from mocketmq.store.queues import Queue
@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     from mocketmq.broker.consuming.groups import ConsumingGroup
 
 
-class State(Enum):
-    """Where a take stands."""
+class State(IntEnum):
+    """Where a take stands; an int, because every delivery looks it up several times."""
 
     NEW = auto()
     """Made, and not the group's yet."""
@@ -64,6 +64,9 @@ MOVES: Final[Mapping[State, tuple[State, ...]]] = {
     State.SETTLING: (State.CLOSED, State.HELD, State.FREE),
     State.CLOSED: (),
 }
+
+
+_NEW, _FREE, _HELD, _CLOSED = State.NEW, State.FREE, State.HELD, State.CLOSED  # members are slow to look up
 
 
 class IllegalMoveError(Exception):
@@ -121,8 +124,8 @@ class Take:
         self.pop_ms = pop_ms
         self.has_row = has_row  # in the table, or in a transaction that is being written
         self.is_delayed = is_delayed
-        self.state = State.NEW
-        self._state_before = State.NEW
+        self.state = _NEW
+        self._state_before = _NEW
 
     @property
     def group(self) -> "ConsumingGroup":
@@ -142,7 +145,7 @@ class Take:
     @property
     def is_in_flight(self) -> bool:
         """Whether somebody has it, or is just being given it or settling it."""
-        return self.state is not State.FREE
+        return self.state is not _FREE
 
     @property
     def can_be_settled(self) -> bool:
@@ -155,15 +158,15 @@ class Take:
         if to not in MOVES[was]:
             raise IllegalMoveError(f"a take cannot go from {was.name} to {to.name}")
         group = group_queue.group
-        if was is State.NEW:
+        if was is _NEW:
             group_queue.open[self.queue_offset] = self
             group.takes[self.commit_offset] = self
-        elif was is State.FREE:
+        elif was is _FREE:
             del group.available[self.commit_offset]
         self._state_before, self.state = was, to
-        if to is State.FREE:
+        if to is _FREE:
             group.available[self.commit_offset] = self
-        elif to is State.CLOSED:
+        elif to is _CLOSED:
             del group_queue.open[self.queue_offset]
             del group.takes[self.commit_offset]
             group.take_closed()
@@ -174,9 +177,9 @@ class Take:
         It is as before; one that was chosen first is free. One that was closed meanwhile stays closed.
         """
         if self.state in (State.RESERVED, State.SETTLING):
-            self.move(State.HELD if self._state_before is State.HELD else State.FREE)
+            self.move(_HELD if self._state_before is _HELD else _FREE)
 
     def close(self) -> None:
         """Forget it, in whatever state it is."""
-        if self.state is not State.CLOSED:
-            self.move(State.CLOSED)
+        if self.state is not _CLOSED:
+            self.move(_CLOSED)
