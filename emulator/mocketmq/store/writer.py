@@ -246,7 +246,7 @@ class Writer:
         self, batch: Batch, results: list[tuple[asyncio.Future[Any], Any]], error: EmulatorError
     ) -> None:
         self.failures += 1
-        for act in batch.after_rollback:
+        for act in reversed(batch.after_rollback):  # back through every step, to the first
             act()
         for done, _result in results:
             _reject(done, error)

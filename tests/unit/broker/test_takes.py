@@ -6,6 +6,8 @@ from typing import Any
 
 import pytest
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.take import State
+from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.names import retry_topic
 
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
@@ -106,3 +108,29 @@ async def test_what_is_just_given_to_another_is_open_though_it_is_given_back(
         assert sent.commit_offset in broker.consuming.groups.get(GROUP).takes
     [row] = rows(tmp_path, f"SELECT outcome FROM takes WHERE commit_offset = {sent.commit_offset}")
     assert row == {"outcome": None}
+
+
+async def test_what_is_extended_twice_in_a_failed_transaction_is_as_before(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async with running_broker() as broker:
+        sent = (await send(broker)).stored
+        [taken] = await receive(broker, invisible_us=30 * S)
+        receipts, database = broker.consuming.receipts, broker.ground.database
+        transact = database.transact
+
+        async def refuse(_: Any) -> None:
+            monkeypatch.setattr(database, "transact", transact)
+            raise StoreUnavailableError("no")
+
+        monkeypatch.setattr(database, "transact", refuse)
+        failed = await asyncio.gather(
+            *(receipts.extend(GROUP, [taken.handle], seconds * S) for seconds in (60, 90)),
+            acknowledge(broker, [taken]),
+            return_exceptions=True,
+        )
+        assert [type(error) for error in failed] == [StoreUnavailableError] * 3
+        take = broker.consuming.groups.get(GROUP).takes[sent.commit_offset]
+        assert (take.state, take.visible_us) == (State.HELD, taken.visible_us)
+        await broker.mover.advance(30 * S)
+        assert len(await receive(broker)) == 1
