@@ -17,6 +17,7 @@ WITHIN = re.compile(NUMBERS)
 RULE = re.compile(r"\b([HXTD]-\d+)\b")
 """Rules of docs/protocol/aliyun.md, cited by their ids alone."""
 ONLY_NUMBERS = re.compile(r'(?<= )"""(?:[\d\s.,]|and|or|to)+"""(?= |$)')
+LINK = re.compile(r"\]\((?!http|#)([^)#\s]+)")
 UNKNOWN_SOURCE = re.compile(r"\bsheets?\b", re.IGNORECASE)
 """What the sources of docs/protocol were called, which nobody can open."""
 
@@ -70,3 +71,13 @@ def test_nothing_cites_what_cannot_be_opened() -> None:
 
 def test_no_docstring_is_only_a_number() -> None:
     assert not [f"{path}: {match}" for path, text in _texts(*FOLDERS) for match in ONLY_NUMBERS.findall(text)]
+
+
+def test_every_link_of_the_documents_leads_to_a_file() -> None:
+    wrong = [
+        f"{page.relative_to(ROOT)}: {target}"
+        for page in [*(ROOT / "docs").rglob("*.md"), *ROOT.glob("*.md")]
+        for target in LINK.findall(page.read_text())
+        if not (page.parent / target).exists()
+    ]
+    assert not wrong
