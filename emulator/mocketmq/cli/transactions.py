@@ -50,7 +50,10 @@ async def ls(broker: Client, output: Output, topic: str | None, max_messages: in
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def commit(broker: Client, output: Output, message_id: str) -> None:
-    """Commit a half message: it becomes visible, or waits for its due time."""
+    """Commit a half message.
+
+    It becomes visible, or waits for its due time.
+    """
     half = await broker.commit(message_id)
     output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
 
@@ -59,6 +62,9 @@ async def commit(broker: Client, output: Output, message_id: str) -> None:
 @click.argument("message_id", metavar="ID")
 @with_broker
 async def rollback(broker: Client, output: Output, message_id: str) -> None:
-    """Roll a half message back: no consumer gets it."""
+    """Roll a half message back.
+
+    No consumer gets it.
+    """
     half = await broker.rollback(message_id)
     output.show(half, f"rolled back {half['message_id']}")

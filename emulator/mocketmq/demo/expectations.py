@@ -10,7 +10,7 @@ from mocketmq.settings import Settings
 
 LEVELS: Final = LevelTable.parse(Settings().levels)
 RETRY_LEVEL: Final = 3
-"""The level by which the broker delays what is given back for the first time."""
+"""The delay level of a message that is given back for the first time."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Delayed messages: the level table, and what is pending; cancel a message, or deliver it now."""
+"""Delayed messages: list them and the delay levels; cancel a message, or deliver it now."""
 
 from typing import Annotated
 

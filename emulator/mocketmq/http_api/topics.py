@@ -89,7 +89,7 @@ async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut
 
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
-    """Deletes its messages, their retries and dead letters, what is pending, and all groups' offsets."""
+    """Deletes its messages, pending ones, retries and dead letters too, and all groups' offsets in it."""
     return DeletedTopicOut(path.topic, await call.broker.upkeep.reset.delete_topic(path.topic))
 
 
