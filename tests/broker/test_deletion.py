@@ -9,7 +9,7 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.group import GroupConfig
 from mocketmq.broker.registry.topics import Particulars
-from mocketmq.broker.sending.intake import Judged
+from mocketmq.broker.sending.intake import AcceptedMessage
 from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.store.database import Database
@@ -222,16 +222,16 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
     async with running_broker(tmp_path) as broker:
         for topic in (TOPIC, "another"):
             await broker.registry.topics.put(topic, 1, 1, 6)
-        judge = broker.sender.intake.judge
+        accept = broker.sender.intake.accept
 
-        async def before_the_deletion(message: Message) -> Judged:
-            judged = await judge(message)
+        async def before_the_deletion(message: Message) -> AcceptedMessage:
+            accepted = await accept(message)
             if message.body == b"last":
                 await broker.upkeep.reset.delete_topic(TOPIC)
-            return judged
+            return accepted
 
         with monkeypatch.context() as patched:
-            patched.setattr(broker.sender.intake, "judge", before_the_deletion)
+            patched.setattr(broker.sender.intake, "accept", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await SENDS[way](broker)
         assert (broker.looking.pending.count, broker.transactions.half_messages.open()) == (

@@ -99,9 +99,7 @@ async def open_broker(
 
         consuming = await open_consuming(ground, registry, polls, ledger, levels, timer)
         intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes)
-        transactions = await open_transactions(
-            ground, settings, registry, consuming, intake, levels, schemes, timer
-        )
+        transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)
         for each in schemes:
             timer.add(each)
         timer.add(consuming.receipts)
@@ -110,7 +108,7 @@ async def open_broker(
         keys = MessageKeys(ground, past.keys_indexed_to)
         looking = make_looking(ground, registry, consuming.groups, timer, schemes, keys)
         upkeep = Upkeep(
-            Reset(ground, registry, consuming.groups, timer, schemes, polls),
+            Reset(ground, registry, consuming, timer, schemes),
             Retention(
                 ground,
                 registry,

@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, Half
+from mocketmq.broker.transactions.half_messages import LONGEST_IMMUNITY_S, HalfMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError, UndecidableError
 from mocketmq.http_api.fields import GroupName, Input, MessagePath, PageSize, PageStart, TopicName, TopicPath
@@ -83,7 +83,7 @@ async def rollback(call: ApiCall, path: MessagePath) -> HalfOut:
     return _half_out(call, await call.broker.transactions.half_messages.decide(path.message_id, commit=False))
 
 
-def _half_out(call: ApiCall, half: Half) -> HalfOut:
+def _half_out(call: ApiCall, half: HalfMessage) -> HalfOut:
     fields = fields_of(call.broker, half.stored) | {"due_ms": to_ms(half.due_us)}
     return HalfOut(
         **fields,

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 import pytest
 from mocketmq.broker.consuming.take import Take
 from mocketmq.broker.transactions import check_backs
-from mocketmq.broker.transactions.half_messages import Half
+from mocketmq.broker.transactions.half_messages import HalfMessage
 from mocketmq.errors import StoreUnavailableError
 
 from tests.doors.remoting.half_messages import (
@@ -221,7 +221,7 @@ async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_a
         half = await prepare(client)
         read = broker.transactions.half_messages.halves
 
-        async def decide_first(takes: Sequence[Take]) -> list[Half]:
+        async def decide_first(takes: Sequence[Take]) -> list[HalfMessage]:
             monkeypatch.undo()
             halves = await read(takes)
             await end(client, half, COMMIT)

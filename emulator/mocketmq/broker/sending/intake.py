@@ -15,7 +15,7 @@ from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
 
-class Judged(NamedTuple):
+class AcceptedMessage(NamedTuple):
     """A message that may be stored; where it becomes visible, and when."""
 
     queue: Queue
@@ -42,7 +42,7 @@ class Intake:
         self._levels = levels
         self._schemes = schemes
 
-    async def judge(self, message: Message) -> Judged:
+    async def accept(self, message: Message) -> AcceptedMessage:
         """Decide where and when the message goes; its topic is created if need be.
 
         A retry that came once too often becomes a dead letter at once.
@@ -58,26 +58,30 @@ class Intake:
         if topic.particulars.filter_type == "MULTI_TAG":
             message.sys_flag |= MULTI_TAGS_FLAG
         queue = self._topics.queue_for_send(topic, message.queue_id)
-        level = self._levels.table.level_of(message.properties)
+        level = self.level_of(message.properties)
         claim = None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
-        return Judged(queue, level, claim, draft(message, self._clock.now_us()))
+        return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
 
-    def append(self, judged: Judged, batch: Batch) -> StoredMessage:
+    def level_of(self, properties: dict[str, str]) -> int:
+        """The delay level that a message asks for. As :meth:`LevelTable.level_of`."""
+        return self._levels.table.level_of(properties)
+
+    def append(self, accepted: AcceptedMessage, batch: Batch) -> StoredMessage:
         """Store a message without an absolute due time: visible at once, or parked in its level queue.
 
         Raises TopicNotFoundError if its topic is no longer open. Of several in one transaction, ``check``
         them all before the first is stored.
         """
-        self.check(judged)
-        if judged.level:
-            return self._levels.park(batch, judged.draft, judged.level, judged.queue)
-        return batch.append(judged.queue, judged.draft)
+        self.check(accepted)
+        if accepted.level:
+            return self._levels.park(batch, accepted.draft, accepted.level, accepted.queue)
+        return batch.append(accepted.queue, accepted.draft)
 
-    def check(self, *judged: Judged) -> None:
+    def check(self, *accepted: AcceptedMessage) -> None:
         """Raise TopicNotFoundError if a topic is deleted, or being deleted: nobody would get the message."""
-        for one in judged:
+        for one in accepted:
             self._topics.check_is_open(one.queue.topic)
 
     async def _topic_for(self, message: Message) -> Topic:

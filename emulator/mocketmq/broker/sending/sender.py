@@ -5,7 +5,7 @@ from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.broker.sending.intake import Intake, Judged
+from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.errors import IllegalMessageError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
@@ -18,8 +18,8 @@ from mocketmq.store.queues import Queue
 from mocketmq.store.writer import Batch
 
 MAX_BATCH = 1_000
-JUDGED_AT_ONCE = 256
-"""Messages of a large batch that are looked at before others have their turn."""
+ACCEPTED_AT_ONCE = 256
+"""Messages of a large batch that are accepted before others have their turn."""
 
 
 class SendResult(NamedTuple):
@@ -48,18 +48,18 @@ class Sender:
     async def send(self, message: Message) -> SendResult:
         """Store a message; it is durable when this returns.
 
-        ``DELAY`` or an absolute due time in its properties parks it. Raises as :meth:`Intake.judge`; then
+        ``DELAY`` or an absolute due time in its properties parks it. Raises as :meth:`Intake.accept`; then
         nothing was stored.
         """
-        judged = await self.intake.judge(message)
-        if judged.claim is None:
-            stored: StoredMessage = await self._writer.commit(partial(self.intake.append, judged))
+        accepted = await self.intake.accept(message)
+        if accepted.claim is None:
+            stored: StoredMessage = await self._writer.commit(partial(self.intake.append, accepted))
         else:
-            scheme, due_us = judged.claim
-            stored = await scheme.keep(judged.draft, judged.queue, due_us)
-            await self._check_kept(judged, stored)
+            scheme, due_us = accepted.claim
+            stored = await scheme.keep(accepted.draft, accepted.queue, due_us)
+            await self._check_kept(accepted, stored)
         self.sent += 1
-        return self._result(judged, stored)
+        return self._result(accepted, stored)
 
     async def send_batch(self, messages: Sequence[Message]) -> list[SendResult]:
         """Store 1 to 1,000 messages, all or none. Raises as ``send``.
@@ -68,52 +68,52 @@ class Sender:
         fails. Only a kill between the two keeps a part of an unacknowledged batch. It goes to its end even if
         the caller goes away.
         """
-        judged = [await self.intake.judge(message) for message in messages]
-        stored = await asyncio.shield(self._store_all(judged))
+        accepted = [await self.intake.accept(message) for message in messages]
+        stored = await asyncio.shield(self._store_all(accepted))
         self.sent += len(stored)
-        return list(map(self._result, judged, stored))
+        return list(map(self._result, accepted, stored))
 
     async def send_together(self, messages: Iterable[Message]) -> list[SendResult]:
         """Store messages of one topic side by side in one queue, all or none.
 
         Raises as ``send``, and IllegalMessageError for a message that is to be delayed or a retry.
         """
-        judged: list[Judged] = []
+        accepted: list[AcceptedMessage] = []
         for message in messages:
             if message.topic.startswith(RETRY_PREFIX):
                 raise IllegalMessageError(
                     "topic", f"batch request does not support retry group {message.topic}"
                 )
-            if judged:
-                message.queue_id = judged[0].queue.queue_id
-            one = await self.intake.judge(message)
+            if accepted:
+                message.queue_id = accepted[0].queue.queue_id
+            one = await self.intake.accept(message)
             if one.level or one.claim:
                 raise IllegalMessageError(
                     "properties", "a message of a batch cannot be delayed; send it by itself"
                 )
-            judged.append(one)
-            if len(judged) % JUDGED_AT_ONCE == 0:
+            accepted.append(one)
+            if len(accepted) % ACCEPTED_AT_ONCE == 0:
                 await asyncio.sleep(0)
         stored: list[StoredMessage] = await self._writer.commit(
-            lambda batch: [self.intake.append(one, batch) for one in judged]
+            lambda batch: [self.intake.append(one, batch) for one in accepted]
         )
         self.sent += len(stored)
-        return list(map(self._result, judged, stored))
+        return list(map(self._result, accepted, stored))
 
-    async def _check_kept(self, judged: Judged, stored: StoredMessage) -> None:
+    async def _check_kept(self, accepted: AcceptedMessage, stored: StoredMessage) -> None:
         """As :meth:`Intake.check`: a deletion of the topic may have missed what was just being kept."""
         try:
-            self.intake.check(judged)
+            self.intake.check(accepted)
         except TopicNotFoundError:
             await self._take_back([stored])
             raise
 
-    async def _store_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
-        kept = await self._keep_all(judged)
+    async def _store_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
+        kept = await self._keep_all(accepted)
 
         def work(batch: Batch) -> list[StoredMessage]:
-            self.intake.check(*judged)
-            return [next(waiting) if one.claim else self.intake.append(one, batch) for one in judged]
+            self.intake.check(*accepted)
+            return [next(waiting) if one.claim else self.intake.append(one, batch) for one in accepted]
 
         waiting = iter(kept)
         try:
@@ -123,9 +123,9 @@ class Sender:
             raise
         return stored
 
-    async def _keep_all(self, judged: Sequence[Judged]) -> list[StoredMessage]:
+    async def _keep_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
         results = await asyncio.gather(
-            *(one.claim.scheme.keep(one.draft, one.queue, one.claim.due_us) for one in judged if one.claim),
+            *(one.claim.scheme.keep(one.draft, one.queue, one.claim.due_us) for one in accepted if one.claim),
             return_exceptions=True,
         )
         kept = [result for result in results if not isinstance(result, BaseException)]
@@ -140,10 +140,10 @@ class Sender:
             async with self._timer.lock:
                 self._schemes.discard(kept)
 
-    def _result(self, judged: Judged, stored: StoredMessage) -> SendResult:
-        if judged.claim is not None:
-            receipt = judged.claim.scheme.receipt(stored, judged.queue)
+    def _result(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
+        if accepted.claim is not None:
+            receipt = accepted.claim.scheme.receipt(stored, accepted.queue)
         else:
             message_id = offset_message_id(stored.store_host, stored.commit_offset)
-            receipt = SendReceipt(message_id, judged.queue.queue_id, stored.queue_offset)
-        return SendResult(stored, judged.queue, judged.level, receipt)
+            receipt = SendReceipt(message_id, accepted.queue.queue_id, stored.queue_offset)
+        return SendResult(stored, accepted.queue, accepted.level, receipt)

@@ -21,7 +21,7 @@ from mocketmq.broker.consuming.take import Outcome, State
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.check_answers import CheckAnswers
-from mocketmq.broker.transactions.half_messages import Half, HalfMessages
+from mocketmq.broker.transactions.half_messages import HalfMessage, HalfMessages
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage, draft_of
 from mocketmq.message.names import CHECKED_HALF_GROUP, UNDECIDED_TOPIC
@@ -108,13 +108,13 @@ class CheckBacks:
             await self._hear(asked)
         return Fired(0, last_us)
 
-    async def _check(self, halves: Sequence[Half], last_us: int) -> list[Half]:
+    async def _check(self, halves: Sequence[HalfMessage], last_us: int) -> list[HalfMessage]:
         """Store that these are checked now; returns those to ask about: others are decided or given up."""
         undecided = None
         if any(half.take.times >= self._most for half in halves):
             [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
 
-        def work(batch: Batch) -> tuple[list[Half], int]:
+        def work(batch: Batch) -> tuple[list[HalfMessage], int]:
             checked, given_up = [], 0
             for half in halves:
                 take = half.take
@@ -140,7 +140,7 @@ class CheckBacks:
         self._half_messages.abandoned += given_up
         return list(checked)
 
-    def _ask(self, halves: Sequence[Half]) -> dict[int, Channel]:
+    def _ask(self, halves: Sequence[HalfMessage]) -> dict[int, Channel]:
         """Ask one producer about each; returns the producers asked, by commit offset."""
         asked = {}
         for half in halves:
@@ -160,7 +160,7 @@ class CheckBacks:
         self._silent |= {asked[offset] for offset in unanswered}
 
 
-def _asked(half: Half) -> StoredMessage:
+def _asked(half: HalfMessage) -> StoredMessage:
     """The half message as its producer gets it in the question."""
     properties = decode_properties(half.stored.properties) | {CHECK_TIMES: str(half.take.times)}
     return half.stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES))

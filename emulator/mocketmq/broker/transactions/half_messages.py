@@ -23,11 +23,10 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Final, NamedTuple
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.take import Outcome, State, Take
-from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.broker.sending.intake import Intake, Judged
+from mocketmq.broker.sending.intake import AcceptedMessage, Intake
 from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
@@ -52,7 +51,6 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.schemes import Claim, Schemes
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
@@ -67,7 +65,7 @@ _IMMUNITY: Final = re.compile("-1|[0-9]{1,9}")
 _GROUPS: Final = (HALF_GROUP, CHECKED_HALF_GROUP)
 
 
-class Half(NamedTuple):
+class HalfMessage(NamedTuple):
     """A half message that waits for a decision."""
 
     take: Take
@@ -89,10 +87,8 @@ class HalfMessages:
         self,
         ground: Ground,
         registry: Registry,
-        groups: ConsumingGroups,
-        takes: Takes,
+        consuming: Consuming,
         intake: Intake,
-        levels: LevelQueues,
         schemes: Schemes,
         answers: CheckAnswers,
         timeout_us: int,
@@ -105,12 +101,11 @@ class HalfMessages:
         self._writer = ground.writer
         self._clock = ground.clock
         self._topics = registry.topics
-        self._groups = groups
-        self._levels = levels
+        self._groups = consuming.groups
         self._schemes = schemes
         self._intake = intake
         self._answers = answers
-        self._takes = takes
+        self._takes = consuming.takes
         self._timeout_us = timeout_us
         self._kept: set[int] = set()  # commit offsets of open ones that their delay scheme keeps already
 
@@ -129,10 +124,10 @@ class HalfMessages:
 
     # Prepare
 
-    async def prepare_checked(self, message: Message, producer_group: str) -> Half:
+    async def prepare_checked(self, message: Message, producer_group: str) -> HalfMessage:
         """Store a half message about which producers of the group are asked; durable when this returns.
 
-        Raises as :meth:`Intake.judge`; then nothing was stored.
+        Raises as :meth:`Intake.accept`; then nothing was stored.
 
         They are first asked after the setting ``transaction_timeout``, or after as many seconds as the
         message's ``CHECK_IMMUNITY_TIME_IN_SECONDS`` says. Properties are set as upstream's
@@ -140,32 +135,39 @@ class HalfMessages:
         """
         immunity_us = self._immunity_us(message)
         message.properties |= {TRAN_MSG: "true", PGROUP: producer_group}
-        judged = await self.judge(message)
-        where = {REAL_TOPIC: judged.queue.topic, REAL_QID: str(judged.queue.queue_id)}
-        marks = {} if judged.level else where  # with a level they are there
-        stored, take = await self.prepare(judged, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks)
+        accepted = await self.accept(message)
+        where = {REAL_TOPIC: accepted.queue.topic, REAL_QID: str(accepted.queue.queue_id)}
+        marks = {} if accepted.level else where  # with a level they are there
+        stored, take = await self.prepare(
+            accepted, CHECKED_HALF_TOPIC, CHECKED_HALF_GROUP, immunity_us, marks
+        )
         return self._half(take, stored)
 
-    async def judge(self, message: Message) -> Judged:
-        """Decide where and when a half message goes once it is committed. Raises as :meth:`Intake.judge`."""
+    async def accept(self, message: Message) -> AcceptedMessage:
+        """Decide where and when a half message goes once it is committed. Raises as :meth:`Intake.accept`."""
         if HALF_DUE_US in message.properties:
             raise IllegalMessageError("properties", f"property {HALF_DUE_US} is set by the broker alone")
         message.sys_flag &= ~TRANSACTION_FLAGS
-        return await self._intake.judge(message)
+        return await self._intake.accept(message)
 
     async def prepare(
-        self, judged: Judged, topic_name: str, group_name: str, immunity_us: int, marks: dict[str, str]
+        self,
+        accepted: AcceptedMessage,
+        topic_name: str,
+        group_name: str,
+        immunity_us: int,
+        marks: dict[str, str],
     ) -> tuple[StoredMessage, Take]:
         """Store it in a topic, taken by a group of the broker's own until ``immunity_us`` from now."""
         [queue] = (await self._topics.ensure(topic_name, 1)).queues
         group = await self._groups.for_broker(group_name)
-        if judged.claim is not None:
-            marks = {**marks, HALF_DUE_US: self._schemes.note(judged.claim)}
-        draft = judged.draft._replace(properties=judged.draft.properties + encode_properties(marks))
+        if accepted.claim is not None:
+            marks = {**marks, HALF_DUE_US: self._schemes.note(accepted.claim)}
+        draft = accepted.draft._replace(properties=accepted.draft.properties + encode_properties(marks))
 
         def work(batch: Batch) -> tuple[StoredMessage, Take]:
-            self._intake.check(judged)
-            stored = batch.append(queue, draft, real_queue_key=judged.queue.key)
+            self._intake.check(accepted)
+            stored = batch.append(queue, draft, real_queue_key=accepted.queue.key)
             return stored, self._takes.take_new(batch, group, queue, stored, immunity_us)
 
         stored, take = await self._writer.commit(work)
@@ -203,7 +205,7 @@ class HalfMessages:
         finally:
             self._answers.heard(commit_offset)
 
-    async def decide(self, message_id: str, *, commit: bool) -> Half:
+    async def decide(self, message_id: str, *, commit: bool) -> HalfMessage:
         """Commit the open half message with this unique key or offset message id, or roll it back.
 
         Of several with one unique key, that is the oldest. Raises MessageNotFoundError, UndecidableError.
@@ -213,7 +215,7 @@ class HalfMessages:
         self._answers.heard(half.take.commit_offset)
         return half
 
-    async def _decide(self, half: Half, *, commit: bool) -> None:
+    async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         take = half.take
 
         def check() -> None:
@@ -237,7 +239,7 @@ class HalfMessages:
             raise UndecidableError(_NOT_FOUND)
         pass_point("transactions.decided")
 
-    async def _at(self, commit_offset: int) -> Half:
+    async def _at(self, commit_offset: int) -> HalfMessage:
         group = self._groups.find(CHECKED_HALF_GROUP)
         take = group.takes.get(commit_offset) if group else None
         halves = await self.halves([take]) if take else []
@@ -245,7 +247,7 @@ class HalfMessages:
             raise UndecidableError(_NOT_FOUND)
         return halves[0]
 
-    async def _find(self, message_id: str) -> Half:
+    async def _find(self, message_id: str) -> HalfMessage:
         with_key = await open_with_key(self._database, _GROUPS, message_id)
         numbers = [*with_key, commit_offset_of(message_id)]
         takes = {take.commit_offset: take for take in self.open()}
@@ -265,7 +267,7 @@ class HalfMessages:
         takes = (take for group in kinds if group for take in group.takes.values() if take.is_open)
         return sorted(takes, key=lambda take: take.commit_offset)
 
-    async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[Half]:
+    async def page(self, after: int, limit: int, *, topic_name: str | None = None) -> list[HalfMessage]:
         """Up to ``limit`` open half messages with offsets above ``after``, of one topic or all, in order.
 
         Raises TopicNotFoundError.
@@ -273,7 +275,7 @@ class HalfMessages:
         if topic_name is not None:
             self._topics.get(topic_name)
         takes = [take for take in self.open() if take.commit_offset > after]
-        found: list[Half] = []
+        found: list[HalfMessage] = []
         for first in range(0, len(takes), limit):
             halves = await self.halves(takes[first : first + limit])
             found += [half for half in halves if topic_name in (None, half.queue.topic)]
@@ -281,19 +283,19 @@ class HalfMessages:
                 break
         return found[:limit]
 
-    async def halves(self, takes: Sequence[Take]) -> list[Half]:
+    async def halves(self, takes: Sequence[Take]) -> list[HalfMessage]:
         """The half messages of these takes, but for those that are gone."""
         found = await messages_at(self._database, [take.commit_offset for take in takes])
         return [self._half(take, found[take.commit_offset]) for take in takes if take.commit_offset in found]
 
-    def _half(self, take: Take, stored: StoredMessage) -> Half:
+    def _half(self, take: Take, stored: StoredMessage) -> HalfMessage:
         properties = decode_properties(stored.properties)
         due = properties.pop(HALF_DUE_US, None)
         is_checked = take.group.name == CHECKED_HALF_GROUP
         if is_checked and take.times:
             properties[CHECK_TIMES] = str(take.times)
         assert stored.real_queue_key is not None  # noqa: S101 - every half message has one
-        return Half(
+        return HalfMessage(
             take,
             stored._replace(properties=encode_properties(properties, 2 * MAX_PROPERTIES_BYTES)),
             self._topics.queue(stored.real_queue_key),
@@ -329,20 +331,20 @@ class HalfMessages:
     async def _commit(self, takes: Sequence[Take]) -> list[Take]:
         kept: dict[Take, StoredMessage] = {}
         try:
-            judged = {half.take: self._judge_again(half) for half in await self.halves(takes)}
+            accepted = {half.take: self._accept_again(half) for half in await self.halves(takes)}
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
-            for take, (queue, _, claim, draft) in judged.items():
+            for take, (queue, _, claim, draft) in accepted.items():
                 if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
                     at_us = max(claim.due_us, now_ms_us)
                     kept[take] = await claim.scheme.keep(draft, queue, at_us, take.commit_offset)
                     self._kept.add(take.commit_offset)
 
             def work(batch: Batch) -> list[Take]:
-                done = [take for take in judged if take.state is State.SETTLING]
-                self._intake.check(*(judged[take] for take in done))
+                done = [take for take in accepted if take.state is State.SETTLING]
+                self._intake.check(*(accepted[take] for take in done))
                 for take in done:
-                    if judged[take].claim is None:
-                        self._intake.append(judged[take], batch)
+                    if accepted[take].claim is None:
+                        self._intake.append(accepted[take], batch)
                     self._takes.settle(batch, take, Outcome.COMMITTED)
                 return done
 
@@ -358,10 +360,10 @@ class HalfMessages:
         self._has_committed(takes, len(done))
         return done
 
-    def _judge_again(self, half: Half) -> Judged:
+    def _accept_again(self, half: HalfMessage) -> AcceptedMessage:
         """As when it was prepared: only then was it known how far ahead the due time was."""
         stored = half.stored._replace(
             sys_flag=half.stored.sys_flag | COMMITTED_FLAG, prepared_offset=half.stored.commit_offset
         )
-        level = self._levels.table.level_of(decode_properties(stored.properties))
-        return Judged(half.queue, level, half.claim, draft_of(stored))
+        level = self._intake.level_of(decode_properties(stored.properties))
+        return AcceptedMessage(half.queue, level, half.claim, draft_of(stored))

@@ -57,11 +57,11 @@ class PoppedHalves:
     async def prepare(self, message: Message, immunity_us: int) -> PreparedHalf:
         """Store a half message, which can be popped from ``immunity_us`` on.
 
-        Durable when this returns. Raises as :meth:`Intake.judge`; then nothing was stored.
+        Durable when this returns. Raises as :meth:`Intake.accept`; then nothing was stored.
         """
-        judged = await self._half_messages.judge(message)
-        topic_name = half_topic(judged.queue.topic)
-        stored, take = await self._half_messages.prepare(judged, topic_name, HALF_GROUP, immunity_us, {})
+        accepted = await self._half_messages.accept(message)
+        topic_name = half_topic(accepted.queue.topic)
+        stored, take = await self._half_messages.prepare(accepted, topic_name, HALF_GROUP, immunity_us, {})
         return PreparedHalf(stored, handle_of(take.group, take), take.visible_us)
 
     async def pop(

@@ -9,7 +9,6 @@ from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
-from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
@@ -31,7 +30,6 @@ async def open_transactions(
     registry: Registry,
     consuming: Consuming,
     intake: Intake,
-    levels: LevelQueues,
     schemes: Schemes,
     timer: Timer,
 ) -> Transactions:
@@ -40,10 +38,8 @@ async def open_transactions(
     half_messages = HalfMessages(
         ground,
         registry,
-        consuming.groups,
-        consuming.takes,
+        consuming,
         intake,
-        levels,
         schemes,
         answers,
         settings.transaction_timeout_us,

@@ -7,8 +7,7 @@ client could read or commit an offset that means another message now.
 from collections.abc import Callable, Sequence
 from functools import partial
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
-from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
 from mocketmq.schedule.level_queues import IS_RETRY_OF
@@ -39,18 +38,17 @@ class Reset:
         self,
         ground: Ground,
         registry: Registry,
-        groups: ConsumingGroups,
+        consuming: Consuming,
         timer: Timer,
         schemes: Schemes,
-        polls: Polls,
     ) -> None:
         self._database = ground.database
         self._writer = ground.writer
         self._timer = timer
         self._topics = registry.topics
-        self._groups = groups
+        self._groups = consuming.groups
         self._schemes = schemes
-        self._polls = polls
+        self._polls = consuming.polls
 
     async def all(self) -> None:
         """Delete all messages, visible and pending, the ledger, and what groups have consumed."""
