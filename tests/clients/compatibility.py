@@ -1,7 +1,8 @@
 """Make docs/aliyun-clients.md, of what works with which SDK; ``features`` makes docs/compatibility.md.
 
 ``make test ARGS=tests/clients`` keeps its results, and ``python -m tests.clients.compatibility`` makes the
-pages from them. The table of request codes needs no results.
+pages from them. ``python -m tests.clients.compatibility codes`` writes the table of request codes, which
+needs no results.
 """
 
 import importlib
@@ -88,9 +89,11 @@ def save(results: Results) -> None:
         SAVED.write_text(json.dumps(results))
 
 
-def main() -> str | None:
+def main(*arguments: str) -> str | None:
     """Write the pages. Returns what is missing for that, if anything is."""
-    features.write_codes()
+    if arguments == ("codes",):
+        features.write_codes()
+        return None
     results: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
     if {name: set(held) for name, held in results.items()} != tried():
         return "The last run was not one of all tests: make test ARGS=tests/clients"
@@ -99,4 +102,4 @@ def main() -> str | None:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    sys.exit(main(*sys.argv[1:]))

@@ -12,9 +12,9 @@ from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.wire.identity import BROKER
 
 IN_ORDER: Final = 999
-"""Stands in handles for the id of upstream's revive queue if messages are popped in order, …"""
+"""Takes the place of upstream's revive queue id in handles of messages that are popped in order, …"""
 NOT_IN_ORDER: Final = 0
-"""… and if they are not."""
+"""… and of all others."""
 
 _PARTS: Final = "eight numbers and names, as in the property POP_CK"
 
