@@ -200,6 +200,11 @@ def test_every_room_has_modules_and_none_knows_one_that_knows_it() -> None:
             ["mocketmq.http_api.route"],
         ),
         ("mocketmq_compat.delay", "import mocketmq.app, mocketmq.errors", ["mocketmq.app"]),
+        (
+            "mocketmq_compat.delay.second_directories",
+            "from mocketmq.broker.registry.topics import Topics",
+            ["mocketmq.broker.registry.topics"],
+        ),
         ("mocketmq.app", "import mocketmq_compat.delay, aiohttp, mocketmq", []),
         ("mocketmq.cli.serve", "import mocketmq_compat.delay, mocketmq.app", []),
     ],

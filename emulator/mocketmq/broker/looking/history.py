@@ -89,7 +89,7 @@ class Histories:
             named = await self._stored_at(commit_offset)
             if named and message_id.upper() == offset_message_id(named.store_host, commit_offset):
                 message_id = named.unique_key
-        # First those that wait: what is delivered meanwhile is then found twice rather than not at all.
+        # Pending ones first: what is delivered meanwhile is then found twice, rather than not at all.
         waiting = await self._schemes.find(message_id)
         stored = await self._keys.with_unique_key(message_id)
         found = stored + [one for one in waiting if self._schemes.holding(one)] or waiting

@@ -22,7 +22,7 @@ class PendingMessage(NamedTuple):
 
 
 class PendingMessages:
-    """What waits, in all delay schemes."""
+    """The pending messages of all delay schemes."""
 
     def __init__(
         self,
@@ -38,12 +38,12 @@ class PendingMessages:
 
     @property
     def count(self) -> int:
-        """How many messages wait."""
+        """How many messages are pending."""
         return self._schemes.pending
 
     @property
     def next_due_us(self) -> int | None:
-        """When the next of them becomes visible; None when nothing waits."""
+        """When the next message becomes visible; None when nothing is pending."""
         return self._schemes.next_delivery_us()
 
     async def list(
@@ -100,11 +100,11 @@ class PendingMessages:
             await self._schemes.cancel(waiting)
 
     def holds(self, message: StoredMessage) -> bool:
-        """Whether the parked message still waits."""
+        """Whether the parked message is still pending."""
         return self._schemes.holding(message) is not None
 
     def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
-        named = commit_offset_of(message_id)  # should several messages bear one unique key
+        named = commit_offset_of(message_id)  # of several messages with one unique key
         for record in sorted(records, key=lambda record: record.commit_offset != named):
             if record.due_us is not None and self._schemes.holding(record):
                 return record

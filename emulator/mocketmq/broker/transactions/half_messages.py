@@ -72,7 +72,7 @@ class HalfMessage(NamedTuple):
     stored: StoredMessage  # with the properties that its consumers would get
     queue: Queue  # the real one
     claim: Claim | None  # the scheme that is to keep it, and until when
-    producer_group: str | None  # whose producers are asked; None for one that they pop
+    producer_group: str | None  # whose producers are asked; None if they pop it
 
     @property
     def due_us(self) -> int | None:
@@ -110,7 +110,7 @@ class HalfMessages:
         self._kept: set[int] = set()  # commit offsets of open ones that their delay scheme keeps already
 
     async def load(self) -> None:
-        """Settle what a kill left open although its commit was decided: its delay scheme keeps it."""
+        """Settle half messages whose commit a kill interrupted after their delay scheme kept them."""
         rows = await open_with_property(self._database, _GROUPS, HALF_DUE_US)
         kept = {number for number, unique_key in rows if await self._schemes.have_kept(number, unique_key)}
 
