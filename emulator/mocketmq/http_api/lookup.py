@@ -1,13 +1,13 @@
 """Look messages up: by queue, id or key, without consuming them."""
 
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.looking.history import DeliveryRecord, History, InterventionRecord, TakeRecord
+from mocketmq.broker.looking.history import DeliveryRecord, InterventionRecord, MessageState, TakeRecord
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.fields import (
     FilterExpression,
@@ -47,7 +47,7 @@ class LifeOut(msgspec.Struct, frozen=True):
     """All records of a message, and what happened to them. `state` is that of the newest record."""
 
     message_id: str
-    state: Literal["pending", "delivered", "cancelled", "stored"]
+    state: MessageState
     records: list[MessageOut]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
@@ -85,7 +85,7 @@ async def life(call: ApiCall, path: MessagePath) -> LifeOut:
     found = await call.broker.looking.histories.of(path.message_id)
     return LifeOut(
         found.records[0].unique_key,
-        _state(call, found),
+        call.broker.looking.pending.state_of(found),
         [message_out(call.broker, record) for record in found.records],
         found.deliveries,
         found.interventions,
@@ -97,16 +97,6 @@ async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all."""
     found = await call.broker.looking.histories.by_key(what.key, given(what.topic), what.max)
     return Messages([message_out(call.broker, record) for record in found])
-
-
-def _state(call: ApiCall, found: History) -> Literal["pending", "delivered", "cancelled", "stored"]:
-    newest = found.records[-1]
-    if newest.due_us is None:
-        return "stored" if newest.parked_offset is None else "delivered"
-    if call.broker.looking.pending.holds(newest):
-        return "pending"
-    kinds = {row.kind for row in found.interventions if row.parked_offset == newest.commit_offset}
-    return "cancelled" if "cancelled" in kinds else "delivered"
 
 
 LOOKUP = RouteGroup(

@@ -54,6 +54,10 @@ class InterventionRecord(msgspec.Struct, frozen=True):
     at_us: int
 
 
+MessageState = Literal["pending", "delivered", "cancelled", "stored"]
+"""A delayed message is ``pending``, then ``delivered`` or ``cancelled``; any other one is ``stored``."""
+
+
 class History(NamedTuple):
     """All records with one unique key, in the order in which they were stored, and what became of them."""
 

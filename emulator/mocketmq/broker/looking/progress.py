@@ -31,13 +31,13 @@ class QueueProgress(NamedTuple):
     last_ms: int
 
     @property
-    def lag(self) -> int:
-        """How many messages it has not finished."""
+    def offset_diff(self) -> int:
+        """Upstream's ``diff``, which unlike ``GroupQueue.lag`` counts messages that retention removed."""
         return self.queue.next_offset - self.committed_offset
 
     @property
-    def in_flight(self) -> int:
-        """How many of them it was given."""
+    def inflight_diff(self) -> int:
+        """Upstream's ``inflight``, which unlike ``GroupQueue.in_flight`` counts pulled messages."""
         return self.given_offset - self.committed_offset
 
 

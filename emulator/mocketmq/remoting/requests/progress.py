@@ -92,20 +92,20 @@ async def consume_stats(call: RemotingCall[ConsumeStatsHeader]) -> Response:
 async def broker_consume_stats(call: RemotingCall[BrokerConsumeStatsHeader]) -> Response:
     """Answer with the committed offsets and lag of all groups."""
     groups = []
-    lag = in_flight = 0
+    diff = inflight_diff = 0
     for group in call.broker.registry.groups:
         found = await call.broker.looking.progress.of_group(group.name)
         if call.header.is_order:
             found = [each for each in found if each.topic.particulars.order]
         groups.append({group.name: [_consume_stats([each]) for each in found]})
         for each in found:
-            lag += sum(queue.lag for queue in each.queues)
-            in_flight += sum(queue.in_flight for queue in each.queues)
+            diff += sum(queue.offset_diff for queue in each.queues)
+            inflight_diff += sum(queue.inflight_diff for queue in each.queues)
     body = {
         "brokerAddr": call.channel.advertised,
         "consumeStatsList": groups,
-        "totalDiff": lag,
-        "totalInflightDiff": in_flight,
+        "totalDiff": diff,
+        "totalInflightDiff": inflight_diff,
     }
     return Response(body=dumps(body))
 
