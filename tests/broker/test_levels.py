@@ -29,7 +29,7 @@ async def test_a_message_is_visible_at_its_due_time_and_not_a_microsecond_earlie
         assert delivered.store_us == sent.stored.due_us == broker.clock.now_us()
 
 
-async def test_one_move_delivers_all_levels_in_order_of_their_due_times_each_at_its_own() -> None:
+async def test_one_move_delivers_all_levels_in_order_each_at_its_due_time() -> None:
     async with running_broker() as broker:
         for round_ in "ab":
             for level in reversed(LEVELS):

@@ -53,7 +53,7 @@ class Looks:
         return taken
 
 
-async def test_the_next_batch_is_withheld_until_the_last_message_of_the_previous_one_is_settled() -> None:
+async def test_the_next_batch_waits_until_all_of_the_previous_one_is_settled() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1", "2", "3")
         batch = await receive_in_order(broker, 2)
@@ -147,7 +147,7 @@ async def committed_past(broker: Broker, batch: list[Taken]) -> None:
 
 
 @pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])
-async def test_a_waiting_receiver_is_given_the_next_batch_when_the_previous_one_is_settled(
+async def test_a_waiting_receiver_gets_the_next_batch_once_the_last_one_is_settled(
     settle: Callable[[Broker, list[Taken]], Awaitable[None]],
 ) -> None:
     async with running_broker() as broker:

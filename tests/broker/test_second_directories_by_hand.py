@@ -199,7 +199,7 @@ async def test_what_is_delivered_by_hand_is_delivered_once_and_not_late(tmp_path
     assert [row["forced"] for row in forced] == [1, 0, 0]
 
 
-async def test_the_last_message_of_a_second_can_be_taken_out_and_the_second_used_again(
+async def test_a_second_whose_last_message_was_taken_out_can_be_used_again(
     anywhere: Path | str,
 ) -> None:
     async with running_broker(anywhere) as broker:
@@ -326,7 +326,7 @@ async def test_a_reset_of_a_topic_cancels_what_waits_for_it_and_nothing_else(tmp
 # After a commit of a half message
 
 
-async def test_a_committed_half_message_is_listed_and_cancelled_by_the_id_of_the_half() -> None:
+async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id() -> None:
     async with running_broker() as broker:
         half = await broker.transactions.popped_halves.prepare(
             Message(TOPIC, b"half", {TIMER_DELAY_MS: "60000"}), 20 * S

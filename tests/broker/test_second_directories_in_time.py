@@ -223,7 +223,7 @@ IMPOSSIBLE: list[dict[str, Any]] = [
 
 
 @pytest.mark.parametrize("changed", IMPOSSIBLE)
-async def test_a_file_that_is_right_by_its_checksum_but_cannot_be_delivered_is_put_aside(
+async def test_a_sound_file_that_cannot_be_delivered_is_put_aside(
     tmp_path: Path, changed: dict[str, Any]
 ) -> None:
     async with running_api(data=str(tmp_path)) as api:

@@ -63,7 +63,7 @@ async def test_a_topic_whose_maker_went_away_can_be_used() -> None:
         assert bodies(await visible(broker))[-1:] == ["after"]
 
 
-async def test_senders_go_on_in_the_order_in_which_they_came_also_while_the_topic_is_made() -> None:
+async def test_senders_that_wait_for_their_topic_go_on_in_the_order_they_came() -> None:
     async with running_broker() as broker:
         went_on: list[int] = []
 
@@ -201,7 +201,7 @@ async def test_a_narrowed_topic_keeps_its_queues_and_reads_fewer() -> None:
         assert bodies(await receive(broker)) == ["far"]
 
 
-async def test_there_are_as_many_level_queues_as_levels_but_never_fewer_than_upstreams_18() -> None:
+async def test_there_is_a_queue_per_level_but_never_fewer_than_upstreams_18() -> None:
     for levels, queues in (("1s", 18), (" ".join(["1s"] * 20), 20)):
         async with running_broker(levels=levels) as broker:
             assert len(broker.registry.topics.get(SCHEDULE_TOPIC).queues) == queues

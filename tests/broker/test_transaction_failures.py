@@ -137,7 +137,7 @@ async def test_half_and_take_are_stored_in_one_transaction(tmp_path: Path) -> No
 
 
 @pytest.mark.parametrize("comes_first", ["due time", "second commit"])
-async def test_a_store_that_fails_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+async def test_a_store_that_fails_before_the_half_is_settled_doubles_nothing(
     monkeypatch: pytest.MonkeyPatch, comes_first: str
 ) -> None:
     async with running_broker() as broker:
@@ -155,7 +155,7 @@ async def test_a_store_that_fails_between_keeping_a_message_and_settling_its_hal
 
 
 @pytest.mark.parametrize("is_due", [False, True])
-async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_nothing(
+async def test_a_kill_before_the_half_is_settled_doubles_nothing(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_due: bool
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -174,7 +174,7 @@ async def test_a_kill_between_keeping_a_message_and_settling_its_half_doubles_no
 
 
 @pytest.mark.parametrize("is_checked", [True, False])
-async def test_what_is_kept_although_the_store_failed_then_is_committed_and_nothing_else(
+async def test_what_was_kept_though_the_store_failed_can_only_be_committed(
     monkeypatch: pytest.MonkeyPatch, is_checked: bool
 ) -> None:
     async with running_broker() as broker:
@@ -274,7 +274,7 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
 
 
 @pytest.mark.parametrize("is_refused", [True, False])
-async def test_what_is_popped_while_it_is_rolled_back_after_a_day_is_gone_unless_that_fails(
+async def test_what_is_popped_during_its_late_rollback_is_gone_unless_that_fails(
     monkeypatch: pytest.MonkeyPatch, is_refused: bool
 ) -> None:
     async with running_broker() as broker:

@@ -257,7 +257,7 @@ async def test_w17_a_malformed_property_is_refused_in_the_words_of_the_mode(
         assert broker.looking.pending.count == 1
 
 
-async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_everything_is_ready(
+async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async with running_broker(tmp_path) as broker:
@@ -288,7 +288,7 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_and_when_every
     assert found == [{"count": 3, "first": 2, "last": 2}]
 
 
-async def test_w19_half_messages_wait_for_their_commit_and_batches_for_each_of_theirs(tmp_path: Path) -> None:
+async def test_w19_half_messages_wait_for_their_commit_batches_for_each_of_theirs(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         delayed = {TIMER_DELAY_MS: "5000"}
         halves = [

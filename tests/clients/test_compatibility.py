@@ -25,7 +25,7 @@ def test_every_point_belongs_to_one_section() -> None:
     assert sum(map(len, compatibility.points().values())) == len(compatibility.tried())
 
 
-def test_the_page_lists_the_features_and_clients_of_the_tests_and_the_codes_that_are_answered() -> None:
+def test_the_page_lists_the_features_clients_and_codes_of_the_tests() -> None:
     all_held = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
     shown = features.PAGE.read_text().replace("**no**", "yes")
     assert shown == features.page(all_held), f"make interop && {HOW}"

@@ -61,7 +61,7 @@ def test_a_long_list_comes_in_pages_of_a_topic(delay: Path) -> None:
     assert shown.endswith(f"there may be more: --after {made('M0', number=0).entry.name}\n")
 
 
-def test_a_list_holds_foreign_files_in_their_turn_and_tells_of_those_passed_over(delay: Path) -> None:
+def test_a_list_has_foreign_files_in_their_turn_and_tells_what_it_left_out(delay: Path) -> None:
     made("AA", due_ms=DUE_MS - 5_000).put(delay)
     made("BB", due_ms=DUE_MS - 1_000).put(delay, "7/by-hand")
     made("CC").put(delay)

@@ -105,7 +105,7 @@ def machine() -> Machine:
     return Machine()
 
 
-def test_a_real_clock_that_was_not_moved_leaves_instants_of_the_wall_clock_as_they_are(
+def test_a_real_clock_that_was_not_moved_leaves_wall_instants_as_they_are(
     machine: Machine,
 ) -> None:
     clock = machine.clock(1)

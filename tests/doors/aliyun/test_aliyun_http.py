@@ -158,7 +158,7 @@ async def test_times_of_invisibility_are_settings() -> None:
         assert message["NextConsumeTime"] == str(now + 2_000)
 
 
-async def test_a_new_group_gives_a_message_out_288_times_and_an_old_one_keeps_its_number() -> None:
+async def test_a_new_group_gives_a_message_out_288_times_an_old_one_as_before() -> None:
     groups = (GroupDeclaration(name="GID_old", max_retries=1),)
     async with running_aliyun(groups=groups) as aliyun:
         await aliyun.consume()

@@ -142,7 +142,7 @@ async def test_refusals_of_a_send_have_their_own_status() -> None:
         assert (problem["field"], problem["type"]) == ("topic", "/problems/invalid-argument")
 
 
-async def test_a_message_of_the_largest_size_passes_in_base64_and_one_more_byte_does_not() -> None:
+async def test_the_largest_message_passes_in_base64_and_one_more_byte_does_not() -> None:
     async with running_api(max_message_bytes=3000) as api:
         await api.ok("POST", MESSAGES, {"body_base64": "AAAA" * 1000})
         problem = await api.refused(400, "POST", MESSAGES, {"body": "a" * 3001})

@@ -43,7 +43,7 @@ async def test_the_broker_tells_what_is_set() -> None:
         assert wanted.items() <= (await settings(remoting.client)).items()
 
 
-async def test_topics_and_groups_are_made_on_first_use_or_not_as_an_administrator_likes() -> None:
+async def test_an_administrator_decides_whether_first_use_makes_topics_and_groups() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         body = b"autoCreateTopicEnable=false\nautoCreateSubscriptionGroup=false\n"

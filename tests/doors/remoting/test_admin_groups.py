@@ -69,7 +69,7 @@ async def test_a_group_has_upstreams_settings_unless_told_otherwise() -> None:
         assert (answer.code, answer.remark) == (26, "No group in this broker")
 
 
-async def test_settings_of_a_group_are_kept_over_a_restart_and_those_without_effect_are_told(
+async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
     tmp_path: Path,
 ) -> None:
     given = {

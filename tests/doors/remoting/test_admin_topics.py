@@ -74,7 +74,7 @@ async def test_messages_of_a_topic_with_several_tags_say_so() -> None:
         assert record.sys_flag == 3
 
 
-async def test_a_topic_is_changed_and_loses_what_is_not_said_again_but_its_attributes() -> None:
+async def test_a_changed_topic_keeps_its_attributes_and_else_only_what_is_said() -> None:
     async with running_remoting() as remoting:
         before = json.loads((await remoting.client.ok(ALL)).body)["dataVersion"]["counter"]
         attributes = "+message.type=FIFO,+reserve.time=5"
@@ -154,7 +154,7 @@ async def test_a_topic_that_is_not_there_has_no_configuration() -> None:
         assert (answer.code, answer.remark) == (17, f"No topic in this broker. topic: {TOPIC}")
 
 
-async def test_a_topic_is_deleted_where_it_is_and_then_the_name_server_has_forgotten_it() -> None:
+async def test_a_topic_deleted_at_the_broker_is_forgotten_by_the_name_server() -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await send(remoting.broker, level=3)
@@ -215,7 +215,7 @@ async def perms(remoting: Remoting) -> list[int]:
     return [route["queueDatas"][0]["perm"] for route in routes]
 
 
-async def test_a_topic_that_could_only_be_written_has_a_route_without_permission_meanwhile() -> None:
+async def test_a_topic_only_for_writing_has_a_route_without_permission_meanwhile() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(CREATE, wanted(perm=2))
         await remoting.client.ok(WIPE, {"brokerName": "broker-a"})

@@ -62,7 +62,7 @@ async def test_the_producer_is_asked_with_the_message_and_what_its_answer_needs(
         assert broker.transactions.check_backs.asked == 1
 
 
-async def test_the_first_check_is_after_the_timeout_and_the_others_after_each_interval() -> None:
+async def test_the_first_check_comes_after_the_timeout_others_after_intervals() -> None:
     async with running_remoting() as remoting:
         client, broker = remoting.client, remoting.broker
         await produce(client)
@@ -178,7 +178,7 @@ async def test_in_real_time_nothing_waits_for_a_producer(monkeypatch: pytest.Mon
 # What goes wrong
 
 
-async def test_a_check_that_cannot_be_stored_is_made_later_and_nobody_is_asked_before(
+async def test_a_check_that_cannot_be_stored_comes_later_and_asks_nobody_before(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting:
@@ -212,7 +212,7 @@ async def test_a_decision_that_cannot_be_stored_is_refused_and_can_be_made_again
         assert remoting.broker.transactions.half_messages.open() == []
 
 
-async def test_what_is_decided_while_a_check_is_on_its_way_to_the_store_is_not_asked_about(
+async def test_what_is_decided_while_its_check_is_being_stored_is_not_asked_about(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async with running_remoting() as remoting:

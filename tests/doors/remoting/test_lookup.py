@@ -147,7 +147,7 @@ async def test_the_time_is_that_of_the_wall_clock_and_both_ends_are_included() -
             assert len(some) == count
 
 
-async def test_what_was_stored_up_to_now_includes_what_a_clock_that_stands_still_has_stored() -> None:
+async def test_up_to_now_includes_what_was_stored_while_the_clock_stood_still() -> None:
     async with running_remoting() as remoting:
         await sent(remoting.client, properties={"KEYS": "a"})
         now_ms = wall_us() // US_PER_MS

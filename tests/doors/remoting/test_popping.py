@@ -120,7 +120,7 @@ async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
         assert [one.body for one in await pop(remoting.client, consumerGroup="max", initMode=1)] == ["c"]
 
 
-async def test_a_group_begins_a_young_queue_at_its_first_message_even_if_it_wants_the_last() -> None:
+async def test_a_group_begins_a_young_queue_at_its_start_even_if_it_wants_the_end() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b")
         assert [one.body for one in await pop(remoting.client, initMode=1)] == ["a", "b"]

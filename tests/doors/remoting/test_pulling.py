@@ -452,7 +452,7 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
         assert "the ledger lacks that 1 messages were pulled: the disk is full" in caplog.text
 
 
-async def test_of_very_many_delayed_messages_the_newest_are_known_to_have_been_pulled(
+async def test_of_very_many_delayed_messages_the_newest_are_known_as_pulled(
     tmp_path: Any, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr("mocketmq.broker.consuming.pull.MAX_NOTED", 2)

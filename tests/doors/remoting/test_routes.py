@@ -29,7 +29,7 @@ async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Rem
     assert (answer.remark, answer.ext) == (None, {})
 
 
-async def test_the_template_of_topics_can_be_inherited_unless_topics_are_not_made_on_first_use(
+async def test_the_template_of_topics_is_inherited_where_first_use_makes_topics(
     tmp_path: Path,
 ) -> None:
     data = str(tmp_path)

@@ -209,7 +209,7 @@ async def test_what_was_acknowledged_by_receipt_is_retried_if_a_consumer_asks_fo
         assert bodies(await receive(broker)) == ["again"]
 
 
-async def test_a_retry_of_a_pulling_consumer_is_received_by_receipt_and_the_other_way_round() -> None:
+async def test_retries_pass_between_consumers_by_offset_and_by_receipt() -> None:
     async with running_remoting() as remoting:
         broker, client = remoting.broker, remoting.client
         await send(broker, "pulled", queue=0)

@@ -135,7 +135,7 @@ async def test_nobody_waits_for_the_answer_to_a_oneway_send() -> None:
         assert bodies(await visible(remoting.broker)) == ["1", "2", "3"]
 
 
-async def test_what_one_client_sends_to_a_queue_is_stored_in_its_order_also_while_the_topic_is_made() -> None:
+async def test_messages_of_a_client_keep_their_order_while_their_topic_is_made() -> None:
     async with running_remoting() as remoting:
         for number in range(500):
             remoting.client.oneway(V2, header(), str(number).encode())
@@ -265,7 +265,7 @@ async def test_a_batch_may_have_no_more_messages_than_an_answer_has_room_for() -
 
 
 @pytest.mark.parametrize(("wanted", "made"), [(4, 4), (1, 1), (8, 8), (9, 8), ((1 << 31) - 1, 8)])
-async def test_a_topic_is_made_like_its_template_with_as_many_queues_as_the_client_wants(
+async def test_a_topic_is_made_like_its_template_with_the_queues_a_client_wants(
     wanted: int, made: int
 ) -> None:
     async with running_remoting() as remoting:
@@ -326,7 +326,7 @@ async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) ->
 
 
 @pytest.mark.parametrize("auto_create_topics", [True, False])
-async def test_asking_for_a_route_makes_trace_topics_and_others_only_if_that_is_wanted(
+async def test_asking_for_a_route_makes_only_trace_topics_unless_more_is_wanted(
     auto_create_topics: bool,
 ) -> None:
     async with running_broker(auto_create_topics=auto_create_topics) as broker:

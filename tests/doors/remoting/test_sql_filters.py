@@ -121,7 +121,7 @@ async def test_a_pull_with_a_wrong_expression_is_refused(expression: str | None)
         assert bodies(await pull_sql(remoting, "price = 1")) == ["1"]
 
 
-async def test_a_heartbeat_with_a_wrong_expression_is_a_heartbeat_and_its_pulls_are_refused() -> None:
+async def test_a_wrong_expression_in_a_heartbeat_refuses_pulls_and_nothing_else() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, 1)
         await subscribe(remoting, "a LIKE 'x%'")

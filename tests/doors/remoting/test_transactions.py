@@ -37,7 +37,7 @@ from tests.support.remoting import running_remoting
 
 
 @pytest.mark.parametrize("code", [V1, V2])
-async def test_a_half_message_becomes_visible_with_its_commit_and_is_as_upstream_has_it(code: int) -> None:
+async def test_a_half_message_becomes_visible_by_its_commit_as_upstream_has_it(code: int) -> None:
     async with running_remoting() as remoting:
         client = remoting.client
         await sent(client)  # a commit offset other than 0
@@ -139,7 +139,7 @@ async def test_a_decision_about_something_else_is_refused(
         await end(remoting.client, half, decision)
 
 
-async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_decided_by_offsets() -> None:
+async def test_half_messages_for_popping_are_not_asked_about_or_decided_by_offset() -> None:
     async with running_remoting() as remoting:
         half = await prepare(remoting.client)
         popped = await remoting.broker.transactions.popped_halves.prepare(Message(TOPIC, b"popped"), 20 * S)
@@ -155,7 +155,7 @@ async def test_half_messages_that_producers_pop_are_neither_asked_about_nor_deci
 
 
 @pytest.mark.parametrize("fields", [{"sys_flag": 4}, {"sys_flag": 12}, {"properties": {"TRAN_MSG": "True"}}])
-async def test_one_sign_is_enough_for_a_half_message_and_its_group_may_be_the_senders(
+async def test_one_sign_makes_a_half_message_whose_group_may_be_the_senders(
     fields: dict[str, Any],
 ) -> None:
     async with running_remoting() as remoting:

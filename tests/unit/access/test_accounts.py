@@ -40,7 +40,7 @@ def test_a_permission_is_listed_or_the_default(
                 one.check([topic_need("orders", wanted)])
 
 
-def test_a_group_is_asked_for_by_its_own_permissions_and_a_retry_topic_is_its_group() -> None:
+def test_a_group_has_permissions_of_its_own_which_its_retry_topic_shares() -> None:
     one = account(default_topic=PUB | SUB, groups={"GID_billing": SUB, "GID_closed": PUB})
     one.check(
         [group_need("GID_billing"), topic_need("%RETRY%GID_billing", PUB), topic_need("GID_closed", SUB)]

@@ -168,7 +168,7 @@ def test_every_changed_byte_is_noticed() -> None:
                 decode(bytes(changed))
 
 
-def test_every_truncation_is_noticed_and_one_within_the_first_line_is_called_torn() -> None:
+def test_every_truncation_is_noticed_and_within_the_first_line_called_torn() -> None:
     first_line = SMALL.index(b"\n")
     for length in range(len(SMALL)):
         kind = damage(SMALL[:length]).kind

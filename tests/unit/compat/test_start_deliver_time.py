@@ -365,7 +365,7 @@ def test_a_recall_by_property_is_refused_and_never_delivered_as_a_message(bench:
     assert str(refused) == f"{UPSTREAM}; {why}"
 
 
-def test_at_the_end_of_the_calendar_an_instant_is_refused_and_a_delay_waits_for_ever(bench: Bench) -> None:
+def test_beyond_the_calendar_instants_are_refused_and_delays_wait_for_ever(bench: Bench) -> None:
     bench.clock.reach(LATEST_US)
     assert bench.due_us(TIMER_DELAY_SEC="1") == LATEST_US + US_PER_S
     refused = bench.refused({TIMER_DELIVER_MS: str(NOW_MS + 1_000)})

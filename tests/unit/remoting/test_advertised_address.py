@@ -33,7 +33,7 @@ def test_it_is_the_address_by_which_the_client_came_in(
 
 
 @pytest.mark.parametrize("peer", [GATEWAY, f"::ffff:{GATEWAY}"])
-def test_the_gateway_of_a_container_stands_for_its_host_which_reaches_published_ports(peer: str) -> None:
+def test_the_gateway_of_a_container_stands_for_the_host_of_its_ports(peer: str) -> None:
     assert Advertiser(None, GATEWAY).address_for("172.17.0.2", peer, PORT).address == "127.0.0.1:10911"
     assert Advertiser(None, None).address_for("172.17.0.2", peer, PORT).address == "172.17.0.2:10911"
     fixed = Advertiser("10.0.0.1", GATEWAY).address_for("172.17.0.2", peer, PORT)

@@ -247,7 +247,7 @@ def test_an_answer_is_written_to_the_byte(name: str) -> None:
     assert fed(frame, 1) == [command]
 
 
-def test_a_version_that_is_too_long_for_a_binary_header_is_cut_as_upstream_does() -> None:
+def test_a_version_too_long_for_a_binary_header_is_cut_as_upstream_does() -> None:
     command = Command(code=1, version=2_147_481_762, serialization=ROCKETMQ)
     (again,) = FrameReader().feed(encode(command))
     assert again.version == 2_147_481_762 & 0xFFFF

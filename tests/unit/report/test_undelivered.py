@@ -201,7 +201,7 @@ def test_a_file_that_can_be_delivered_waits(tmp_path: Path) -> None:
     ]
 
 
-def test_a_damaged_file_is_lost_unless_there_is_a_good_one_or_its_message_is_done_with(
+def test_a_damaged_file_is_lost_without_a_good_copy_unless_it_is_done_with(
     tmp_path: Path,
 ) -> None:
     store = MadeStore(tmp_path)

@@ -28,7 +28,7 @@ sys.exit(is_held(Path(sys.argv[1])))
 """
 
 
-def test_a_second_owner_is_refused_with_the_pid_of_the_first_until_that_is_dead(tmp_path: Path) -> None:
+def test_a_second_owner_is_refused_with_the_pid_of_the_first_while_it_lives(tmp_path: Path) -> None:
     owner = subprocess.Popen(
         [sys.executable, "-c", HOLD, str(tmp_path)], stdin=subprocess.PIPE, stdout=subprocess.PIPE
     )
