@@ -33,10 +33,10 @@ async def api(tmp_path: Path) -> "AsyncIterator[Api]":
 
 @pytest.fixture(scope="session")
 def spark() -> "Iterator[SparkSession]":
-    """One session for all tests, as a report on a laptop has it."""
-    from mocketmq_report.session import session
+    """One session for all tests, as a report on a laptop has it, of little data."""
+    from mocketmq_report.session import hurried, session
 
-    with session(master="local[2]") as made:
+    with session(master="local[2]") as made, hurried(made):
         yield made
 
 

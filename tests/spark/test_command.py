@@ -2,6 +2,7 @@
 
 import asyncio
 import json
+import re
 import shlex
 import shutil
 import subprocess
@@ -52,6 +53,14 @@ def test_a_report_by_a_spark_of_its_own(tmp_path: Path) -> None:
     assert (done.returncode, done.stderr) == (0, "")
     assert "level=1 p50 <= 50ms" in done.stdout
     assert f"written: {tmp_path}/report/report.html" in done.stdout
+
+
+@pytest.mark.slow
+def test_a_spark_of_its_own_says_nothing_when_there_is_no_report(tmp_path: Path) -> None:
+    done = report(tmp_path / "nowhere", "--out", tmp_path / "report")
+    assert (done.returncode, done.stdout) == (3, "")
+    assert done.stderr.startswith("Error: there is nothing that can be read: ")
+    assert done.stderr.count("\n") == 1
 
 
 def test_a_report_and_one_that_is_compared_with_it(warm: Command, tmp_path: Path) -> None:
@@ -117,15 +126,18 @@ def test_the_demo_ends_with_a_report_of_its_day(tmp_path: Path) -> None:
         (("x", "y", "--follow"), "give its data directory and nothing else"),
     ],
 )
-def test_wrong_usage_is_refused_before_spark_starts(arguments: tuple[str, ...], sentence: str) -> None:
-    done = report(*arguments)
-    assert done.returncode == 2, done.stderr
-    assert sentence in done.stderr.replace("\n", " ")
+def test_wrong_usage_is_refused_before_spark_starts(
+    arguments: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("mocketmq_report.session.session", None)
+    done = runner().invoke(command.report, arguments)
+    assert done.exit_code == 2, done.stderr
+    assert sentence in " ".join(re.sub("[│\n]", " ", done.stderr).split())
 
 
-def test_what_cannot_be_done_ends_in_a_sentence_and_3(tmp_path: Path) -> None:
-    done = report(tmp_path / "nowhere", "--out", tmp_path / "report")
-    assert (done.returncode, done.stdout) == (3, "")
+def test_what_cannot_be_done_ends_in_a_sentence_and_3(warm: Command, tmp_path: Path) -> None:
+    done = warm(tmp_path / "nowhere", "--out", tmp_path / "report")
+    assert (done.exit_code, done.stdout) == (3, "")
     assert done.stderr.startswith("Error: there is nothing that can be read: ")
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "report").exists()

@@ -111,6 +111,7 @@ def assert_empty(directory: Path) -> None:
     assert not list(directory.iterdir())
 
 
+@pytest.mark.slow
 async def test_a_broker_is_followed_through_its_life(
     spark: SparkSession, tmp_path: Path, temporary: Path
 ) -> None:
