@@ -18,7 +18,7 @@ from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.remoting.listening.server import RemotingServer
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.settings import Settings

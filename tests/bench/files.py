@@ -11,7 +11,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delay_directory import DelayDirectory
-from mocketmq_compat.delay.delayed_file import Header, encode
+from mocketmq_compat.delay.delayed_file import FileHeader, encode
 
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_process, memory_mb
@@ -151,7 +151,7 @@ def _fill(data: Path, size: int, due_ms: int, span_ms: int) -> None:
 
 
 def _write(directory: DelayDirectory, n: int, due_ms: int) -> None:
-    header = Header(
+    header = FileHeader(
         number=1_700_000_000_000_000 + next(_numbers),
         due_us=due_ms * US_PER_MS,
         stored_us=due_ms * US_PER_MS - US_PER_S,

@@ -88,9 +88,9 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
     (delay / "7" / "folder").mkdir()
     add(delay / "7" / "folder", "stray", "a directory, a link or a device")
     (delay / "0170").mkdir()
-    add(delay / "0170", "stray", "no directory named by an epoch second")
+    add(delay / "0170", "stray", "not a directory named by an epoch second")
     (delay / os.fsdecode(b"\xff")).mkdir()
-    troubles["\\xff"] = ("stray", "no directory named by an epoch second")
+    troubles["\\xff"] = ("stray", "not a directory named by an epoch second")
     made("being written").put(delay, f"{made('being written').place}.tmp")
     (delay / ".bad").mkdir()
     (delay / ".bad" / "7-one").write_text("whatever")
@@ -112,7 +112,7 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
         assert reason in found[file][1], file
     assert report["quarantined"] == [
         {"file": ".bad/7-one", "kind": "quarantined", "reason": "it was torn"},
-        {"file": ".bad/7-two", "kind": "quarantined", "reason": "nobody noted why"},
+        {"file": ".bad/7-two", "kind": "quarantined", "reason": "no reason was noted"},
     ]
     assert (report["messages"], report["temporary"], report["is_good"]) == (0, 1, False)
 
@@ -121,7 +121,8 @@ def test_everything_that_can_be_wrong_is_found(delay: Path) -> None:
     assert re.search(r"^7/text +stray +the file does not begin", shown.stdout, re.MULTILINE)
     assert re.search(r"^\.bad/7-one +quarantined +it was torn *$", shown.stdout, re.MULTILINE)
     assert shown.stdout.endswith(
-        f"; 1 temporary, being written or left by a kill: {len(troubles) + 1} wrong, 2 in the quarantine\n"
+        "; 1 temporary, still being written or left by a kill:"
+        f" {len(troubles) + 1} wrong, 2 in the quarantine\n"
     )
     mocketmq("ls", "--dir", delay)
     mocketmq("cat", "--dir", delay, "good")
@@ -281,8 +282,8 @@ def test_where_nothing_can_be_imported_to_or_from(delay: Path, tmp_path: Path) -
     for data, source, sentence in (
         (":memory:", delay, ":memory: is not a data directory"),
         (delay, tmp_path, f"{delay} is not a data directory"),
-        (delay.parent, delay.parent, "is the directory to import to"),
-        (delay.parent, delay, "is the directory to import to"),
+        (delay.parent, delay.parent, "is the directory to import into"),
+        (delay.parent, delay, "is the directory to import into"),
         (tmp_path / "new", tmp_path / "nowhere", "does not exist"),
     ):
         refused = mocketmq("import", "--data", data, source)

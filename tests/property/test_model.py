@@ -27,7 +27,7 @@ from mocketmq.message.properties import (
     TIMER_DELIVER_MS,
     UNIQ_KEY,
 )
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
 
 from tests.property.machine import Machine, runs

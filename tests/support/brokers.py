@@ -21,7 +21,7 @@ from mocketmq.message.properties import (
     DELAY,
     TAGS,
 )
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME, MEMORY
 

@@ -5,7 +5,7 @@ from typing import Any, NamedTuple
 
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import UNIQ_KEY
-from mocketmq_compat.delay.delayed_file import Entry, Header, encode
+from mocketmq_compat.delay.delayed_file import Entry, FileHeader, encode
 
 DUE_MS = 1_700_000_000_250
 """When a file is due that says nothing else."""
@@ -14,7 +14,7 @@ DUE_MS = 1_700_000_000_250
 class Made(NamedTuple):
     """A file, and what a reader should find in it."""
 
-    header: Header
+    header: FileHeader
     body: bytes
 
     @property
@@ -58,5 +58,5 @@ def made(
         "reconsume_times": 0,
         "properties": {UNIQ_KEY: key},
     }
-    header = Header(number=number, size=len(body), **(fields | changed))
+    header = FileHeader(number=number, size=len(body), **(fields | changed))
     return Made(header, body)

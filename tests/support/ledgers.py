@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from adbc_driver_sqlite import dbapi as adbc
 from mocketmq.clock import US_PER_S
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import deliveries, make_schema
 from mocketmq_report.ledger.columns import MOVES

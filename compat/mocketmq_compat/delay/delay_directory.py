@@ -1,8 +1,8 @@
 """The delay directory on disk: ``<root>/<epoch second>/<one file per message>``.
 
-Everything here blocks and runs in threads. A file appears under its name when it is complete, never before:
-it is written under a temporary name in the same directory and renamed. Whoever saves makes the directory
-anew when it was removed in between, so removing never races a save.
+All methods block, and run in threads. A file appears under its name only when it is complete: it is written
+under a temporary name in the same directory and renamed. A save creates its directory again if that was
+removed meanwhile, so removing never races a save.
 """
 
 import contextlib
@@ -32,27 +32,27 @@ BLOCK_BYTES: Final = 4_096
 _TRIES: Final = 100
 _LONGEST_NAME: Final = 200
 _READ_FILES: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
-"""Not what a link points to, nor waiting for somebody who writes into a pipe."""
+"""Follow no links, and do not wait for the writer of a pipe."""
 _syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class Found(NamedTuple):
-    """What a scan came across in one second's directory."""
+    """What a scan found in one second's directory."""
 
     second: int
-    entries: list[Entry]  # files whose names are right
+    entries: list[Entry]  # files with right names
     strays: list[str]  # names of all other files
     disk_bytes: int  # of the entries
-    changed_ns: int  # when something was put in or taken out last, by the system's clock
+    changed_ns: int  # of the last change of the directory, by the system's clock
 
 
 def disk_bytes(size: int) -> int:
-    """What a file of this size takes of a disk, in bytes."""
+    """The disk space of a file of this size, in bytes."""
     return -(-size // BLOCK_BYTES) * BLOCK_BYTES
 
 
 class DelayDirectory:
-    """The files below ``root``, which is made if it is not there. Every method may raise OSError."""
+    """The files below ``root``, which is created if it is missing. Every method may raise OSError."""
 
     def __init__(self, root: Path) -> None:
         self.root = root
@@ -62,11 +62,11 @@ class DelayDirectory:
         self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
 
     def close(self) -> None:
-        """Use it no more."""
+        """Close the directory."""
         os.close(self._fd)
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Let the entry's file appear with this content; not durable before :meth:`sync`."""
+        """Write the entry's file; it is durable after :meth:`sync`."""
         path = f"{self._prefix}{entry.second}/{entry.name}"
         temporary = path + TEMPORARY
 
@@ -83,9 +83,9 @@ class DelayDirectory:
         self._in_second(entry.second, appear)
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Make everything written and renamed so far durable, these entries among it.
+        """Make everything written so far durable, including these entries.
 
-        One call for all of them where the system can do that; a sync for each file and directory elsewhere.
+        One call for all where the system has it; otherwise a sync of each file and directory.
         """
         if _syncfs is not None:
             if _syncfs(self._fd) != 0:
@@ -114,7 +114,7 @@ class DelayDirectory:
             os.close(fd)
 
     def remove(self, entry: Entry) -> int:
-        """Remove the entry's file; how many bytes of disk it took, 0 if it is gone already."""
+        """Remove the entry's file; the disk space in bytes that it took, 0 if it was gone."""
         return self.remove_stray(entry.second, entry.name)
 
     def remove_stray(self, second: int, name: str) -> int:
@@ -128,7 +128,7 @@ class DelayDirectory:
         return disk_bytes(size)
 
     def remove_second(self, second: int) -> None:
-        """Remove the second's directory, if nothing is in it."""
+        """Remove the second's directory if it is empty."""
         try:
             with self._removing:
                 os.rmdir(f"{self._prefix}{second}")  # noqa: PTH106
@@ -137,12 +137,12 @@ class DelayDirectory:
                 raise
 
     def move(self, second: int, name: str, entry: Entry) -> None:
-        """Give a file of whatever name the place of this entry."""
+        """Rename a file to the name of this entry, in the entry's directory."""
         target = f"{self._prefix}{entry.second}/{entry.name}"
         self._in_second(entry.second, partial(os.rename, f"{self._prefix}{second}/{name}", target))
 
     def _in_second(self, second: int, act: Callable[[], None]) -> None:
-        """Do it in a second's directory, made if it is not there, or no longer (W7)."""
+        """Call ``act`` with the second's directory in place, created again if it was removed."""
         try:
             with contextlib.suppress(FileNotFoundError):
                 return act()
@@ -150,7 +150,7 @@ class DelayDirectory:
                 for _ in range(_TRIES):
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(f"{self._prefix}{second}")  # noqa: PTH102
-                    with contextlib.suppress(FileNotFoundError):  # somebody else removed it
+                    with contextlib.suppress(FileNotFoundError):  # removed by another thread
                         return act()
                 act()
         except OSError:
@@ -159,35 +159,34 @@ class DelayDirectory:
             raise
 
     def quarantine(self, second: int, name: str, reason: str) -> int:
-        """Move a file to ``.bad``, beside a text that says why; how many bytes of disk it takes."""
+        """Move a file to ``.bad``, beside a text with the reason; the disk space in bytes that it takes."""
         bad = self.root / QUARANTINE
         bad.mkdir(exist_ok=True)
         cut = os.fsdecode(os.fsencode(f"{second}-{name}")[:_LONGEST_NAME])
         names = (cut if number == 1 else f"{cut}.{number}" for number in itertools.count(1))
         target = next(path for path in map(bad.joinpath, names) if not os.path.lexists(path))
         (self.root / str(second) / name).rename(target)
-        with contextlib.suppress(OSError):  # the log has the reason, too
+        with contextlib.suppress(OSError):  # the log has the reason as well
             target.with_name(f"{target.name}{REASON}").write_text(f"{reason}\n", "utf-8")
         return disk_bytes(target.lstat().st_size)
 
     def quarantined(self) -> int:
-        """How many files lie in ``.bad``."""
+        """The number of files in ``.bad``."""
         with contextlib.suppress(FileNotFoundError):
             return sum(not name.endswith(REASON) for name in os.listdir(self.root / QUARANTINE))  # noqa: PTH208
         return 0
 
     def scan(self, since_ns: int = 0) -> Iterator[Found | str]:
-        """Every second's directory that was changed since then; a name alone for what is none.
+        """The directories of seconds changed since ``since_ns``; of everything else the name.
 
-        A scan from the beginning removes what a kill left under a temporary name: nobody was told that it
-        was kept.
+        A scan from 0 removes files that a kill left under temporary names: their senders got no answer.
         """
         with os.scandir(self.root) as root:
             for directory in root:
                 second = parse_second(directory.name)
                 if second is not None and directory.is_dir(follow_symlinks=False):
                     with contextlib.suppress(FileNotFoundError):  # delivered meanwhile
-                        # Not the time of modification, which those who copy a directory back keep as it was.
+                        # Not st_mtime: whoever copies a directory back keeps that.
                         changed_ns = directory.stat(follow_symlinks=False).st_ctime_ns
                         if changed_ns >= since_ns:
                             yield self._scan_second(second, changed_ns, is_starting=since_ns == 0)
@@ -202,14 +201,14 @@ class DelayDirectory:
                 is_temporary = name.endswith(TEMPORARY)
                 entry = parse_name(name.removesuffix(TEMPORARY) if is_temporary else name)
                 if entry is None or entry.second != second or not file.is_file(follow_symlinks=False):
-                    if is_starting or not is_temporary:  # somebody may be copying it
+                    if is_starting or not is_temporary:  # it may just be copied
                         strays.append(name)
                 elif not is_temporary:
                     entries.append(entry)
                     if is_starting:
                         size += disk_bytes(file.stat(follow_symlinks=False).st_size)
                 elif is_starting:
-                    with contextlib.suppress(OSError):  # it does no harm
+                    with contextlib.suppress(OSError):  # it is harmless
                         self.remove_stray(second, name)
         return Found(second, entries, strays, size, changed_ns)
 

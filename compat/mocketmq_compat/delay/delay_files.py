@@ -1,6 +1,6 @@
-"""The files of delayed messages as the broker works with them: index and directory, kept in step.
+"""Keep the index and the directory of delayed files in step.
 
-Whatever touches the disk runs in a thread; the index changes on the event loop only.
+Access to the disk runs in threads; the index changes on the event loop only.
 """
 
 import asyncio
@@ -31,7 +31,7 @@ log = logging.getLogger(__name__)
 REMOVALS = 64
 """Files removed in one go."""
 GRACE_S = 2.0
-"""Real seconds that removals have when the broker stops."""
+"""Real seconds that removals get when the broker stops."""
 
 _TRY_AGAIN = {
     *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
@@ -41,11 +41,10 @@ T = TypeVar("T")
 
 
 class DelayFiles(Chore):
-    """Every file that waits. The chore looks for files that others put into the directory, and tries again
-    to remove what could not be removed.
+    """Every file that waits. The chore adopts files that others put into the directory, and retries removals.
 
-    ``settled`` answers which of some numbers belong to messages that are done with; ``changed`` is called
-    when something is due earlier than everything before.
+    ``settled`` returns which of some numbers belong to messages that are done with; ``changed`` is called
+    when a file is due earlier than all others.
     """
 
     name = "delay-files"
@@ -78,38 +77,38 @@ class DelayFiles(Chore):
         self._seen_ns = 0
         self._thread = ThreadPoolExecutor(1, "delay-files")
         self._removal_thread = ThreadPoolExecutor(1, "delay-removals")
-        self._removals: deque[tuple[Entry, bool]] = deque()  # to be done, and whether it empties the second
-        self._unremoved: set[Entry] = set()  # of messages that are done with, and still there
+        self._removals: deque[tuple[Entry, bool]] = deque()  # to do; whether each empties its second
+        self._unremoved: set[Entry] = set()  # files of messages that are done with
         self._removing: asyncio.Task[None] | None = None
         self._ignored: set[str] = set()
 
     # Start and stop
 
     async def load(self) -> None:
-        """Build the index from what the directory holds. Raises StoreUnavailableError."""
+        """Build the index from the directory. Raises StoreUnavailableError."""
         everything = await self._scan()
         for found in everything:
             for entry in found.entries:
                 self.index.add(entry)
                 self._numbers.note(entry.number)
             self.disk_bytes += found.disk_bytes
-        for found in everything:  # after all files that lie where they belong, of which these may be copies
+        for found in everything:  # after the files in their places, of which these may be copies
             await self._take_in(found, found.strays)
         self._saw(everything)
         if isinstance(self._directory, DelayDirectory):
             self.quarantined = await self._in_thread(self._directory.quarantined)
 
     def start(self) -> asyncio.Task[None]:
-        """Begin the chore, and the syncs of the policy ``interval``."""
+        """Start the chore, and the syncs of the policy ``interval``."""
         if self._syncs_later:
             self.saves.start()
         return super().start()
 
     async def close(self) -> None:
-        """Save what was handed over, and let go of the directory. May be called twice."""
+        """Finish pending saves and close the directory. May be called twice."""
         await super().close()
         await self.saves.close()
-        with suppress(TimeoutError):  # what is left is known at the next start
+        with suppress(TimeoutError):  # the next start deals with the rest
             async with asyncio.timeout(GRACE_S):
                 await self.removed()
         if self._removing is not None:
@@ -143,7 +142,7 @@ class DelayFiles(Chore):
             self._changed()
 
     def first(self) -> Entry | None:
-        """The first in the order of delivery, be it saved or on its way to the disk."""
+        """The first entry in order of delivery, saved or being saved."""
         first = self.index.first()
         if self.saves.in_flight:
             saving = min(self.saves.in_flight)
@@ -151,7 +150,7 @@ class DelayFiles(Chore):
         return first
 
     async def read(self, entries: Sequence[Entry]) -> list[tuple[Entry, bytes | OSError]]:
-        """Contents of files in this order, as many as fit a batch; the error of one that cannot be read."""
+        """Contents of files in this order, as many as fit a batch, or the error of reading one."""
         return await self._in_thread(partial(self._read, entries))
 
     def _read(self, entries: Iterable[Entry]) -> list[tuple[Entry, bytes | OSError]]:
@@ -174,7 +173,7 @@ class DelayFiles(Chore):
     # Files that leave
 
     def remove(self, entries: Iterable[Entry]) -> None:
-        """These messages are done with. Their files are removed soon, and not delivered again (W5)."""
+        """Forget these messages, which are done with; their files are removed soon."""
         for entry in entries:
             self._removals.append((entry, self.index.remove(entry)))
             self._unremoved.add(entry)
@@ -182,23 +181,23 @@ class DelayFiles(Chore):
             self._removing = asyncio.create_task(self._remove_all(), name="delay-removals")
 
     def refuse_repeats(self, entries: Sequence[Entry]) -> None:
-        """Remove files whose messages are done with: a kill left them, or somebody copied them back."""
+        """Remove files of messages that are done with, left by a kill or copied back."""
         self.repeats += len(entries)
         self.remove(entries)
 
     async def quarantine(self, entry: Entry, error: DamagedFileError) -> None:
-        """Put the file of an entry aside, with the reason."""
+        """Move the file of an entry into the quarantine, with the reason."""
         self.index.remove(entry)
         size = await self._put_aside(entry.second, entry.name, error)
         self.disk_bytes -= size
 
     async def removed(self) -> None:
-        """Wait until the files of all that is done with are gone, but for those that the disk keeps."""
+        """Wait for the removals; files that cannot be removed stay."""
         if self._removing is not None:
             await asyncio.shield(self._removing)
 
     async def _remove_all(self) -> None:
-        """Beside the deliveries, which some disks let wait for a removal longer than for a commit."""
+        """Runs beside the deliveries: on some disks a removal takes longer than a commit."""
         try:
             while some := [self._removals.popleft() for _ in range(min(len(self._removals), REMOVALS))]:
                 freed, kept = await self._in_thread(partial(self._remove_files, some), self._removal_thread)
@@ -223,7 +222,7 @@ class DelayFiles(Chore):
         return freed, kept
 
     async def _put_aside(self, second: int, name: str, error: DamagedFileError) -> int:
-        """How many bytes of disk went into the quarantine by it."""
+        """Quarantine a file; the disk space in bytes that moved there."""
         self.put_aside[error.kind] += 1
         log.warning("the delayed message %d/%s is put aside: %s", second, name, error)
         if isinstance(self._directory, DelayDirectory):
@@ -240,11 +239,11 @@ class DelayFiles(Chore):
 
     @property
     def unremoved(self) -> int:
-        """How many files are of messages that are done with, and still there."""
+        """The number of files of messages that are done with."""
         return len(self._unremoved)
 
     async def turn(self) -> None:
-        """Look for foreign files in what was changed, and try again to remove what is done with."""
+        """Adopt foreign files in changed directories, and retry removals."""
         await self.removed()
         self.remove([*self._unremoved])
         everything = await self._scan()
@@ -258,7 +257,7 @@ class DelayFiles(Chore):
         return entry in self.index or entry in self._unremoved or entry in self.saves.in_flight
 
     async def _scan(self) -> list[Found]:
-        """The directories that were changed since the last scan; all of them the first time."""
+        """The directories changed since the last scan; all of them the first time."""
         everything = await self._in_thread(lambda: list(self._directory.scan(self._seen_ns)))
         found = [one for one in everything if isinstance(one, Found)]
         for name in everything:
@@ -270,7 +269,7 @@ class DelayFiles(Chore):
         self._seen_ns = max([1, self._seen_ns, *(found.changed_ns for found in everything)])  # 0: never
 
     async def _take_in(self, found: Found, names: Sequence[str]) -> None:
-        """Adopt foreign files; remove a directory that is due and holds nothing (D-13)."""
+        """Adopt foreign files, and remove the directory if it is due and empty (D-13)."""
         for name in names:
             try:
                 await self._adopt(found.second, name)
@@ -283,7 +282,7 @@ class DelayFiles(Chore):
                 self._leave(str(found.second), error)
 
     def _leave(self, what: str, error: StoreUnavailableError) -> None:
-        """What cannot be touched must not hold up all others. Raises the error if it may pass."""
+        """Skip a file that cannot be accessed. Raises the error again if it may be temporary."""
         cause = error.__cause__
         if not isinstance(cause, OSError) or cause.errno in _TRY_AGAIN:
             raise error
@@ -291,9 +290,9 @@ class DelayFiles(Chore):
             self._ignore(f"{what} ({cause.strerror})")
 
     async def _adopt(self, second: int, name: str) -> None:
-        """Give a file that somebody put here its right name, or put it aside."""
+        """Give a foreign file its right name, or quarantine it."""
         directory = self._directory
-        assert isinstance(directory, DelayDirectory)  # noqa: S101 - nobody can put a file into memory
+        assert isinstance(directory, DelayDirectory)  # noqa: S101 - memory has no foreign files
         content = await self._in_thread(partial(directory.read_stray, second, name))
         try:
             entry = decode(content).header.entry
@@ -302,7 +301,7 @@ class DelayFiles(Chore):
             return
         is_known = self._knows(entry)
         if is_known and (second, name) == (entry.second, entry.name):
-            return  # a copy of it was given its place meanwhile
+            return  # a copy got this name meanwhile
         if is_known or (entry.number, entry.key_hash) in await self._settled([entry.number]):
             self.repeats += 1
             await self._in_thread(partial(directory.remove_stray, second, name))
@@ -313,7 +312,7 @@ class DelayFiles(Chore):
         self._saved(entry)
 
     def _ignore(self, what: str) -> None:
-        """Once for each: it may be a mount point's, or somebody's note."""
+        """Log once per name: it may belong to a mount point, or be somebody's note."""
         if what not in self._ignored:
             self._ignored.add(what)
             self.put_aside["ignored"] += 1

@@ -1,4 +1,4 @@
-"""Bringing the messages of another delay directory into that of a data directory, with no broker running."""
+"""Import the messages of another delay directory into a data directory that no broker uses."""
 
 from contextlib import closing
 from pathlib import Path
@@ -10,8 +10,8 @@ from mocketmq.store.lock import DirectoryLock
 
 from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
 from mocketmq_compat.delay.delay_inspection import (
-    Place,
-    Progress,
+    FileLocation,
+    InspectionProgress,
     Trouble,
     deliverable,
     list_files,
@@ -22,19 +22,19 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, En
 
 
 class Imported(NamedTuple):
-    """What became of the files of the source."""
+    """What was done with the files of the source."""
 
-    imported: int  # messages that are new
-    bytes: int  # of content, of these
+    imported: int  # new messages
+    bytes: int  # of content of these
     already_there: int
-    troubles: list[Trouble]  # what was not imported
+    troubles: list[Trouble]  # files that were not imported
 
 
-def import_files(data: Path, source: Path, progress: Progress) -> Imported:
-    """Copy the messages of the delay directory ``source`` to where they belong in a data directory.
+def import_files(data: Path, source: Path, progress: InspectionProgress) -> Imported:
+    """Copy the messages of the delay directory ``source`` into that of the data directory ``data``.
 
-    A message keeps its identity: importing it again changes nothing, and a broker that has delivered it
-    refuses it. It replaces a damaged file of the same identity, which goes into the quarantine. Durable on
+    A message keeps its identity: a second import changes nothing, and a broker that has delivered the message
+    refuses it. A damaged file of the same identity goes into the quarantine. Durable on
     return. Raises StoreLockedError while a broker owns ``data``, StoreUnavailableError for any OSError.
     """
     with closing(DirectoryLock(data)):
@@ -49,10 +49,10 @@ def import_files(data: Path, source: Path, progress: Progress) -> Imported:
 
 
 class _Import:
-    def __init__(self, target: DelayDirectory, progress: Progress) -> None:
+    def __init__(self, target: DelayDirectory, progress: InspectionProgress) -> None:
         self._target = target
         self._progress = progress
-        self._there: dict[Identity, Place] = {}
+        self._there: dict[Identity, FileLocation] = {}
 
     def run(self, source: Path) -> Imported:
         listing = list_files(source, self._progress)
@@ -75,20 +75,20 @@ class _Import:
                 continue
             entry = file.header.entry
             self._target.write(entry, content)
-            self._there[entry.identity] = Place(entry.second, entry.name)
+            self._there[entry.identity] = FileLocation(entry.second, entry.name)
             saved.append(entry)
             size += len(content)
         self._target.sync(saved)
         return Imported(len(saved), size, already_there, sorted(troubles))
 
     def _look_around(self) -> None:
-        """Learn which messages are there: from a file's name, or from what is in it if that says nothing."""
+        """Learn which messages are there: from the files' names, or from their contents."""
         for place in list_files(self._target.root, self._progress).places:
             entry = place.entry or self._entry_in(place)
             if entry is not None:
                 self._there[entry.identity] = place
 
-    def _entry_in(self, place: Place) -> Entry | None:
+    def _entry_in(self, place: FileLocation) -> Entry | None:
         try:
             content = read(self._target.root, place)
             return None if content is None else deliverable(content).header.entry
@@ -96,7 +96,7 @@ class _Import:
             return None
 
     def _has(self, file: DelayedFile) -> bool:
-        """Whether the message is there. Raises DamagedFileError for another one that has its identity."""
+        """Whether the message is there. Raises DamagedFileError for another message of the same identity."""
         place = self._there.get(file.header.entry.identity)
         if place is None:
             return False

@@ -1,7 +1,7 @@
-"""The index of delayed files: what is due when, in memory, so that no directory is listed to find out.
+"""Index the delayed files in memory by due time, so that no directory has to be listed.
 
-Per second there are three numbers a file, packed into an array; only a second that is about to be due is
-unpacked. It is rebuilt from the names of directories and files alone.
+A file takes three numbers in an array of its second; only a second that is about to be due is unpacked. The
+index is rebuilt from the names of directories and files alone.
 """
 
 import heapq
@@ -14,7 +14,7 @@ _FIELDS = len(Entry._fields)
 
 
 class DelayIndex:
-    """Every file that waits, by second. An entry that was picked is still there, until it is removed."""
+    """Every file that waits, by second. A picked entry stays in the index until it is removed."""
 
     def __init__(self) -> None:
         self._packed: dict[int, array[int]] = {}
@@ -33,7 +33,7 @@ class DelayIndex:
         return entry in _unpacked(self._packed.get(entry.second, _EMPTY))
 
     def __iter__(self) -> Iterator[Entry]:
-        """All entries, in no order."""
+        """All entries, in any order."""
         for packed in self._packed.values():
             yield from _unpacked(packed)
         for opened in self._open.values():
@@ -45,7 +45,7 @@ class DelayIndex:
         return len(self._packed) + len(self._open)
 
     def add(self, entry: Entry) -> None:
-        """A file is there. Adding it twice would count it twice."""
+        """Add a file. Adding it twice would count it twice."""
         second = entry.second
         self._count += 1
         opened = self._open.get(second)
@@ -60,7 +60,7 @@ class DelayIndex:
         packed.extend(entry)
 
     def remove(self, entry: Entry) -> bool:
-        """The file is no longer there; whether its second is empty now. Nothing happens if it was not."""
+        """Remove a file, if it is there; whether its second is empty now."""
         second = entry.second
         opened = self._unpack(second)
         if opened is None or entry not in opened:
@@ -72,11 +72,11 @@ class DelayIndex:
         return not opened
 
     def clear(self) -> None:
-        """No file is there."""
+        """Remove all."""
         self.__init__()  # type: ignore[misc]
 
     def first(self) -> Entry | None:
-        """The entry that is due first, of those that were not picked."""
+        """The entry that is due first, without those that were picked."""
         heap, order = self._heap, self._packed_order
         while True:
             while heap and heap[0] not in self._open.get(heap[0].second, ()):
@@ -88,17 +88,17 @@ class DelayIndex:
             self._unpack(order[0])
 
     def pick(self) -> Entry:
-        """Take the first entry out of the order. ``put_back`` undoes it, ``remove`` ends it."""
+        """Pick the first entry: it is out of the order until ``put_back``, or for good after ``remove``."""
         entry = self.first()
         if entry is None:
             raise LookupError("nothing waits")
-        # It is there twice after it was removed and added again.
+        # An entry that was removed and added again is in the heap twice.
         while self._heap and self._heap[0] == entry:
             heapq.heappop(self._heap)
         return entry
 
     def put_back(self, entries: Iterable[Entry]) -> None:
-        """These were picked, but still wait."""
+        """Put picked entries back into the order."""
         for entry in entries:
             heapq.heappush(self._heap, entry)
 

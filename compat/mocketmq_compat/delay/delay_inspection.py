@@ -1,7 +1,7 @@
-"""A delay directory looked at from outside: what is in it, in which order, and what is wrong with it.
+"""Inspect a delay directory: list, find and check its files.
 
-Nothing here changes anything, so a broker may be running on it. A file that is gone when it is its turn was
-delivered meanwhile, and counts as if it had never been there.
+Nothing is changed, so a broker may be using the directory. A file that disappears meanwhile was delivered,
+and is not counted.
 """
 
 import contextlib
@@ -24,30 +24,30 @@ from mocketmq_compat.delay.delayed_file import (
 )
 from mocketmq_compat.delay.parked_message import check_deliverable
 
-Progress = Callable[[str, int, int | None], None]
-"""Told what is being done, of how many files that is done, and of how many it will be, if that is known."""
+InspectionProgress = Callable[[str, int, int | None], None]
+"""Called with the step, the number of files done, and the total, if known."""
 
 
-class Place(NamedTuple):
-    """Where a file lies: the second whose directory it is in, and its name."""
+class FileLocation(NamedTuple):
+    """The location of a file: the second of its directory, and its name."""
 
     second: int
     name: str
 
     @property
     def entry(self) -> Entry | None:
-        """The entry that belongs here; None where none does."""
+        """The entry that belongs here; None if no entry has this name."""
         entry = parse_name(self.name)
         return entry if entry is not None and entry.second == self.second else None
 
     @property
     def path(self) -> str:
-        """Its path below the delay directory, as it can be shown."""
+        """Its path below the delay directory, for people."""
         return readable(f"{self.second}/{self.name}")
 
 
 class Trouble(NamedTuple):
-    """Something that is wrong: with which file, a word for it, and a sentence."""
+    """A problem: the file, a word for the kind, and a sentence."""
 
     file: str
     kind: str
@@ -55,27 +55,27 @@ class Trouble(NamedTuple):
 
 
 class Listing(NamedTuple):
-    """What there is, by names alone."""
+    """The files of a directory, by their names alone."""
 
-    places: list[Place]
-    strays: list[Trouble]  # what cannot be a message
+    places: list[FileLocation]
+    strays: list[Trouble]  # files that cannot be messages
     quarantined: list[Trouble]
-    temporary: int  # files that are being written, or that a kill left; the next start removes those
+    temporary: int  # files being written, or left by a kill, which the next start removes
 
 
-class Waiting(NamedTuple):
-    """A message that will be delivered. Its entry is that of its header."""
+class DeliverableFile(NamedTuple):
+    """A file whose message will be delivered; ``entry`` is that of its header."""
 
-    place: Place
+    place: FileLocation
     entry: Entry
     file: DelayedFile
 
 
-class Report(NamedTuple):
-    """What a check found. Instants in emulated milliseconds, sizes in bytes of content."""
+class Inspection(NamedTuple):
+    """The result of a check. Instants in emulated milliseconds, sizes in bytes of content."""
 
     files: int
-    messages: int  # files with which nothing is wrong
+    messages: int  # files without a problem
     bytes: int  # of all files
     first_due_ms: int | None
     last_due_ms: int | None
@@ -86,16 +86,16 @@ class Report(NamedTuple):
 
     @property
     def is_good(self) -> bool:
-        """Whether nothing is wrong."""
+        """Whether there is no problem."""
         return not self.troubles and not self.quarantined
 
 
 def readable(name: str) -> str:
-    """A name without what is no Unicode in it."""
+    """A name with bytes that are not Unicode written as escapes."""
     return os.fsencode(name).decode("utf-8", "backslashreplace")
 
 
-def list_files(root: Path, progress: Progress) -> Listing:
+def list_files(root: Path, progress: InspectionProgress) -> Listing:
     """The files below ``root``, in order of their seconds and names. Raises OSError."""
     listing = Listing([], [], [], 0)
     temporary = 0
@@ -108,23 +108,23 @@ def list_files(root: Path, progress: Progress) -> Listing:
             elif is_directory and second is not None:
                 for name, is_file in _files_in(directory.path):
                     if not is_file:
-                        path = Place(second, name).path
+                        path = FileLocation(second, name).path
                         listing.strays.append(Trouble(path, "stray", "it is a directory, a link or a device"))
                     elif _is_temporary(name):
                         temporary += 1
                     else:
-                        listing.places.append(Place(second, name))
+                        listing.places.append(FileLocation(second, name))
                 progress("looking for files", len(listing.places), None)
             else:
-                reason = "it is no directory named by an epoch second"
+                reason = "it is not a directory named by an epoch second"
                 listing.strays.append(Trouble(readable(directory.name), "stray", reason))
     for each in (listing.places, listing.strays, listing.quarantined):
         each.sort()
     return listing._replace(temporary=temporary)
 
 
-def read(root: Path, place: Place) -> bytes | None:
-    """What is in the file, None when it is gone. Raises DamagedFileError when it cannot be read."""
+def read(root: Path, place: FileLocation) -> bytes | None:
+    """The file's content; None when it is gone. Raises DamagedFileError when it cannot be read."""
     try:
         return (root / str(place.second) / place.name).read_bytes()
     except FileNotFoundError:
@@ -134,39 +134,39 @@ def read(root: Path, place: Place) -> bytes | None:
 
 
 def deliverable(content: bytes) -> DelayedFile:
-    """The message of a file, wherever that lies. Raises DamagedFileError when it cannot be delivered."""
+    """The message of a file in any location. Raises DamagedFileError when it cannot be delivered."""
     file = decode(content)
     check_deliverable(file)
     return file
 
 
-def message_in(place: Place, content: bytes) -> Waiting:
-    """The message of a file. Raises DamagedFileError when it would not be delivered from this place.
+def message_in(place: FileLocation, content: bytes) -> DeliverableFile:
+    """The message of a file. Raises DamagedFileError when it would not be delivered from this location.
 
-    A file of any other name is a foreign one: it gets its right name, and is delivered.
+    A file with a foreign name gets its right name from the broker, and is delivered.
     """
     file = deliverable(content)
     entry = file.header.entry
     if place.entry not in (None, entry):
         raise DamagedFileError("name", _belongs(entry))
-    return Waiting(place, entry, file)
+    return DeliverableFile(place, entry, file)
 
 
 def in_order(
-    root: Path, places: Sequence[Place], progress: Progress, after: Entry | None = None
-) -> Iterator[Waiting | Trouble]:
-    """The messages behind ``after`` in the order in which they are due, and the damaged files among them.
+    root: Path, places: Sequence[FileLocation], progress: InspectionProgress, after: Entry | None = None
+) -> Iterator[DeliverableFile | Trouble]:
+    """The messages behind ``after`` in order of due time, and the damaged files among them.
 
-    Reads a file when it is its turn, but first of all those whose names do not say when that is.
+    Files are read one by one; those whose names do not tell the due time are read first.
     """
-    turns: list[tuple[Entry, Place]] = []
+    turns: list[tuple[Entry, FileLocation]] = []
     for place in places:
         entry = place.entry
         if entry is None:
             found = _message_or_trouble(root, place)
             if isinstance(found, Trouble):
                 yield found
-            if not isinstance(found, Waiting):
+            if not isinstance(found, DeliverableFile):
                 continue
             entry = found.entry
         if after is None or entry > after:
@@ -178,19 +178,19 @@ def in_order(
             yield found
 
 
-def find(root: Path, places: Iterable[Place], wanted: str) -> list[Waiting | Trouble]:
-    """The messages with this unique key or offset message id, or the one in the file of this name.
+def find(root: Path, places: Iterable[FileLocation], wanted: str) -> list[DeliverableFile | Trouble]:
+    """The messages with this unique key or offset message id, or in the file of this name.
 
-    A damaged file is found by its name, and by what its name says.
+    A damaged file is found by its name, and by the number and key hash in it.
     """
     number, digest = commit_offset_of(wanted), key_hash(wanted)
-    found: list[Waiting | Trouble] = []
+    found: list[DeliverableFile | Trouble] = []
     for place in places:
         entry = place.entry
         is_named = wanted in (place.name, f"{place.second}/{place.name}")
         if is_named or entry is None or entry.key_hash == digest or entry.number == number:
             each = _message_or_trouble(root, place)
-            if isinstance(each, Waiting):
+            if isinstance(each, DeliverableFile):
                 header = each.file.header
                 ids = (header.unique_key, offset_message_id(header.store_host, header.number))
                 if is_named or wanted == ids[0] or wanted.upper() == ids[1]:
@@ -200,14 +200,14 @@ def find(root: Path, places: Iterable[Place], wanted: str) -> list[Waiting | Tro
     return found
 
 
-def verify(root: Path, progress: Progress) -> Report:
-    """Check every file: its content, its name, its place, and whether another holds the same message.
+def verify(root: Path, progress: InspectionProgress) -> Inspection:
+    """Check each file's content, name and location, and whether another file holds the same message.
 
     Raises OSError when the directory cannot be read.
     """
     listing = list_files(root, progress)
     troubles = [*listing.strays]
-    seen: dict[Identity, Place] = {}
+    seen: dict[Identity, FileLocation] = {}
     topics: Counter[str] = Counter()
     dues_ms: list[int] = []
     files = size = 0
@@ -225,7 +225,7 @@ def verify(root: Path, progress: Progress) -> Report:
         else:
             topics[message.file.header.topic] += 1
             dues_ms.append(message.entry.due_ms)
-    return Report(
+    return Inspection(
         files,
         len(dues_ms),
         size,
@@ -238,8 +238,10 @@ def verify(root: Path, progress: Progress) -> Report:
     )
 
 
-def _only_message_in(place: Place, content: bytes, seen: dict[Identity, Place]) -> Waiting:
-    """As ``message_in``, for a file whose message no other has, and whose name is right."""
+def _only_message_in(
+    place: FileLocation, content: bytes, seen: dict[Identity, FileLocation]
+) -> DeliverableFile:
+    """As ``message_in``; also raises DamagedFileError for a repeated message or a wrong name."""
     message = message_in(place, content)
     first = seen.setdefault(message.entry.identity, place)
     if first is not place:
@@ -253,7 +255,7 @@ def _belongs(entry: Entry) -> str:
     return f"by its header, the file is {entry.second}/{entry.name}"
 
 
-def _message_or_trouble(root: Path, place: Place) -> Waiting | Trouble | None:
+def _message_or_trouble(root: Path, place: FileLocation) -> DeliverableFile | Trouble | None:
     try:
         content = read(root, place)
         return None if content is None else message_in(place, content)
@@ -262,7 +264,7 @@ def _message_or_trouble(root: Path, place: Place) -> Waiting | Trouble | None:
 
 
 def _files_in(directory: str) -> list[tuple[str, bool]]:
-    """Each name, and whether it is a file."""
+    """Each name, with whether it is a file."""
     try:
         with os.scandir(directory) as files:
             return [(file.name, file.is_file(follow_symlinks=False)) for file in files]
@@ -275,9 +277,9 @@ def _is_temporary(name: str) -> bool:
 
 
 def _quarantined(directory: Path) -> Iterator[Trouble]:
-    for name in os.listdir(directory):  # noqa: PTH208 - names that are no Unicode, too
+    for name in os.listdir(directory):  # noqa: PTH208 - also names that are not Unicode
         if not name.endswith(REASON):
-            reason = "nobody noted why"
+            reason = "no reason was noted"
             with contextlib.suppress(OSError):
                 reason = (directory / f"{name}{REASON}").read_text("utf-8", "replace").strip()
             yield Trouble(readable(f"{QUARANTINE}/{name}"), "quarantined", reason)

@@ -1,4 +1,4 @@
-"""The file of one delayed message: its name, its format, and nothing that touches a disk.
+"""The name and the format of a delayed message's file, without any access to a disk.
 
 A file lies in the directory named by the epoch second of its due time and is called
 ``<due>-<number>-<key>.msg``: the due time in epoch milliseconds; the message's place in the order of
@@ -32,7 +32,7 @@ _MS_PER_S: Final = US_PER_S // US_PER_MS
 
 
 class DamagedFileError(EmulatorError):
-    """The file is no delayed message, or not the one that was written; ``kind`` is a word for counters."""
+    """The file holds no delayed message, or was changed; ``kind`` is a word for counters."""
 
     def __init__(self, kind: str, reason: str) -> None:
         super().__init__(reason)
@@ -40,7 +40,7 @@ class DamagedFileError(EmulatorError):
 
 
 class Entry(NamedTuple):
-    """What a file's name says. Entries sort by due millisecond, then by arrival."""
+    """The values in a file's name. Entries sort by due millisecond, then by arrival."""
 
     due_ms: int
     number: int
@@ -53,12 +53,12 @@ class Entry(NamedTuple):
 
     @property
     def identity(self) -> Identity:
-        """Which message it is, whenever that is due."""
+        """The message's identity, which its due time is no part of."""
         return self.number, self.key_hash
 
     @property
     def second(self) -> int:
-        """The directory that it belongs in."""
+        """The epoch second that names its directory."""
         return self.due_ms // _MS_PER_S
 
     @property
@@ -71,7 +71,7 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A number that the store can hold."""
 
 
-class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The second line of a file. Instants in emulated microseconds, ``size`` in bytes of the body."""
 
     number: Int64
@@ -91,23 +91,23 @@ class Header(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     @property
     def entry(self) -> Entry:
-        """Which entry this is the header of."""
+        """The entry of the file with this header."""
         return Entry(whole_ms_us(self.due_us) // US_PER_MS, self.number, key_hash(self.unique_key))
 
 
 class DelayedFile(NamedTuple):
     """The content of a file."""
 
-    header: Header
+    header: FileHeader
     body: bytes
 
 
 _encode_header = msgspec.json.Encoder().encode
-_decode_header = msgspec.json.Decoder(Header).decode
+_decode_header = msgspec.json.Decoder(FileHeader).decode
 
 
 def parse_name(name: str) -> Entry | None:
-    """The entry that a file of this name holds; None for any other name."""
+    """The entry in a file's name; None for any other name."""
     match = _NAME.fullmatch(name)
     if match is None:
         return None
@@ -116,11 +116,11 @@ def parse_name(name: str) -> Entry | None:
 
 
 def parse_second(name: str) -> int | None:
-    """The second that a directory is named by; None for any other name."""
+    """The epoch second in a directory's name; None for any other name."""
     return int(name) if name.isascii() and name.isdigit() and str(int(name)) == name else None
 
 
-def encode(header: Header, body: bytes) -> bytes:
+def encode(header: FileHeader, body: bytes) -> bytes:
     """The content of a message's file."""
     content = _encode_header(header) + b"\n" + body
     digest = hashlib.sha256(content, usedforsecurity=False).hexdigest()

@@ -1,4 +1,4 @@
-"""Saving delayed files in groups: what arrives while the disk is busy becomes durable together."""
+"""Save delayed files in groups: those that arrive while the disk is busy become durable together."""
 
 import asyncio
 import logging
@@ -25,16 +25,16 @@ INTERVAL_S = 1.0
 
 
 class SaveDirectory(Protocol):
-    """What is needed of a delay directory; raises OSError."""
+    """The methods needed of a delay directory; each raises OSError."""
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Let the file appear."""
+        """Write the file."""
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Make everything that appeared durable."""
+        """Make all written files durable."""
 
     def remove(self, entry: Entry) -> object:
-        """Take the file away."""
+        """Remove the file."""
 
 
 class _Save(NamedTuple):
@@ -44,10 +44,10 @@ class _Save(NamedTuple):
 
 
 class FileSaves(Chore):
-    """Owns the thread that writes. ``saved(entry)`` is called on the event loop before the sender is told.
+    """Owns the thread that writes. ``saved(entry)`` runs on the event loop before the sender is answered.
 
-    Policies: ``always`` syncs before anybody is told, ``interval`` each second afterwards, ``never`` leaves
-    it to the system; all of them survive a kill, the first a power failure as well.
+    Policies: ``always`` syncs before the answer, ``interval`` every second, ``never`` leaves it to the
+    system. With each of them files survive a kill; with ``always``, a power failure as well.
     """
 
     name = "delay-sync"
@@ -67,10 +67,10 @@ class FileSaves(Chore):
         self._unsynced: list[Entry] = []
 
     async def save(self, entry: Entry, content: bytes) -> None:
-        """Let the file appear, durable by the policy on return, even if the caller is cancelled.
+        """Write the file, durable by the policy on return, even if the caller is cancelled.
 
         Raises StoreUnavailableError when the disk refuses: then there is no such file. Raises StoreBusyError
-        when too much is waiting, StoppingError after ``close``.
+        when too many are waiting, StoppingError after ``close``.
         """
         if self.is_closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
@@ -84,7 +84,7 @@ class FileSaves(Chore):
         await asyncio.shield(done)
 
     async def idle(self) -> None:
-        """Wait until everything that was handed over by now is saved or refused."""
+        """Wait until all that was handed over so far is saved or refused."""
         if pending := [save.done for save in (*self._group, *self._waiting)]:
             await asyncio.wait(pending)
 
@@ -119,7 +119,7 @@ class FileSaves(Chore):
             outcomes: Sequence[Exception | None]
             try:
                 outcomes = await loop.run_in_executor(self._thread, self._store, self._group)
-            except Exception as defect:  # noqa: BLE001 - it must not leave anybody waiting
+            except Exception as defect:  # noqa: BLE001 - no caller may wait for ever
                 outcomes = [defect] * len(self._group)
             self.in_flight.difference_update(save.entry for save in self._group)
             for save, error in zip(self._group, outcomes, strict=True):
@@ -131,9 +131,9 @@ class FileSaves(Chore):
                 else:
                     self.failures += 1
                     save.done.set_exception(_refusal(error))
-                    save.done.exception()  # seen, should the caller have gone
+                    save.done.exception()  # marked as seen, if the caller has gone
             self._group = []
-            await asyncio.sleep(0)  # those who were told send again, and share the next sync
+            await asyncio.sleep(0)  # senders go on, and share the next sync
         self._writing = None
 
     def _store(self, saves: Sequence[_Save]) -> list[OSError | None]:

@@ -1,4 +1,4 @@
-"""A delay directory for brokers that keep nothing: the same files, in memory."""
+"""A delay directory in memory, for brokers without a data directory."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,35 +7,35 @@ from mocketmq_compat.delay.delayed_file import Entry
 
 
 class MemoryDirectory:
-    """As :class:`mocketmq_compat.delay.delay_directory.DelayDirectory`; nobody else can put files here."""
+    """As :class:`~mocketmq_compat.delay.delay_directory.DelayDirectory`, without foreign files."""
 
     def __init__(self) -> None:
         self._contents: dict[Entry, bytes] = {}
 
     def close(self) -> None:
-        """Use it no more."""
+        """Nothing to close."""
 
     def write(self, entry: Entry, content: bytes) -> None:
-        """Let the entry's file appear."""
+        """Keep the entry's content."""
         self._contents[entry] = content
 
     def sync(self, entries: Iterable[Entry]) -> None:
-        """Memory is as durable as it gets."""
+        """Nothing to sync."""
 
     def read(self, entry: Entry) -> bytes:
-        """The content of the entry's file."""
+        """The entry's content. Raises FileNotFoundError."""
         try:
             return self._contents[entry]
         except KeyError:
             raise FileNotFoundError(entry.name) from None
 
     def remove(self, entry: Entry) -> int:
-        """Remove the entry's file; how many bytes of disk it would take."""
+        """Remove the entry; the disk space in bytes that its file would take."""
         return disk_bytes(len(self._contents.pop(entry, b"")))
 
     def remove_second(self, second: int) -> None:
         """There are no directories."""
 
     def scan(self, since_ns: int = 0) -> Iterator[Found | str]:  # noqa: ARG002 - as a directory's
-        """Nothing but what this broker put here itself."""
+        """Nothing: there are no foreign files."""
         return iter(())

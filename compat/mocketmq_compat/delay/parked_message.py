@@ -8,7 +8,7 @@ from mocketmq.message.names import MAX_QUEUES, check_topic_name, is_forbidden_to
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queues import Queue
 
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, Header, encode
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, FileHeader, encode
 
 
 def entry_of(parked: StoredMessage) -> Entry:
@@ -17,8 +17,8 @@ def entry_of(parked: StoredMessage) -> Entry:
 
 
 def content_of(parked: StoredMessage, queue: Queue) -> bytes:
-    """What is in the message's file."""
-    header = Header(
+    """The content of the message's file."""
+    header = FileHeader(
         number=parked.commit_offset,
         due_us=parked.due_us or 0,
         stored_us=parked.store_us,
@@ -43,7 +43,7 @@ def check_deliverable(file: DelayedFile) -> str:
     try:
         check_topic_name(header.topic)
         offset_message_id(header.store_host, header.number)
-        # What a broker adds to accepted properties, as it does for retries, must not stop the message.
+        # Twice the limit: a broker adds to properties that it accepted, as for retries.
         properties = encode_properties(header.properties, 2 * MAX_PROPERTIES_BYTES)
     except (EmulatorError, ValueError) as error:
         raise DamagedFileError("header", str(error)) from None

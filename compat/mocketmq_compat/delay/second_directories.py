@@ -46,7 +46,7 @@ _SETTLED_EARLY = (
 
 
 def exact(due_us: int) -> int:
-    """A due time is acted upon at itself."""
+    """Act at the due time itself."""
     return due_us
 
 
@@ -58,7 +58,7 @@ class OpenedFile(NamedTuple):
 
 
 class SecondDirectories(TimedScheme):
-    """The scheme. ``fires_at`` says when a due time is acted upon."""
+    """The scheme; ``fires_at`` gives the instant of delivery for a due time."""
 
     name = SCHEME
 
@@ -87,9 +87,9 @@ class SecondDirectories(TimedScheme):
         self._fires_at = fires_at
 
     async def load(self) -> None:
-        """Find what waits. Raises a StoreError."""
+        """Build the index. Raises a StoreError."""
         await self.files.load()
-        # What was cancelled or forced, and copied back, would otherwise be shown until it is due.
+        # Cancelled or forced messages that were copied back would otherwise be listed until they are due.
         early = await self.host.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         entries = map(Entry._make, early)
         self.files.refuse_repeats([entry for entry in entries if entry in self.files.index])
@@ -186,7 +186,7 @@ class SecondDirectories(TimedScheme):
         return Fired(len(delivered), min(max(last_us, picked_us), until_us))
 
     async def _read(self, picked: Sequence[Entry]) -> list[OpenedFile]:
-        """The messages of these entries, as many as fit a batch; what is none any more is removed."""
+        """The messages of these entries, as many as fit a batch; repeats and damaged files are removed."""
         settled = await self.settled([entry.number for entry in picked])
         repeats = [entry for entry in picked if entry.identity in settled]
         self.files.refuse_repeats(repeats)
@@ -194,7 +194,7 @@ class SecondDirectories(TimedScheme):
         for entry, content in await self.files.read([entry for entry in picked if entry not in repeats]):
             try:
                 one = await self._open(entry, content)
-                if entry.identity in settled:  # it is there under two due times, in names and headers
+                if entry.identity in settled:  # the same message with two due times
                     self.files.refuse_repeats([entry])
                 else:
                     waiting.append(one)
@@ -203,12 +203,12 @@ class SecondDirectories(TimedScheme):
                 await self.files.quarantine(entry, error)
             except EmulatorError:  # the store's, not the file's
                 raise
-            except Exception as error:  # noqa: BLE001 - one file must not hold up all others (W20)
+            except Exception as error:  # noqa: BLE001 - one file must not hold up all others
                 await self.files.quarantine(entry, DamagedFileError("defect", repr(error)))
         return waiting
 
     async def _open(self, entry: Entry, content: bytes | OSError) -> OpenedFile:
-        """Raises DamagedFileError for a file that cannot be delivered as what its name says."""
+        """The message of a file. Raises DamagedFileError if it cannot be delivered, or its name is wrong."""
         if isinstance(content, OSError):
             kind = "missing" if isinstance(content, FileNotFoundError) else "unreadable"
             raise DamagedFileError(kind, f"the file cannot be read: {content.strerror}")
@@ -224,7 +224,7 @@ class SecondDirectories(TimedScheme):
         return OpenedFile(entry, message)
 
     def _deliver(self, waiting: Sequence[OpenedFile], picked_us: int, batch: Batch) -> list[OpenedFile]:
-        # While the clock is moved, a delivery jumps to its instant, but not over what was sent meanwhile.
+        # During a move of the clock a delivery must not jump over messages that were sent meanwhile.
         first, others_us = self.files.first(), self.host.others_due_us(self.name)
         delivered: list[OpenedFile] = []
         for each in waiting:
@@ -275,7 +275,7 @@ class SecondDirectories(TimedScheme):
             yield from (entry for _, entry in sorted(one for one in others if one > first[-1]))
 
     async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
-        """As many of them as can be read; the others are dealt with when they are due."""
+        """The messages of those that can be read; the others are quarantined when they are due."""
         found: list[StoredMessage] = []
         left = entries
         settled = await self.settled([entry.number for entry in entries])

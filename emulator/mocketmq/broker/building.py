@@ -22,8 +22,9 @@ from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.ledger import Ledger
-from mocketmq.schedule.level_queues import LevelQueues, load_levels
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level import load_levels
+from mocketmq.schedule.level_queues import LevelQueues
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.schemes import Schemes

@@ -14,10 +14,10 @@ import msgspec
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delay_import import import_files
 from mocketmq_compat.delay.delay_inspection import (
-    Progress,
-    Report,
+    DeliverableFile,
+    Inspection,
+    InspectionProgress,
     Trouble,
-    Waiting,
     find,
     in_order,
     list_files,
@@ -52,7 +52,7 @@ def show_list(
     with _reading(directory) as (root, progress):
         listing = list_files(root, progress)
         troubles = [*listing.strays]
-        found: list[Waiting] = []
+        found: list[DeliverableFile] = []
         for each in in_order(root, listing.places, progress, behind):
             if isinstance(each, Trouble):
                 troubles.append(each)
@@ -170,7 +170,7 @@ def import_(data: Path, as_json: bool, source: Path) -> None:
 
 
 @contextmanager
-def _reading(directory: Path) -> Iterator[tuple[Path, Progress]]:
+def _reading(directory: Path) -> Iterator[tuple[Path, InspectionProgress]]:
     """The delay directory: this one, or the one in it. Raises StoreUnavailableError for an OSError."""
     root = directory / FOLDER
     if not root.is_dir():
@@ -201,7 +201,7 @@ def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
     match found:
         case []:
             raise Failure(f"no file in {root} holds a message {wanted}", Exit.NOTHING)
-        case [Waiting() as one]:
+        case [DeliverableFile() as one]:
             return one.place.path, one.file
         case [Trouble() as trouble]:
             raise Failure(f"{trouble.file}: {trouble.reason}", Exit.DAMAGED)
@@ -209,7 +209,7 @@ def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
     raise Failure(f"several files match {wanted}; name one of them: {files}", Exit.USAGE)
 
 
-def _described(each: Waiting) -> JsonObject:
+def _described(each: DeliverableFile) -> JsonObject:
     """The fields of a broker's list that a file has, and the file's path."""
     header = each.file.header
     return {
@@ -233,7 +233,7 @@ def _described_all(troubles: list[Trouble]) -> list[JsonObject]:
     return [trouble._asdict() for trouble in troubles]
 
 
-def _summary(report: Report) -> str:
+def _summary(report: Inspection) -> str:
     told = f"{_count(report.messages, 'message')} in {_count(report.files, 'file')}"
     told += f", {_count(report.bytes, 'byte')}"
     if report.messages:

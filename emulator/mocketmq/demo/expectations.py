@@ -5,7 +5,7 @@ from typing import Final
 
 from mocketmq.client import JsonObject
 from mocketmq.clock import US_PER_MS
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.settings import Settings
 
 LEVELS: Final = LevelTable.parse(Settings().levels)

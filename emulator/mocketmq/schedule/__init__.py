@@ -1,1 +1,1 @@
-"""When messages become visible: delay schemes, the timer that fires them, and the ledger."""
+"""Delay messages: the schemes that keep them, the timer that fires these, and the ledger of deliveries."""

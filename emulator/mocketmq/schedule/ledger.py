@@ -48,7 +48,7 @@ _ACKED = "UPDATE deliveries SET acked_us = ? WHERE delivered_offset = ? AND acke
 
 
 class Ledger:
-    """Writes rows for one run of the broker, always into somebody else's transaction."""
+    """Writes the rows of one run of the broker, always into its caller's transaction."""
 
     def __init__(self, run: int) -> None:
         self._run = run
@@ -86,9 +86,9 @@ class Ledger:
         )
 
     def pulled(self, batch: Batch, delivered_offset: int, group: str) -> None:
-        """A consumer of the group was given the message, at the batch's time."""
+        """Record that a consumer of the group got the message, at the batch's time."""
         batch.execute(_PULLED, (batch.now_us, group, delivered_offset))
 
     def acked(self, batch: Batch, delivered_offset: int) -> None:
-        """A consumer acknowledged the message, at the batch's time."""
+        """Record that a consumer acknowledged the message, at the batch's time."""
         batch.execute(_ACKED, (batch.now_us, delivered_offset))

@@ -15,18 +15,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import partial
-from typing import NamedTuple
 
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.delivery import Delivery, DueMessage
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level import Level, LevelState, Parked
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.database import Database
 from mocketmq.store.queues import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
@@ -48,68 +47,6 @@ IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) 
 _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""
-_OLDEST_DELAY = (
-    "SELECT due_us - store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
-    " ORDER BY queue_offset LIMIT 1"
-)
-
-
-class LevelState(NamedTuple):
-    """One row of the level table. Instants in emulated microseconds."""
-
-    level: int
-    delay_us: int
-    pending: int
-    delay_offset: int
-    max_offset: int
-    next_due_us: int | None
-    oldest_overdue_us: int | None  # due time of the oldest message that should have been delivered
-
-
-class Parked(NamedTuple):
-    """A pending message without its content."""
-
-    queue_offset: int
-    commit_offset: int
-    store_us: int
-    due_us: int
-    real_queue_key: int
-    size: int  # bytes of the body
-
-
-class Level:
-    """One level queue and how far it has been delivered (``next_offset``, the delay offset)."""
-
-    __slots__ = ("ahead", "delay_us", "next_offset", "number", "queue", "read_to", "saved_offset", "settled")
-
-    def __init__(self, number: int, delay_us: int, queue: Queue, next_offset: int) -> None:
-        self.number = number
-        self.delay_us = delay_us
-        self.queue = queue
-        self.next_offset = next_offset
-        self.saved_offset = next_offset
-        self.ahead: deque[Parked] = deque()
-        self.read_to = next_offset  # everything before is delivered, settled or in ``ahead``
-        self.settled: set[int] = set()  # queue offsets not yet passed that were cancelled or forced
-
-    @property
-    def pending(self) -> int:
-        """How many messages wait."""
-        return self.queue.next_offset - self.next_offset - len(self.settled)
-
-    @property
-    def is_read(self) -> bool:
-        """Whether everything that waits is in the read-ahead."""
-        return self.read_to >= self.queue.next_offset
-
-    def passed(self, queue_offset: int) -> None:
-        """Everything below ``queue_offset`` is done with."""
-        while self.ahead and self.ahead[0].queue_offset < queue_offset:
-            self.ahead.popleft()
-        self.next_offset = queue_offset
-        self.read_to = max(self.read_to, queue_offset)
-        if self.settled:
-            self.settled = {offset for offset in self.settled if offset >= queue_offset}
 
 
 class LevelQueues:
@@ -428,44 +365,3 @@ def _parked_of(stored: StoredMessage) -> Parked:
         stored.real_queue_key,
         len(stored.body),
     )
-
-
-async def load_levels(
-    database: Database, table: LevelTable, queues: Sequence[Queue]
-) -> tuple[list[Level], list[str]]:
-    """The levels as the store has them, and a warning for each whose delay changed with messages pending.
-
-    Saved offsets are clamped to the queue (``correctDelayOffset``, docs/protocol/remoting.md §5.5).
-    """
-    saved = dict(await database.rows("SELECT * FROM delay_offsets"))
-    interventions: dict[int, set[int]] = {}
-    for queue_key, queue_offset in await database.rows(
-        "SELECT queue_key, queue_offset FROM interventions i"
-        " JOIN messages m ON m.commit_offset = i.parked_offset"
-    ):
-        interventions.setdefault(queue_key, set()).add(queue_offset)
-    levels, warnings = [], []
-    for queue in queues:
-        number = queue.queue_id + 1
-        offset = saved.get(number, queue.min_offset)
-        level = Level(
-            number,
-            table.delay_us(number),
-            queue,
-            min(max(offset, queue.min_offset), queue.next_offset),
-        )
-        level.settled = {o for o in interventions.get(queue.key, ()) if o >= level.next_offset}
-        levels.append(level)
-        if level.pending and (number > table.highest or await _was_changed(database, level)):
-            warnings.append(
-                f"level {number} was changed with {level.pending} messages pending: they keep the due times"
-                " that they were given, and messages sent to it now wait behind them; in profile rocketmq4,"
-                " those due later than the new delay allows are delivered at once"
-            )
-    return levels, warnings
-
-
-async def _was_changed(database: Database, level: Level) -> bool:
-    """Whether the message that waits longest was given another delay than the level has now."""
-    oldest = await database.rows(_OLDEST_DELAY, (level.queue.key, level.next_offset))
-    return bool(oldest) and oldest[0][0] != level.delay_us

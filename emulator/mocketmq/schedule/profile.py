@@ -1,4 +1,4 @@
-"""Timing profiles: when the delay levels look for due messages, and when they save how far they came."""
+"""Timing profiles: when the level queues deliver due messages, and when they save their delay offsets."""
 
 from typing import Protocol
 

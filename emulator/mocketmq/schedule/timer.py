@@ -27,7 +27,7 @@ RETRY_S = 0.1
 
 
 LONGEST_SLEEP_S = 30.0
-"""The event loop's clock stands still while the machine is suspended; so much later it is seen at most."""
+"""Real seconds of the longest sleep: the event loop's clock stands still while the machine is suspended."""
 
 Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
 """``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, all in one; it answers

@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_compat.delay.delay_inspection import Trouble, Waiting, in_order, list_files
+from mocketmq_compat.delay.delay_inspection import DeliverableFile, Trouble, in_order, list_files
 from mocketmq_compat.delay.delayed_file import Entry, parse_name
 
 from mocketmq_report.progress import ProgressCallback
@@ -50,7 +50,7 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
     try:
         listing = list_files(root, progress)
         for each in in_order(root, listing.places, progress):
-            if isinstance(each, Waiting):
+            if isinstance(each, DeliverableFile):
                 found.setdefault(each.entry.identity, _pending(each))
             elif each.kind == "unreadable":
                 raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
@@ -65,7 +65,7 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
     return list(found.values())
 
 
-def _pending(waiting: Waiting) -> WaitingFile:
+def _pending(waiting: DeliverableFile) -> WaitingFile:
     header = waiting.file.header
     return WaitingFile(
         "pending",

@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 from mocketmq.clock import US_PER_S, Mark, wall_us
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delay_inspection import list_files

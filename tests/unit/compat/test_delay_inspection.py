@@ -6,9 +6,9 @@ import pytest
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_import import import_files
 from mocketmq_compat.delay.delay_inspection import (
-    Place,
+    DeliverableFile,
+    FileLocation,
     Trouble,
-    Waiting,
     find,
     in_order,
     list_files,
@@ -45,7 +45,7 @@ def test_what_is_delivered_meanwhile_counts_as_if_it_had_never_been_there(root: 
 
     report = verify(root, deliver)
     assert (report.files, report.messages, report.is_good) == (1, 1, True)
-    assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, Waiting)] == [
+    assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, DeliverableFile)] == [
         SECOND.entry
     ]
     assert find(root, places, "first") == []
@@ -78,12 +78,12 @@ def test_a_file_that_cannot_be_read_is_in_trouble(root: Path, monkeypatch: pytes
 
 def test_places() -> None:
     entry = FIRST.entry
-    assert Place(entry.second, entry.name).entry == entry
-    assert Place(entry.second + 1, entry.name).entry is None
-    assert Place(entry.second, "by-hand").entry is None
-    assert message_in(Place(7, "by-hand"), FIRST.content).entry == entry
+    assert FileLocation(entry.second, entry.name).entry == entry
+    assert FileLocation(entry.second + 1, entry.name).entry is None
+    assert FileLocation(entry.second, "by-hand").entry is None
+    assert message_in(FileLocation(7, "by-hand"), FIRST.content).entry == entry
     with pytest.raises(DamagedFileError, match=f"by its header, the file is {FIRST.place}"):
-        message_in(Place(SECOND.entry.second, SECOND.entry.name), FIRST.content)
+        message_in(FileLocation(SECOND.entry.second, SECOND.entry.name), FIRST.content)
 
 
 def test_progress_is_told_of_every_file(root: Path, tmp_path: Path) -> None:

@@ -15,7 +15,7 @@ from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
     Entry,
-    Header,
+    FileHeader,
     decode,
     encode,
     parse_name,
@@ -38,7 +38,7 @@ int64 = st.integers(-(1 << 63), (1 << 63) - 1)
 natural = st.integers(0, (1 << 63) - 1)
 due_ms = st.integers(0, 10**15 - 1)
 headers = st.builds(
-    Header,
+    FileHeader,
     number=natural,
     due_us=due_ms.map(lambda ms: ms * US_PER_MS),
     stored_us=int64,
@@ -73,7 +73,7 @@ def damage(content: bytes) -> DamagedFileError:
 
 
 @given(headers, st.binary(max_size=2_000))
-def test_any_message_comes_back_as_it_was(header: Header, body: bytes) -> None:
+def test_any_message_comes_back_as_it_was(header: FileHeader, body: bytes) -> None:
     header = msgspec.structs.replace(header, size=len(body))
     content = encode(header, body)
     assert decode(content) == DelayedFile(header, body)
@@ -81,7 +81,7 @@ def test_any_message_comes_back_as_it_was(header: Header, body: bytes) -> None:
 
 
 @given(headers)
-def test_a_name_says_what_its_header_says(header: Header) -> None:
+def test_a_name_says_what_its_header_says(header: FileHeader) -> None:
     entry = header.entry
     assert parse_name(entry.name) == entry
     assert (entry.due_us, entry.number) == (header.due_us, header.number)

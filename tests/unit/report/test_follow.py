@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq_report.live.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable

@@ -4,7 +4,7 @@ import pytest
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.message.properties import DELAY
-from mocketmq.schedule.levels import LevelTable
+from mocketmq.schedule.level_table import LevelTable
 from mocketmq.settings import Settings
 
 DEFAULT = LevelTable.parse(Settings().levels)
