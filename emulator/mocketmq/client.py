@@ -1,4 +1,6 @@
-"""A Python client of the JSON API, for tests and scripts::
+"""A Python client of the JSON API, for tests and scripts.
+
+An example::
 
     async with Client("http://127.0.0.1:9877") as broker:
         await broker.send("orders", "cancel order 7", delay_level=3)

@@ -7,7 +7,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 from tests.bench.figures import Aim, Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_timer

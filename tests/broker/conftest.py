@@ -7,7 +7,7 @@ import pytest
 from mocketmq.clock import Clock
 from mocketmq.store.database import MEMORY
 
-from tests.support.timed import WALL_US
+from tests.support.second_directories import WALL_US
 
 
 @pytest.fixture(params=["disk", "memory"])

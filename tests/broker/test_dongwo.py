@@ -42,7 +42,14 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
-from tests.support.timed import MS, files_of, message_files, names_below, no_removal_left, turn_by_hand
+from tests.support.second_directories import (
+    MS,
+    files_of,
+    message_files,
+    names_below,
+    no_removal_left,
+    turn_by_hand,
+)
 
 WALL_MS = 1_700_000_000_000
 running_dongwo = partial(running_broker, start_deliver_time="dongwo")

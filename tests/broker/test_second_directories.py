@@ -37,7 +37,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
-from tests.support.timed import (
+from tests.support.second_directories import (
     HOUR_MS,
     MS,
     WALL_US,

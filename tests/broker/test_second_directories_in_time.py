@@ -24,7 +24,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
-from tests.support.timed import (
+from tests.support.second_directories import (
     HOUR_MS,
     MS,
     files_of,

@@ -33,7 +33,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.patience import PATIENCE_S
-from tests.support.timed import (
+from tests.support.second_directories import (
     MS,
     in_order_of_delivery,
     listed,

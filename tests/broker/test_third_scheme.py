@@ -15,12 +15,12 @@ from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 from tests.support.api import Api, metrics_of, running_api
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
-from tests.support.timed import MS, send_in
+from tests.support.second_directories import MS, send_in
 
 EGG_TIMER_MS = "EGG_TIMER_MS"
 

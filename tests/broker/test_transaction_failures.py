@@ -23,7 +23,7 @@ from mocketmq.message.properties import (
     TIMER_DELAY_MS,
 )
 from mocketmq.store import writer
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Work
 
 from tests.broker.half_messages import IMMUNITY_US, Decide, commit, pop, prepare, rollback

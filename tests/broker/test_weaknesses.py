@@ -31,7 +31,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.patience import PATIENCE_S
-from tests.support.timed import (
+from tests.support.second_directories import (
     HOUR_MS,
     MS,
     files_of,

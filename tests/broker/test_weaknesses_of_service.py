@@ -45,7 +45,7 @@ from tests.support.brokers import (
 )
 from tests.support.delayed_files import made
 from tests.support.patience import PATIENCE_S
-from tests.support.timed import (
+from tests.support.second_directories import (
     HOUR_MS,
     MS,
     message_files,

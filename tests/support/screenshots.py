@@ -1,4 +1,4 @@
-"""``python -m tests.screenshots REPORT.html OUTDIR``: the pictures of a report that docs/ shows.
+"""``python -m tests.support.screenshots REPORT.html OUTDIR``: the pictures of a report that docs/ shows.
 
 As Chromium draws it: the top of the page, its charts in the dark, and the top on a phone.
 """

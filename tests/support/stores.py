@@ -11,7 +11,7 @@ from mocketmq.store.tables import make_schema
 from sqlalchemy import create_engine
 
 from tests.support.brokers import S, acknowledge, give_back, receive, running_broker, send
-from tests.support.timed import send_in
+from tests.support.second_directories import send_in
 
 START_US: Final = 1_793_491_200 * S
 """2026-11-01 00:00 UTC, the begin of made stores."""

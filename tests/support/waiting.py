@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 import pytest
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 
 class Waiting:

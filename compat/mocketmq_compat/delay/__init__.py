@@ -1,1 +1,1 @@
-"""Second directories: a delay scheme for any due time, one file per message."""
+"""The delay scheme for any due time: a directory per second, a file per message."""

@@ -1,4 +1,6 @@
-"""Second directories with the timing and answers of the broker patch (docs/protocol/aliyun.md §3).
+"""The mode ``dongwo``: second directories that scan and answer as the patch that they come from.
+
+The patch is described in docs/protocol/aliyun.md §3.
 
 ``dongwo`` scans every 200 ms from its start, by whole seconds (D-11, D-12). It is not known which way the
 patch rounds. Rounding down would deliver up to a second early, so here a message waits for the end of its
@@ -9,7 +11,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import DelayedSendError, StoreError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.timed_scheme import SendReceipt
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 from mocketmq_compat.delay.second_directories import SecondDirectories
 

@@ -27,7 +27,7 @@ from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 from mocketmq_compat.delay.delay_directory import SCHEME, DelayDirectory

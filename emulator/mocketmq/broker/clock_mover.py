@@ -1,4 +1,4 @@
-"""Move the clock, and deliver everything that is due on the way."""
+"""Move the clock for a client: by a duration, to an instant, or to the next due message."""
 
 import asyncio
 from collections.abc import Callable

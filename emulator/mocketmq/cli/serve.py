@@ -1,4 +1,4 @@
-"""``mocketmq serve``: run a broker until Ctrl-C or SIGTERM."""
+"""``mocketmq serve``: run a broker until Ctrl-C or SIGTERM. Its options come from ``settings``."""
 
 import asyncio
 import gc

@@ -1,4 +1,4 @@
-"""Consume by receipt: receive, acknowledge, give back, extend."""
+"""Requests to receive messages, acknowledge them, give them back, and extend their invisible time."""
 
 from collections.abc import Sequence
 from typing import Annotated

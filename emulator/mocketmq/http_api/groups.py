@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import Meta
 
-from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
 from mocketmq.errors import GroupNotFoundError, NoPermissionError
 from mocketmq.http_api.fields import GroupPath, Input, NoInput

@@ -1,4 +1,4 @@
-"""The HTTP listeners, and the steps of every JSON request: check the token, answer errors, count.
+"""The steps of every JSON request: check the token, find its route, answer errors, count.
 
 It uses aiohttp's low-level server, since aiohttp's application costs a third of a request.
 """

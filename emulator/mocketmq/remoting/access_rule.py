@@ -1,4 +1,4 @@
-"""What a request takes of its sender's account. Each request is declared with one of these rules.
+"""Access rules: the permissions that a request needs. Each request is declared with one of them.
 
 They are those of 4.9.8 (PlainAccessValidator.java). Where it asks for no permission, because the request is
 younger or was forgotten there, 5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) is

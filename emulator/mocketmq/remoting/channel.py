@@ -15,7 +15,7 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
 from mocketmq.remoting.wire.identity import BROKER
 from mocketmq.remoting.wire.record import encode_record
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 CALL_S: Final = 10.0
 """Real seconds that a client has to answer, as upstream."""

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from mocketmq.message.message import Draft
 from mocketmq.schedule.ledger import Ledger
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _COPY = """

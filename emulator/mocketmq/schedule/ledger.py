@@ -32,7 +32,7 @@ messages are the rows of ``messages`` with a ``due_us`` whose level's delay offs
 that have no row in ``interventions``, which holds what was cancelled or forced.
 """
 
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _RECORD = """

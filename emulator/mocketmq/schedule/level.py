@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import Database
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 _OLDEST_DELAY = (
     "SELECT due_us - store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"

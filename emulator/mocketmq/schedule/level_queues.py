@@ -1,4 +1,4 @@
-"""The level queues: a delay scheme that needs no sorting and no timer per message.
+"""The level queues: the delay scheme of the delay levels, without sorting and without a timer per message.
 
 A delayed message is parked in queue ``level - 1`` of ``SCHEDULE_TOPIC_XXXX``. All messages of a level
 wait equally long, so the queue is in order of due time by itself, and one number per level, the delay
@@ -26,7 +26,7 @@ from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timer import Fired
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
 READ_AHEAD = 512

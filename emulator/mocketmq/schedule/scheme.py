@@ -1,4 +1,4 @@
-"""Delay schemes: ways to keep messages until they are due.
+"""The interface of delay schemes, which keep messages until they are due; ``app`` lists those there are.
 
 Two kinds: the level queues, for the fixed delay levels, and those that the app plugs in, for absolute due
 times (:class:`~mocketmq.schedule.timed_scheme.TimedScheme`). This is what the broker asks of both.
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.timer import DueSource
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 

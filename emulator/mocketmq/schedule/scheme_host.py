@@ -1,4 +1,4 @@
-"""What the broker gives to its delay schemes."""
+"""The parts of the broker that a delay scheme works with."""
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
@@ -7,7 +7,7 @@ from typing import Final, Protocol
 from mocketmq.clock import wall_us
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 _OTHERS_NUMBER: Final = 1 << 60
 """Numbers come from the wall clock, which never gets here: a larger one was chosen by somebody else."""

@@ -1,4 +1,4 @@
-"""All delay schemes of a broker as one: what waits, whichever of them keeps it."""
+"""All delay schemes of a broker as one: which of them keeps a message, and all that wait in any."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -9,7 +9,7 @@ from mocketmq.errors import NotPendingError
 from mocketmq.message.message import StoredMessage
 from mocketmq.schedule.scheme import DelayScheme, Figures, FileFigures
 from mocketmq.schedule.timed_scheme import TimedScheme
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
 
 

@@ -1,4 +1,4 @@
-"""Delay schemes for absolute due times, which keep messages outside of the store: what all of them share.
+"""The base of delay schemes for absolute due times, which keep messages outside of the store.
 
 To add one, derive from :class:`TimedScheme` in a folder of ``mocketmq_compat``, and add the function that
 opens it to ``DELAY_SCHEMES`` in ``app.py``. Nothing else has to know of it.
@@ -23,7 +23,7 @@ from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SETTLE = "INSERT INTO timed_messages VALUES (?, ?, ?, ?, ?)"

@@ -1,4 +1,4 @@
-"""The timer: fires what is due, when it is due, and moves the clock.
+"""The timer: sleep until the next due time and fire its source; fire all on the way of a move of the clock.
 
 It is driven by the next deadline and never polls. Each source (the level queues, receipts that run
 out, …) answers when it is due next; the timer sleeps exactly that long, or until something earlier

@@ -1,4 +1,4 @@
-"""The ground that the broker stands on: where it stores, by whom, and what time it is."""
+"""The database, its writer and the clock, which most parts of the broker need together."""
 
 from dataclasses import dataclass
 

@@ -5,7 +5,7 @@ from typing import NamedTuple
 
 from mocketmq.message.message import StoredMessage
 from mocketmq.store.database import Database
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 MAX_AT_ONCE = 500
 """Parameters in one IN list."""

@@ -1,7 +1,7 @@
 """The table ``progress``: how far each group has come in each queue."""
 
 from mocketmq.store.database import Database
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SAVE = (

@@ -4,7 +4,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from mocketmq.store.database import Database
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 _SAVE = (

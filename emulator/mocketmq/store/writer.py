@@ -18,7 +18,7 @@ from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBu
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 MAX_WAITING = 65_536
 """Pieces of work that may wait; more are refused, so that a slow disk cannot fill the memory."""

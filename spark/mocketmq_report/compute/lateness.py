@@ -1,4 +1,4 @@
-"""The second of two passes: from the tables of ``summary``, of one ledger or many, to those of the report.
+"""The second pass: from summaries of one ledger or many to the tables of the report.
 
 Each function makes a table whose columns are the fields of a Struct in ``document``, without empty groups.
 """

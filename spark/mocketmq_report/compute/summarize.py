@@ -1,4 +1,4 @@
-"""Make the summary of a ledger, after a look at all rows for what its tables need to know."""
+"""Run the first pass over a ledger, after a look at all rows for what its tables need to know."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager

@@ -1,4 +1,4 @@
-"""The first of two passes: from a ledger's rows, however many, to small tables that can be merged.
+"""The first pass: from a ledger's rows, however many, to a summary, small tables that can be merged.
 
 Each function reads only the columns that it needs, and groups them. Tables of several ledgers are merged by
 a union: the second pass, ``lateness``, groups again and adds counts and sums. ``again`` and ``disorder`` must

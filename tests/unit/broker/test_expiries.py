@@ -1,9 +1,9 @@
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.expiries import SPARE, Expiries
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.groups import ConsumingGroup
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.registry.group import Group
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 
 def take(group_queue: GroupQueue, offset: int, visible_us: int) -> Take:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 from tests.support.patience import PATIENCE_S
 

@@ -1,7 +1,7 @@
 import pytest
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, STEPS, TURN_S, Meter, Statistics
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 TURN_US = int(TURN_S) * US_PER_S
 ORDERS = Queue(1, "orders", 0)

@@ -4,10 +4,10 @@ import asyncio
 from itertools import product
 
 import pytest
-from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
 from mocketmq.broker.registry.group import Group
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 WAYS: dict[State, tuple[State, ...]] = {
     State.NEW: (),

@@ -19,8 +19,8 @@ from mocketmq_report.ledger.store_snapshot import take_snapshot
 
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
 from tests.support.delayed_files import DUE_MS, made
+from tests.support.second_directories import no_removal_left, send_in
 from tests.support.stores import START_US, STORE, TIMED, MadeStore, leave_store
-from tests.support.timed import no_removal_left, send_in
 
 SECOND = "20261101T010000.000000Z"
 """The name of the second run of a made store."""

@@ -18,7 +18,7 @@ from mocketmq.errors import (
 from mocketmq.message.message import Draft, Message, StoredMessage, draft
 from mocketmq.store import writer as writer_module
 from mocketmq.store.database import MEMORY, Database, Rows
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Work, Writer
 
 NOW_US = 1_700_000_000_000_000

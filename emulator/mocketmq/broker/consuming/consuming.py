@@ -1,9 +1,9 @@
-"""Consuming: opens the ways to get messages, and the state that they share."""
+"""The parts of consuming, and how they are loaded from the store."""
 
 from dataclasses import dataclass
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
-from mocketmq.broker.consuming.offsets import Offsets
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pops import Pops
 from mocketmq.broker.consuming.pull import Pull

@@ -1,4 +1,4 @@
-"""A heap of takes in flight, by the end of their invisible time."""
+"""Takes in flight, in the order in which their invisible time ends."""
 
 import heapq
 import itertools

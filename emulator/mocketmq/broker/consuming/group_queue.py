@@ -9,11 +9,11 @@ from functools import partial
 from typing import TYPE_CHECKING
 
 from mocketmq.store.progress import save_progress
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 if TYPE_CHECKING:
-    from mocketmq.broker.consuming.groups import ConsumingGroup
+    from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
     from mocketmq.broker.consuming.take import Take
 
 

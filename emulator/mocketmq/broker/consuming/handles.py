@@ -8,11 +8,11 @@ import zlib
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.errors import ReceiptError, ReceiptSpentError, shorten
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 
 class PopHandle(NamedTuple):

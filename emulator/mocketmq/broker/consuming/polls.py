@@ -5,7 +5,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import TypeVar
 
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 T = TypeVar("T")
 

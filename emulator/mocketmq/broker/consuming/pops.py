@@ -1,4 +1,4 @@
-"""Consume by pop: as by receipt, with handles made of queue, offset and time.
+"""Consume by pop: messages stay invisible for a time, under handles made of queue, offset and time.
 
 A message that is not acknowledged in time becomes visible again in its place. Upstream appends it to a retry
 topic of its own, which is the same to clients. They send dead letters themselves.
@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
@@ -25,7 +25,7 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import Span, messages_at, messages_in
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 ALL_QUEUES = -1

@@ -10,8 +10,8 @@ from enum import Enum
 from functools import partial
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.take import Outcome
@@ -32,7 +32,7 @@ from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import save_outcome
 from mocketmq.store.writer import Batch
 

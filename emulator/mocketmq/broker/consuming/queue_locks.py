@@ -1,4 +1,4 @@
-"""Queue locks: which client of a group consumes a queue in order .
+"""Queue locks: which client of a group consumes a queue in order.
 
 docs/protocol/remoting.md §2.5 and §8.5
 """

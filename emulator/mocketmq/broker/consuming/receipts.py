@@ -18,7 +18,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry

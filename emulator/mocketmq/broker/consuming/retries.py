@@ -1,4 +1,4 @@
-"""Make retries and dead letters of the messages that consumers give back.
+"""Retries and dead letters: which of them a message becomes when a consumer gives it back.
 
 docs/protocol/remoting.md §6.2
 """
@@ -22,7 +22,7 @@ from mocketmq.message.properties import (
     mark_parked,
 )
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 FIRST_RETRY_LEVEL = 3

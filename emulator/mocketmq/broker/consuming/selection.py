@@ -10,8 +10,8 @@ group share, each topic counts for itself.
 from collections.abc import Sequence
 from typing import NamedTuple
 
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.groups import ConsumingGroup
 from mocketmq.broker.consuming.take import State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter, SqlFilter
 from mocketmq.broker.registry.topics import Topic, Topics
@@ -20,7 +20,7 @@ from mocketmq.message.names import HALF_PREFIX, RETRY_PREFIX, retry_topic
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
 from mocketmq.store.database import Database
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, messages_in
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 
 class ReceiveRequest(NamedTuple):

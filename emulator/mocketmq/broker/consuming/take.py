@@ -1,4 +1,4 @@
-"""A take: one message at one group, from its first delivery until it is settled.
+"""A take: one message at one group. Its state (free, reserved, held, settling, closed) changes here only.
 
 Every take is in one state. :data:`MOVES` is the whole of what can happen to it::
 
@@ -18,11 +18,11 @@ from collections.abc import Mapping
 from enum import IntEnum, StrEnum, auto
 from typing import TYPE_CHECKING, Final
 
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 if TYPE_CHECKING:
+    from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
     from mocketmq.broker.consuming.group_queue import GroupQueue
-    from mocketmq.broker.consuming.groups import ConsumingGroup
 
 
 class State(IntEnum):

@@ -1,4 +1,4 @@
-"""Store what becomes of takes: given, made visible, taken back, settled.
+"""Change takes in a transaction, in memory and in the table ``takes``: in flight, visible, settled.
 
 Every change is part of a transaction, and is undone when that fails. Which message a receiver is given is
 decided in ``selection``.
@@ -7,8 +7,8 @@ decided in ``selection``.
 from collections.abc import Callable
 from functools import partial
 
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.expiries import Expiries
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.selection import known_topic
 from mocketmq.broker.consuming.take import Outcome, State, Take
@@ -16,7 +16,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import TakeRow, open_takes, save_outcome, save_take, save_visible
 from mocketmq.store.writer import Batch
 

@@ -1,1 +1,1 @@
-"""Looking: what people ask for: histories of messages, pending ones, groups' progress, consumers."""
+"""Answer people's questions about histories of messages, pending messages, groups and consumers."""

@@ -1,12 +1,12 @@
-"""Looking: makes what answers people who ask about messages and groups."""
+"""The parts that answer people's questions, and how they are made."""
 
 from dataclasses import dataclass
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.looking.consumers import Consumers
+from mocketmq.broker.looking.group_progress import GroupProgress
 from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.looking.pending import PendingMessages
-from mocketmq.broker.looking.progress import GroupProgress
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer

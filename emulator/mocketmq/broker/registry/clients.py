@@ -11,7 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from mocketmq.broker.filters.filter import EVERYTHING, TAG, Filter
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message, StoredMessage
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 

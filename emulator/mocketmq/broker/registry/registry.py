@@ -1,4 +1,4 @@
-"""The registry: opens what the broker knows by name, and holds it together."""
+"""The parts of the registry, and how they are loaded from the store."""
 
 from dataclasses import dataclass
 

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.message.message import StoredMessage
 from mocketmq.store.chore import Chore
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 TURN_S: Final = 10.0
 """Real seconds between two notes of the totals, as upstream's (StatsItemSet)."""

@@ -24,7 +24,7 @@ from mocketmq.message.names import (
     is_system_topic,
 )
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue, load_queues
+from mocketmq.store.queue import Queue, load_queues
 from mocketmq.store.writer import Batch
 
 PERM_READ, PERM_WRITE, PERM_INHERIT = 4, 2, 1

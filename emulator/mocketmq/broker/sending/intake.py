@@ -1,4 +1,4 @@
-"""Decide about a message before it is stored: its queue, its delay, whether it is accepted."""
+"""Decide about a message before it is stored: whether it is accepted, its queue, its delay scheme."""
 
 from typing import NamedTuple
 
@@ -11,7 +11,7 @@ from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
 from mocketmq.message.properties import DELAY, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.schemes import Claim, Schemes
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 

@@ -14,7 +14,7 @@ from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 MAX_BATCH = 1_000

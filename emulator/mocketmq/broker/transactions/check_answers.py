@@ -1,4 +1,4 @@
-"""Answers of producers to check-backs, for a move of the clock that waits for them."""
+"""Wait for producers' answers to check-backs: a move of the clock does, before it goes on."""
 
 import asyncio
 from collections.abc import Collection, Iterable

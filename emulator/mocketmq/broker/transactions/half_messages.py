@@ -54,7 +54,7 @@ from mocketmq.message.properties import (
 from mocketmq.schedule.schemes import Claim, Schemes
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import open_with_key, open_with_property
 from mocketmq.store.writer import Batch
 

@@ -9,7 +9,7 @@ from itertools import islice, takewhile
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.consuming.groups import ConsumingGroup
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
 from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Settled, Taken, valid
 from mocketmq.broker.consuming.selection import ReceiveRequest

@@ -1,4 +1,4 @@
-"""Transactions: makes the store of half messages and the two ways to decide about them."""
+"""The parts of transactions, and how they are loaded from the store."""
 
 from dataclasses import dataclass
 

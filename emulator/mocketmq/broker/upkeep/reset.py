@@ -15,7 +15,7 @@ from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 

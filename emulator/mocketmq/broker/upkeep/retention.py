@@ -7,7 +7,7 @@ that moves the clock by forty days does not lose what it has sent.
 from functools import partial
 from typing import Any
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
@@ -16,7 +16,7 @@ from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import delete_takes
 from mocketmq.store.writer import Batch
 

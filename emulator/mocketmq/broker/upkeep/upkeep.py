@@ -1,4 +1,4 @@
-"""Upkeep: what empties the broker, on demand and in the background."""
+"""The parts that empty the broker: on demand, and in the background."""
 
 from dataclasses import dataclass
 

@@ -2,7 +2,7 @@
 
 from typing import Final, NamedTuple
 
-from mocketmq.broker.consuming.offsets import Side
+from mocketmq.broker.consuming.offset_resets import Side
 from mocketmq.remoting.access_rule import KEY, consumes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode

@@ -46,7 +46,7 @@ from mocketmq.remoting.wire.pop_handle import (
     start_offsets,
 )
 from mocketmq.remoting.wire.record import encode_record
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 
 class PopMessageHeader(NamedTuple):

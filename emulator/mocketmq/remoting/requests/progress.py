@@ -3,7 +3,7 @@
 from collections.abc import Iterable
 from typing import Any, Final, NamedTuple
 
-from mocketmq.broker.looking.progress import TopicProgress
+from mocketmq.broker.looking.group_progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import StoredMessage
@@ -16,7 +16,7 @@ from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
 from mocketmq.remoting.wire.identity import BROKER
 from mocketmq.remoting.wire.record import encode_record
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 _LONG_MAX: Final = (1 << 63) - 1
 MAX_ENTRIES: Final = 64

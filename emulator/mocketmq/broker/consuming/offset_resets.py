@@ -6,14 +6,14 @@ docs/protocol/remoting.md §2.4, §2.6 and §2.10
 from collections.abc import Collection
 from typing import Literal
 
-from mocketmq.broker.consuming.groups import ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.registry.clients import OffsetReset
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
 from mocketmq.store.ground import Ground
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 Side = Literal["nearest", "lower", "upper"]
 

@@ -7,14 +7,14 @@ docs/protocol/remoting.md §2.10.
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.consuming.groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.clock import US_PER_MS
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import store_times
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 
 _OLDEST = "SELECT commit_offset, store_us FROM messages ORDER BY commit_offset LIMIT 1"
 

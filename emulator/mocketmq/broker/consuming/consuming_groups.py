@@ -1,4 +1,4 @@
-"""What each consumer group has consumed, and what it holds.
+"""The state of consumer groups: committed offsets, and messages in flight.
 
 The registry knows groups by name and configuration; their state is here. It is made when it is first asked
 for, from the offsets that are stored of the group, or that a group of this name had when it was deleted.
@@ -22,7 +22,7 @@ from mocketmq.store.progress import (
     read_progress,
     save_progress,
 )
-from mocketmq.store.queues import Queue
+from mocketmq.store.queue import Queue
 from mocketmq.store.takes import delete_takes_of_group
 from mocketmq.store.writer import Batch
 

@@ -1,4 +1,4 @@
-"""One queue of a topic: the range of offsets that it holds."""
+"""A queue of a topic: the range of offsets that it holds."""
 
 from mocketmq.store.database import Database
 
