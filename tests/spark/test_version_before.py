@@ -1,0 +1,33 @@
+"""Stores, rollups and reports of the version before are read as before."""
+
+import json
+from contextlib import nullcontext
+from pathlib import Path
+
+import pytest
+from mocketmq_report import command
+from pyspark.sql import SparkSession
+
+from tests.support.command_line import runner
+from tests.support.version_before import unpack
+
+
+@pytest.mark.parametrize(
+    ("part", "apart"),
+    [
+        ("store", set[str]()),
+        ("rollup", {"timeline", "quality"}),
+    ],  # a rollup keeps minutes, and no undelivered rows
+)
+def test_a_report_of_it_compares_as_equal_with_its_own(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, apart: set[str]
+) -> None:
+    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
+    data, was = unpack(part, tmp_path), unpack("report/report.json", tmp_path)
+    options = ("--out", tmp_path / "now", "--compare", was, "--json")
+    done = runner().invoke(command.report, [*map(str, (data, *options))])
+    assert (done.exit_code, done.stderr) == (0, "")
+    now, then = json.loads(done.stdout), json.loads(was.read_text())
+    told = now.keys() - {"header", "comparison"} - apart
+    assert now.keys() == then.keys()
+    assert {name: now[name] for name in told} == {name: then[name] for name in told}
