@@ -34,15 +34,12 @@
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
     ├── ListenError                a port cannot be opened; the broker does not start
     ├── StoppingError              the broker is starting or stopping
-    └── InternalError              a defect of the emulator itself; please report it
+    └── InternalError              a defect of mocketmq itself; please report it
 
 Front doors take codes from :func:`wire_codes` alone.
 """
 
-import logging
 from typing import NamedTuple
-
-log = logging.getLogger(__name__)
 
 
 class EmulatorError(Exception):
@@ -203,7 +200,7 @@ class StoppingError(EmulatorError):
 
 
 class InternalError(EmulatorError):
-    """A defect of the emulator itself; please report it with the log."""
+    """A defect of mocketmq itself; please report it with the log."""
 
 
 class WireCodes(NamedTuple):
@@ -260,8 +257,10 @@ def as_emulator_error(error: Exception) -> EmulatorError:
     """The error itself if it was raised on purpose; a defect is logged, and becomes an InternalError."""
     if isinstance(error, EmulatorError):
         return error
-    log.error("a request failed by a defect", exc_info=error)
-    return InternalError(f"a defect of the emulator: {error!r}; its log says more")
+    import logging  # noqa: PLC0415 - the command line starts without it
+
+    logging.getLogger(__name__).error("a request failed by a defect", exc_info=error)
+    return InternalError(f"a defect of mocketmq: {error!r}; its log says more")
 
 
 def shorten(value: object, limit: int = 80) -> str:

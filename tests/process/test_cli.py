@@ -234,6 +234,11 @@ async def test_a_message_can_be_sent_until_an_instant(shell: Shell) -> None:
             1,
             "--at is '253402300799999'; allowed: at most 40d ahead, now up to 2",
         ),
+        (
+            ("--at", "1960-01-01T00:00:00Z"),
+            1,
+            "allowed: an instant from 1970-01-01T00:00:00.000Z to 9999-12-31T",
+        ),
         (("--at", "0", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
         (("--level", "1", "--delay", "1s"), 2, "only one of --level, --delay and --at can be given"),
     ],

@@ -18,7 +18,7 @@ from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 from tests.support.patience import PATIENCE_S
 
-READERS = {code: request.reader for code, request in REQUESTS.items()}
+READERS = {code: request.reader() for code, request in REQUESTS.items()}
 
 
 class ClosedError(Exception):

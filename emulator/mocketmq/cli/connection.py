@@ -98,7 +98,8 @@ def _as_typed(error: BrokerError | InvalidArgumentError) -> str:
         shown = max(parameter.opts, key=len) if is_option else parameter.human_readable_name
         _, separator, allowed = sentence.partition("; allowed: ")
         if parameter.name in _IN_OTHER_UNITS and separator:
-            return f"{shown} is {typed!r}; allowed: {_LIMIT.sub(_instant, _RANGE.sub(_durations, allowed))}"
+            in_words = _instants if parameter.name == "at" else _durations
+            return f"{shown} is {typed!r}; allowed: {_LIMIT.sub(_instant, _RANGE.sub(in_words, allowed))}"
         if sentence.startswith(f"{field} is "):
             property_name = re.sub(r"^properties\.?|\[.*", "", field) if name == "properties" else ""
             return " ".join(filter(None, (shown, property_name))) + sentence.removeprefix(field)
@@ -108,6 +109,11 @@ def _as_typed(error: BrokerError | InvalidArgumentError) -> str:
 def _durations(match: re.Match[str]) -> str:
     low, high = (format_duration(int(text) * US_PER_MS) for text in match.groups())
     return f"a duration from {low} to {high}"
+
+
+def _instants(match: re.Match[str]) -> str:
+    first, last = (instant(int(text)) for text in match.groups())
+    return f"an instant from {first} to {last}"
 
 
 def _instant(match: re.Match[str]) -> str:

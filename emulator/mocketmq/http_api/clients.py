@@ -96,8 +96,8 @@ async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
 
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
     """Asks the client, and waits 10 s for its answer."""
-    told = await call.broker.looking.consumers.running_info(path.group, path.client_id, with_stacks=False)
-    return RunningInfoOut(dict(_content(told)))
+    answer = await call.broker.looking.consumers.running_info(path.group, path.client_id, with_stacks=False)
+    return RunningInfoOut(dict(_content(answer)))
 
 
 _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
@@ -106,24 +106,24 @@ _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCE
 
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:
     """Works for any stored message, also one that was consumed. The group's offsets stay as they are."""
-    told = await call.broker.looking.consumers.consume(wanted.group, path.client_id, wanted.message_id)
-    content = _content(told)
+    answer = await call.broker.looking.consumers.consume(wanted.group, path.client_id, wanted.message_id)
+    content = _content(answer)
     result, remark, spent_ms = (content.get(name) for name in ("consumeResult", "remark", "spentTimeMills"))
     if isinstance(result, int) and 0 <= result < len(_RESULTS):
         result = _RESULTS[result]
     if not isinstance(result, str):
-        raise _unreadable(told)
+        raise _unreadable(answer)
     return ConsumedOut(result, str(remark or ""), spent_ms if isinstance(spent_ms, int) else None)
 
 
-def _content(told: ClientAnswer) -> Mapping[str, Any]:
-    if not isinstance(told.content, Mapping):
-        raise _unreadable(told)
-    return told.content
+def _content(answer: ClientAnswer) -> Mapping[str, Any]:
+    if not isinstance(answer.content, Mapping):
+        raise _unreadable(answer)
+    return answer.content
 
 
-def _unreadable(told: ClientAnswer) -> ClientFailedError:
-    return ClientFailedError(f"the client's answer of {len(told.text)} bytes cannot be read")
+def _unreadable(answer: ClientAnswer) -> ClientFailedError:
+    return ClientFailedError(f"the client's answer of {len(answer.text)} bytes cannot be read")
 
 
 def _client_out(broker: Broker, member: Member) -> ClientOut:

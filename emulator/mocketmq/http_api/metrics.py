@@ -29,7 +29,7 @@ class BrokerCollector(Collector):
         return []
 
     def collect(self) -> Iterator[Metric]:
-        """All metric route_groups, as of now."""
+        """All metric families, as of now."""
         yield from self._messages()
         yield from self._delayed()
         yield from self._groups()

@@ -26,11 +26,11 @@ Document = dict[str, Any]
 
 def document(api: Api) -> Document:
     """The whole document."""
-    routes = [route for family in api.route_groups for route in family.routes]
+    routes = [route for group in api.route_groups for route in group.routes]
     paths: dict[str, Document] = {}
-    for family in api.route_groups:
-        for route in family.routes:
-            operation = _operation(route, family.name, has_token=api.settings.token is not None)
+    for group in api.route_groups:
+        for route in group.routes:
+            operation = _operation(route, group.name, has_token=api.settings.token is not None)
             paths.setdefault(route.path, {})[route.method.lower()] = operation
     components: Document = {"schemas": _schemas(routes)}
     whole: Document = {
@@ -41,7 +41,7 @@ def document(api: Api) -> Document:
             "description": "RocketMQ for test environments. Instants are epoch milliseconds (`_ms`) or epoch"
             " microseconds (`_us`) on the broker's clock, which may have been moved.",
         },
-        "tags": [{"name": family.name, "description": family.summary} for family in api.route_groups],
+        "tags": [{"name": group.name, "description": group.summary} for group in api.route_groups],
         "paths": paths,
         "components": components,
     }

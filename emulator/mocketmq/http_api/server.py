@@ -59,8 +59,8 @@ class HttpServer:
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._open_paths: set[str] = set()
         self._router: Router[Endpoint] = Router()
-        for family in self._api.route_groups:
-            for route in family.routes:
+        for group in self._api.route_groups:
+            for route in group.routes:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
                 if route.is_open:
                     self._open_paths.add(route.path)

@@ -31,41 +31,43 @@ class Dispatcher:
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
-        self._requests = dict(requests)
+        # With its reader, which is made now: a wrong declaration fails at the start.
+        self._requests = {code: (request, request.reader()) for code, request in requests.items()}
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
 
     def long_poll(self, code: int) -> LongPoll | None:
         """What becomes of a request with this code when too many wait; None if it never waits."""
-        request = self._requests.get(code)
-        return None if request is None else request.long_poll
+        found = self._requests.get(code)
+        return None if found is None else found[0].long_poll
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command:
         """Serve a request and return the answer, also if its sender wants none."""
         try:
-            reply = await self._reply(channel, command, may_wait)
+            response = await self._serve(channel, command, may_wait)
         except Exception as error:  # noqa: BLE001 - the client is told of any error
             refusal = as_emulator_error(error)
             # It may quote a lone surrogate, which has no UTF-8.
             remark = str(refusal).encode(errors="backslashreplace").decode()
-            reply = Response(code=code_of(refusal), remark=remark)
-        return self.counted(command, reply)
+            response = Response(code=code_of(refusal), remark=remark)
+        return self.counted(command, response)
 
-    async def _reply(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
-        request = self._requests.get(command.code)
-        if request is None:
+    async def _serve(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
+        found = self._requests.get(command.code)
+        if found is None:
             raise RemotingError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
+        request, reader = found
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
-        header = request.reader.read(command.ext)
+        header = reader.read(command.ext)
         call = RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
         return await request.handler(call)
 
-    def counted(self, command: Command, reply: Response) -> Command:
+    def counted(self, command: Command, response: Response) -> Command:
         """Count a response, and make the answer of it."""
-        self.answered[self._label(command.code), reply.code] += 1
-        return command.answer(reply.code, reply.ext, reply.body, reply.remark)
+        self.answered[self._label(command.code), response.code] += 1
+        return command.answer(response.code, response.ext, response.body, response.remark)
 
     def _label(self, code: int) -> str:
         label = self._labels.get(code)

@@ -50,7 +50,7 @@ async def test_it_is_valid(document: Any) -> None:
 
 async def test_it_lists_every_route_once(document: Any) -> None:
     listed = [(method.upper(), path) for path, methods in document["paths"].items() for method in methods]
-    routes = [(route.method, route.path) for family in route_groups(Settings()) for route in family.routes]
+    routes = [(route.method, route.path) for group in route_groups(Settings()) for route in group.routes]
     assert sorted(listed) == sorted(routes)
     operations = [what for methods in document["paths"].values() for what in methods.values()]
     assert len({what["operationId"] for what in operations}) == len(operations)

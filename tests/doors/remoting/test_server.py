@@ -194,7 +194,7 @@ async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
     requests = remoting.server.dispatcher._requests
     for make, code, remark in (
         (lambda _: fail(StoreUnavailableError("the disk is full")), 14, "the disk is full"),
-        (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect of the emulator: ZeroDivisionError('oops')"),
+        (lambda _: fail(ZeroDivisionError("oops")), 1, "a defect of mocketmq: ZeroDivisionError('oops')"),
         (lambda _: fail(StoreUnavailableError("a lone \ud800")), 14, r"a lone \ud800"),
         (lambda _: too_large(), 1, "the answer would be a frame of 178"),
     ):

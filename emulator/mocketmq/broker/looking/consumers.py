@@ -61,15 +61,15 @@ class Consumers:
                 raise ClientOfflineError(
                     f"the client does not support this feature. version={version_name(member.version)}"
                 )
-        told = await asyncio.gather(
+        answers = await asyncio.gather(
             *(member.channel.consumed_offsets(group, topic) for member in asked), return_exceptions=True
         )
-        for one in told:
+        for one in answers:
             if isinstance(one, BaseException) and not isinstance(one, ClientFailedError):
                 raise one
         return {
             member.client_id: one
-            for member, one in zip(asked, told, strict=True)
+            for member, one in zip(asked, answers, strict=True)
             if not isinstance(one, BaseException)
         }
 

@@ -25,7 +25,7 @@ async def lock(call: RemotingCall[NoHeader]) -> Response:
     locking = _locking(call.command.body)
     owned = call.broker.consuming.queue_locks.lock(locking.group, locking.client_id, locking.queues)
     return Response(
-        body=dumps({"lockOKMQSet": [locking.queues[place] for place in locking.queues if place in owned]})
+        body=dumps({"lockOKMQSet": [body for queue, body in locking.queues.items() if queue in owned]})
     )
 
 

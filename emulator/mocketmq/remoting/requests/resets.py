@@ -29,7 +29,7 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
     header = call.header
     queue_id = None if header.queue_id < 0 else header.queue_id
     offset = None if queue_id is None or header.offset < 0 else header.offset
-    moved = await call.broker.consuming.offsets.reset(
+    done = await call.broker.consuming.offsets.reset(
         header.group,
         header.topic,
         header.timestamp,
@@ -37,7 +37,7 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
         queue_id=queue_id,
         offset=offset,
     )
-    return Response(body=dumps({"offsetTable": object_keys(queue_offsets(moved))}))
+    return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done))}))
 
 
 RESETS: Final = RequestFamily(
