@@ -391,6 +391,28 @@ async def test_a_message_that_is_there_under_two_due_times_is_delivered_once(tmp
         assert (broker.looking.pending.count, broker.schemes.file_figures().repeats) == (0, 1)
 
 
+@pytest.mark.parametrize(
+    "acts", [("deliver_now", "deliver_now"), ("deliver_now", "cancel"), ("cancel", "cancel")]
+)
+async def test_a_message_that_is_there_under_two_due_times_is_taken_by_hand_once(
+    tmp_path: Path, acts: tuple[str, str]
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        now_ms = broker.clock.now_us() // MS
+    for delay_ms in (60_000, 65_000):
+        made(due_ms=now_ms + delay_ms).put(tmp_path / "delay")
+    async with running_broker(tmp_path) as broker:
+        key = (await broker.looking.pending.list())[0].message.unique_key
+        results = await asyncio.gather(
+            *(getattr(broker.looking.pending, act)(key) for act in acts), return_exceptions=True
+        )
+        [done] = [act for act, one in zip(acts, results, strict=True) if isinstance(one, PendingMessage)]
+        assert sum(isinstance(one, NotPendingError) for one in results) == 1
+        assert broker.ground.writer.failures == 0
+        await broker.mover.advance(120 * S)
+        assert await in_order_of_delivery(broker) == ["hello"] * (done == "deliver_now")
+
+
 @pytest.mark.parametrize("is_all", [True, False])
 async def test_a_message_that_is_there_under_two_due_times_can_be_reset(tmp_path: Path, is_all: bool) -> None:
     async with running_broker(tmp_path) as broker:

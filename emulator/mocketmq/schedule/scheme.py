@@ -91,7 +91,7 @@ class DelayScheme(DueSource, Protocol):
         """Look up what waits for the topic; the work that cancels all of it, as ``cancel``."""
 
     def force(self, batch: Batch, parked: StoredMessage) -> None:
-        """Deliver the pending message now."""
+        """Deliver the message now; it must wait here (``holds``)."""
 
     def clear(self, batch: Batch) -> None:
         """Forget everything that waits."""

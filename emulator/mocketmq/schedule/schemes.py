@@ -121,7 +121,7 @@ class Schemes:
     async def cancel(self, messages: Sequence[StoredMessage]) -> None:
         """Never deliver these. Raises NotPendingError when one does not wait: then nothing is cancelled."""
         for message in messages:
-            self._require(message)
+            await self._require(message)
 
         def work(batch: Batch) -> None:
             for scheme in self._all:
@@ -131,11 +131,12 @@ class Schemes:
 
     async def force(self, message: StoredMessage) -> None:
         """Deliver the message now. Raises NotPendingError."""
-        await self._writer.commit(partial(self._require(message).force, parked=message))
+        scheme = await self._require(message)
+        await self._writer.commit(partial(scheme.force, parked=message))
 
-    def _require(self, message: StoredMessage) -> DelayScheme:
+    async def _require(self, message: StoredMessage) -> DelayScheme:
         scheme = self.holding(message)
-        if scheme is None:
+        if scheme is None or (isinstance(scheme, TimedScheme) and await scheme.is_settled(message)):
             raise not_pending(message.unique_key)
         return scheme
 

@@ -228,6 +228,10 @@ class TimedScheme(ABC):
         """Record for good that the message is done with, and at which offset its record is, if it has one."""
         batch.execute(_SETTLE, (*identity, due_ms, outcome, commit_offset))
 
+    async def is_settled(self, message: StoredMessage) -> bool:
+        """Whether the message is done with, although another copy of it still waits."""
+        return _identity(message) in await self.settled([message.commit_offset])
+
     async def settled(self, numbers: Sequence[int]) -> set[Identity]:
         """The identities of messages with these numbers that are done with."""
         found: set[Identity] = set()

@@ -202,11 +202,6 @@ class ConsumingGroups:
             return self._offsets.get(name, {})
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
 
-    def emptied(self, queues: Iterable[Queue]) -> None:
-        """Go on at the end of the queues, which were emptied."""
-        for group in self._groups.values():
-            group.forget(queues)
-
     def forget_deleted(self) -> None:
         """Forget the offsets that deleted groups have left."""
         for name in [name for name in self._offsets if self._registered.find(name) is None]:
