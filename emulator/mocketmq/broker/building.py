@@ -56,7 +56,7 @@ async def open_broker(
 ) -> AsyncIterator[Broker]:
     """Load everything from the store and start what goes on in the background. Raises a StoreError.
 
-    At the end what was accepted is stored, and the parts stop in the opposite order of what is written here.
+    At the end all that was accepted is stored, and the parts stop in reverse order.
     """
     async with AsyncExitStack() as stack:
         polls, statistics = Polls(), Statistics()

@@ -52,6 +52,6 @@ class ClockMover:
         return await self._move(target)
 
     async def _move(self, target: Callable[[int], int]) -> ClockMove:
-        """Goes to its end even if the caller goes away: the clock must not stand before what it fired."""
+        """Runs to its end even if the caller is cancelled: the clock must not stay behind what it fired."""
         move = await asyncio.shield(self._timer.move(target, self._arrive))
         return ClockMove(*move, self._pending.next_due_us)

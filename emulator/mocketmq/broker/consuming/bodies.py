@@ -10,7 +10,7 @@ Compression = Literal["zlib", "lz4", "zstd", "unknown"]
 _COMPRESSED: Final = 1
 _KIND_SHIFT, _KIND_MASK = 8, 7
 _KINDS: Final[dict[int, Compression]] = {0: "zlib", 1: "lz4", 2: "zstd", 3: "zlib"}
-"""By bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
+"""Names of compressions, by bits 8 to 10 of sysFlag (docs/protocol/remoting.md §3.2)."""
 
 
 class Body(NamedTuple):

@@ -1,7 +1,7 @@
 """The state of consumer groups: committed offsets, and messages in flight.
 
-The registry knows groups by name and configuration; their state is here. It is made when it is first asked
-for, from the offsets that are stored of the group, or that a group of this name had when it was deleted.
+The registry knows groups by name and configuration; their state is here. It is made on first use, from the
+stored offsets of the group, or of a deleted group of its name.
 """
 
 import asyncio
@@ -43,7 +43,7 @@ class ConsumingGroup:
         self._watching: set[asyncio.Event] = set()
 
     def in_queue(self, queue: Queue) -> GroupQueue:
-        """The group in this queue; where it was not before, it begins at the oldest message there is."""
+        """The group's position in this queue; a new one begins at the oldest message."""
         found = self.queues.get(queue)
         if found is None:
             found = self.queues[queue] = GroupQueue(self, queue, queue.min_offset)
@@ -57,14 +57,14 @@ class ConsumingGroup:
     def gives_up(self, take: Take) -> bool:
         """Whether a message becomes a dead letter when its invisible time ends.
 
-        Half messages never do, nor what was popped: those clients keep count themselves.
+        Half messages never do, nor do popped messages, whose clients count attempts themselves.
         """
         is_over = take.times > 0 and take.reconsume_times + take.times > self.registered.max_retries
         return is_over and not take.pop_ms and self.name != HALF_GROUP
 
     @contextmanager
     def announcing(self, event: asyncio.Event) -> Iterator[None]:
-        """Set the event whenever a take is closed: more of its queue may be free to be taken in order."""
+        """Set the event whenever a take is closed: its queue may have more to give in order."""
         self._watching.add(event)
         try:
             yield
@@ -72,12 +72,12 @@ class ConsumingGroup:
             self._watching.discard(event)
 
     def take_closed(self) -> None:
-        """Tell those who wait for it."""
+        """Set the events of :meth:`announcing`."""
         for event in self._watching:
             event.set()
 
     def forget(self, queues: Iterable[Queue]) -> None:
-        """The queues were emptied: close what was open, and go on at their end."""
+        """Close the takes of these emptied queues, and go on at their end."""
         for queue in queues:
             self.pulled.pop(queue, None)
             group_queue = self.queues.get(queue)
@@ -95,7 +95,7 @@ class ConsumingGroups:
         self._ground = ground
         self._registered = groups
         self._groups: dict[str, ConsumingGroup] = {}
-        # Offsets of groups without a state: nobody has asked for it yet, or they were deleted.
+        # Offsets of groups whose state was not needed yet, and of deleted groups.
         self._offsets: dict[str, dict[Queue, int]] = {}
 
     async def load(self, topics: Topics) -> None:
@@ -145,9 +145,10 @@ class ConsumingGroups:
         return self.of(registered or await self._registered.put(name, MAX_RETRIES, 1, replace=False))
 
     async def delete(self, name: str, *, clean_offsets: bool) -> None:
-        """Delete the group. What it holds is free, and its offsets stay for a group that is made again.
+        """Delete the group and its takes. Its offsets stay for a later group of its name.
 
-        ``clean_offsets``: they do not. Raises GroupNotFoundError, NoPermissionError for the broker's own.
+        With ``clean_offsets`` they are deleted too. Raises GroupNotFoundError, NoPermissionError for the
+        broker's own.
         """
         group = self.of_client(name)
 
@@ -176,7 +177,7 @@ class ConsumingGroups:
             await self._ground.writer.commit(work, alone=True)
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
-        """Forget in this transaction that any group was in the queues: their topic is deleted."""
+        """Delete, in this transaction, every group's position in the queues of a deleted topic."""
 
         def apply() -> None:
             for group in self._groups.values():
@@ -192,17 +193,17 @@ class ConsumingGroups:
         batch.on_commit(apply)
 
     def with_offsets(self) -> set[str]:
-        """The names of all groups, and of those that were deleted and have left their offsets."""
+        """The names of all groups, and of deleted groups whose offsets are kept."""
         return {group.name for group in self._registered} | self._offsets.keys()
 
     def offsets_of(self, name: str) -> Mapping[Queue, int]:
-        """By queue, the first offset that the group has not finished, or had not when it was deleted."""
+        """The group's committed offset by queue; for a deleted group, as it was then."""
         group = self.find(name)
         if group is None:
             return self._offsets.get(name, {})
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
 
     def forget_deleted(self) -> None:
-        """Forget the offsets that deleted groups have left."""
+        """Forget the offsets of deleted groups."""
         for name in [name for name in self._offsets if self._registered.find(name) is None]:
             del self._offsets[name]

@@ -1,4 +1,4 @@
-"""Receipt handles: the names by which consumers settle the messages that they received.
+"""Receipt handles, by which consumers settle received messages.
 
 ``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
 message was taken again, or of another group or topic, is told apart without anything being kept for it.

@@ -95,10 +95,10 @@ class Offsets:
     ) -> OffsetReset:
         """Reset the group to the message that was stored nearest to this time, as 4.x, or to the :data:`END`.
 
-        Without ``is_forced`` only where that is to go back. As 5.x: in one queue alone, and there from an
-        ``offset`` on. The offsets are stored before the group's clients are told of them. Raises
-        TopicNotFoundError, QueueNotFoundError, InvalidArgumentError for an offset outside the queue, and as
-        :meth:`Groups.for_use`.
+        Without ``is_forced`` no queue goes forward. As in 5.x, ``queue_id`` limits the reset to one queue,
+        and ``offset`` stands in for the time. The offsets are stored before the group's clients are told of
+        them. Raises TopicNotFoundError, QueueNotFoundError, InvalidArgumentError for an offset outside the
+        queue, and as :meth:`Groups.for_use`.
         """
         found = self._topics.find(topic)
         if found is None:

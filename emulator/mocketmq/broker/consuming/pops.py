@@ -59,7 +59,7 @@ class Popped(NamedTuple):
 
 
 class Pops:
-    """Pops messages, and looks whether there are some."""
+    """Pops messages, peeks at them, and says whether there are any."""
 
     def __init__(
         self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, receipts: Receipts
@@ -100,8 +100,8 @@ class Pops:
         """Take up to ``limit`` messages, and wait up to ``wait_s`` real seconds for the first.
 
         ``ordered`` as in :meth:`Receipts.receive`, and without retries; but an ``attempt`` that was answered
-        before is given the same messages once more. ``from_end``: a group that never consumed a queue from
-        which something was removed begins at its last message, not its first.
+        before is given the same messages once more. ``from_end``: in a queue that is new to the
+        group, and has lost messages to retention, it begins at the last message, not the first.
         """
         request = self._request(target, ordered=ordered)._replace(limit=limit, tag_filter=tag_filter)
         selection = Selection(self._database, self._topics, request)
@@ -185,7 +185,7 @@ class Pops:
     # Look
 
     def waiting(self, target: PopTarget) -> int:
-        """How many long polls have this very target."""
+        """How many long polls wait for this target."""
         return self._waiting[target.key]
 
     async def has_messages(

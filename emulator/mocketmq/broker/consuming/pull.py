@@ -41,7 +41,7 @@ log = logging.getLogger(__name__)
 MAX_PULLED = 128
 """Messages in one answer. With the longest properties they still fit into a frame of 16 MiB."""
 MAX_PULLED_BYTES = 4 << 20
-"""Of their bodies together, unless the first alone has more."""
+"""Bytes of their bodies together, unless the first alone has more."""
 MAX_NOTED = 10_000
 """Pulled delayed messages that are remembered, by group and queue, for the ledger."""
 
@@ -185,7 +185,7 @@ class Pull:
         if wait_s > 0 and _is_at_end(pulled, offset):
             pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
-            # The broker was started empty, or lost the newest, and the client was not.
+            # The broker was started empty, or lost its newest messages; the client remembers them.
             group_queue = group.queues.get(queue)
             pulled = pulled._replace(next_offset=group_queue.committed_offset if group_queue else 0)
         await self._note_pulled(group, queue, pulled.messages)
@@ -233,7 +233,7 @@ class Pull:
 
         try:
             await self._writer.commit(work)
-        except StoreError as error:  # what is there can be read all the same
+        except StoreError as error:  # the messages can be read all the same
             log.warning("the ledger lacks that %d messages were pulled: %s", len(delayed), error)
             return
         noted = group.pulled.setdefault(queue, {})

@@ -65,7 +65,7 @@ class SettledBy(NamedTuple, Generic[Handle]):
 
 
 Settled = SettledBy[str]
-"""Settled by receipt handles."""
+"""Messages settled by their receipt handles."""
 
 
 class Receipts:
@@ -320,7 +320,7 @@ class Receipts:
                 self._takes.watch(take)
             raise
         for take in expired:
-            # While the dead were buried, it may have been settled, extended or taken back.
+            # While dead letters were stored, it may have been settled, extended or taken back.
             if take.state is State.HELD and take.visible_us <= last_us:
                 self._takes.set_free(take)
         return Fired(0, last_us)

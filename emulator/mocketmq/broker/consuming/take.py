@@ -10,7 +10,7 @@ Every take is in one state. :data:`MOVES` is the whole of what can happen to it:
 Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a take is
 being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
 failed transaction leads back to the state before, which is the only undo there is (:meth:`Take.move_back`).
-CLOSED is final, so what ends late for a take that was reset in the meantime changes nothing.
+CLOSED is final, so a transaction that ends after its take was reset changes nothing.
 Nothing outside of this file sets a state.
 """
 

@@ -68,7 +68,7 @@ class Takes:
         self._save(batch, take, times, visible_us, now_us, pop_ms)
 
         def given() -> None:
-            if take.state is not State.CLOSED:  # the same transaction committed past it
+            if take.state is not State.CLOSED:  # the same transaction moved the committed offset past it
                 take.first_taken_us = take.first_taken_us or now_us
                 take.move(State.HELD)
                 self._apply_visible(take, visible_us, times, pop_ms)

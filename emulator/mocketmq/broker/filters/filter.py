@@ -43,7 +43,7 @@ class TagFilter:
         tags = frozenset(tag for part in expression.split("||") if (tag := part.strip()))
         if not 1 <= len(tags) <= MAX_TAGS:
             raise InvalidArgumentError(
-                "filter", expression, f"* for everything, or 1 to {MAX_TAGS} tags parted by ||"
+                "filter", expression, f"* for everything, or 1 to {MAX_TAGS} tags joined by ||"
             )
         return cls(tags, tuple(sorted(map(java_hash, tags))))
 
@@ -68,7 +68,7 @@ class SqlFilter:
 
     condition: Expression
     hashes: tuple[int, ...] = ()
-    """None: tags do not decide."""
+    """Tag hashes to look for: none, as tags do not decide here."""
 
     @classmethod
     def parse(cls, expression: str | None) -> "SqlFilter":

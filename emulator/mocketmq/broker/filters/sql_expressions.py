@@ -18,7 +18,7 @@ from operator import ge, gt, le, lt
 from typing import Final
 
 MAX_DEPTH: Final = 100
-"""Of nested expressions; upstream takes as many as fit a thread's stack."""
+"""Nested expressions; upstream takes as many as fit a thread's stack."""
 
 _SMALLEST: Final = 5e-324
 _INT32: Final = range(-(1 << 31), 1 << 31)

@@ -1,1 +1,1 @@
-"""Answer people's questions about histories of messages, pending messages, groups and consumers."""
+"""Look into the broker, for people: histories of messages, pending messages, groups, consumers."""

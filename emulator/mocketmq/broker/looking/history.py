@@ -118,7 +118,7 @@ class Histories:
         return found
 
     async def _stored_at(self, commit_offset: int) -> StoredMessage | None:
-        """The record; or what one became that a delay scheme kept outside of the store."""
+        """The record; for the number of a message from a delay scheme, the record that it became."""
         named = await messages_at(self._database, [commit_offset])
         if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
             named = await messages_at(self._database, became[0])

@@ -16,7 +16,7 @@ from mocketmq.store.message_keys import MessageKeys
 
 @dataclass(frozen=True)
 class Looking:
-    """What happened to messages, what waits, how far groups are, and what their consumers say."""
+    """Histories of messages, pending messages, progress of groups, and answers of consumers."""
 
     histories: Histories
     pending: PendingMessages
@@ -32,7 +32,7 @@ def make_looking(
     schemes: Schemes,
     keys: MessageKeys,
 ) -> Looking:
-    """Nothing of it is loaded; it reads from the store when it is asked."""
+    """Make the parts. They load nothing, and read from the store when asked."""
     histories = Histories(ground, registry.topics, schemes, keys)
     return Looking(
         histories=histories,

@@ -40,6 +40,6 @@ class Group:
         self.config = config
 
     def check_may_broadcast(self) -> None:
-        """Raise NoPermissionError, in upstream's words, if each of its consumers may not get everything."""
+        """Raise NoPermissionError, in upstream's words, unless the group may broadcast."""
         if not self.config.consume_broadcast_enable:
             raise NoPermissionError(f"the consumer group[{self.name}] can not consume by broadcast way")

@@ -1,4 +1,4 @@
-"""Consumer groups: which there are, and who may use, change and delete them."""
+"""The consumer groups: find, create, change and delete them."""
 
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -126,7 +126,7 @@ class Groups:
             raise InvalidArgumentError("retry_queues", retry_queues, f"1 to {MAX_RETRY_QUEUES}")
 
     def delete(self, batch: Batch, name: str) -> None:
-        """Delete the group in this transaction. What it has consumed and holds is the caller's to delete."""
+        """Delete the group in this transaction. The caller deletes its offsets and takes."""
 
         def apply() -> None:
             del self._groups[name]

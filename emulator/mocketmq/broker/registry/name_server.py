@@ -1,4 +1,4 @@
-"""What only a name server knows: key-value configurations, and whether routes let clients write."""
+"""The name server's own state: key-value configurations, and whether routes let clients write."""
 
 from collections.abc import Mapping
 from typing import Final

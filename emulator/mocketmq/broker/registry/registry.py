@@ -18,7 +18,7 @@ SCHEDULE_QUEUES = 18
 
 @dataclass(frozen=True)
 class Registry:
-    """Topics, groups and clients, and what is set and counted for them."""
+    """Topics, groups and clients, with their settings and statistics."""
 
     topics: Topics
     groups: Groups

@@ -1,4 +1,4 @@
-"""Sending: store a message, or several at once, for whichever door a client came in by."""
+"""Sending: store a message, or several at once, for every front door."""
 
 import asyncio
 from collections.abc import Iterable, Sequence

@@ -1,22 +1,22 @@
-"""Wait for producers' answers to check-backs: a move of the clock does, before it goes on."""
+"""Wait for producers' answers to check-backs, before a move of the clock goes on."""
 
 import asyncio
 from collections.abc import Collection, Iterable
 
 
 class CheckAnswers:
-    """Knows which half messages are asked about while a move waits, by commit offset."""
+    """The half messages, by commit offset, that a move of the clock awaits answers about."""
 
     def __init__(self) -> None:
         self._awaited: dict[int, asyncio.Event] = {}
 
     def heard(self, commit_offset: int) -> None:
-        """The producer of the half message has said something about it."""
+        """Note that the producer of the half message has answered."""
         if commit_offset in self._awaited:
             self._awaited[commit_offset].set()
 
     async def wait(self, commit_offsets: Iterable[int], longest_s: float) -> Collection[int]:
-        """Wait for answers about all, up to ``longest_s`` real seconds; about which there was none."""
+        """Wait up to ``longest_s`` real seconds for all answers; returns the half messages without one."""
         self._awaited = {commit_offset: asyncio.Event() for commit_offset in commit_offsets}
         try:
             async with asyncio.timeout(longest_s):

@@ -9,8 +9,8 @@ connected. Checks that fell due while no broker ran are made one interval after 
 
 A check is durable before the question is sent. A move of the clock stops at each check until the producers
 have answered, but for no longer than :data:`ANSWER_S` real seconds; a move waits only once for a silent
-producer. So a connected one can decide after the first check, and what it commits is stored at the instant of
-that check; one that hangs holds up a move once.
+producer. So a connected producer can decide at the first check, and its commit is stored at the instant of
+that check. A hanging producer holds up a move once.
 """
 
 from collections.abc import Sequence

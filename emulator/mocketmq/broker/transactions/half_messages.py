@@ -190,9 +190,9 @@ class HalfMessages:
     async def end(
         self, commit_offset: int, queue_offset: int, producer_group: str, *, commit: bool | None
     ) -> None:
-        """What a producer says about a half message: commit it, roll it back, or None for not knowing.
+        """Take a producer's answer about a half message: commit, roll back, or None for undecided.
 
-        Raises UndecidableError, in upstream's words, when it is none that waits for this group's decision.
+        Raises UndecidableError, in upstream's words, unless it waits for this group's decision.
         """
         try:
             if commit is not None:
@@ -310,7 +310,7 @@ class HalfMessages:
         return take.commit_offset in self._kept
 
     def settle_kept(self, batch: Batch, take: Take) -> None:
-        """Finish that commit in this transaction."""
+        """Finish the commit of such a half message in this transaction."""
         self._takes.settle(batch, take, Outcome.COMMITTED)
         batch.on_commit(partial(self._has_committed, [take], 1))
 
@@ -320,9 +320,9 @@ class HalfMessages:
         self.committed += count
 
     async def commit(self, takes: Sequence[Take]) -> list[Take]:
-        """Make the messages visible, each with its delay, and answer which; the others are gone.
+        """Make the messages visible, each with its delay; returns those committed, as the others are gone.
 
-        Goes to its end even if the caller goes away: what a delay scheme keeps cannot be rolled back.
+        Runs to its end even if the caller is cancelled: a message in a delay scheme cannot be rolled back.
         """
         for take in takes:
             self._takes.begin_settling(take)

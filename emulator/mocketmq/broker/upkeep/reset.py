@@ -1,7 +1,7 @@
 """Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay. Offsets go on instead of beginning at 0 again: or a connected
-client could read or commit an offset that means another message now.
+Otherwise topics, groups and the clock stay. Offsets continue instead of starting at 0 again: otherwise a
+connected client could read or commit an old offset, which now means another message.
 """
 
 from collections.abc import Callable, Sequence

@@ -8,7 +8,7 @@ from mocketmq.broker.upkeep.retention import Retention
 
 @dataclass(frozen=True)
 class Upkeep:
-    """A reset forgets what it is told to, retention what is old."""
+    """``reset`` empties the broker or a topic on request; ``retention`` removes old messages."""
 
     reset: Reset
     retention: Retention
