@@ -28,7 +28,7 @@ _DRIFT_US = 100 * US_PER_MS
 
 
 def wall_us() -> int:
-    """The machine's wall clock. Only for the world outside: starts, moves, retention."""
+    """The machine's wall clock, for starts, retention, certificates, and times that clients compare."""
     return time.time_ns() // 1_000
 
 

@@ -1,4 +1,4 @@
-"""The exit codes of the command line, and which error ends in which."""
+"""The exit codes of the command line, and the code for each error."""
 
 from enum import IntEnum
 

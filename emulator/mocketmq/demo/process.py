@@ -33,7 +33,7 @@ async def own_broker(data: Path) -> AsyncIterator[str]:
         assert process.stdout is not None  # noqa: S101 - for the type checker
         found = _URL.search((await process.stdout.readline()).decode())
         if found is None:
-            raise EmulatorError("the demo's broker did not start; it said why")
+            raise EmulatorError("the demo's broker did not start; its own message says why")
         yield found[0]
     finally:
         if process.returncode is None:

@@ -101,7 +101,7 @@ async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
 
 
 _RESULTS = ["CR_SUCCESS", "CR_LATER", "CR_ROLLBACK", "CR_COMMIT", "CR_THROW_EXCEPTION", "CR_RETURN_NULL"]
-"""By the numbers that Go clients send."""
+"""Results of consuming, at the index of the number that Go clients send."""
 
 
 async def consume(call: ApiCall, path: ClientPath, wanted: ConsumeIn) -> ConsumedOut:

@@ -33,7 +33,7 @@ FilterExpression = Annotated[
     Meta(max_length=4096),
     matching(
         "^[ *]*$|[^| ]",
-        "* for everything, or up to 100 tags parted by ||, such as A || B; with filter_type SQL92 a condition"
+        "* for everything, or up to 100 tags joined by ||, such as A || B; with filter_type SQL92 a condition"
         " on properties, such as price > 10 AND region IN ('x', 'y')",
     ),
 ]

@@ -10,7 +10,7 @@ UNMATCHED = "unmatched"
 
 
 class RoutedResponse(NamedTuple):
-    """A response and the path template that it answers, by which requests are counted."""
+    """A response, and the template of its path, by which requests are counted."""
 
     template: str
     response: web.StreamResponse

@@ -39,7 +39,7 @@ _MAIN: Final = "http_port"
 
 
 class HttpServer:
-    """Serve the JSON API, and other protocols ``by_segment``: the first of a path, on the same port.
+    """Serve the JSON API and, on the same port, other protocols ``by_segment``: the first of a path.
 
     The app starts and closes it, and sets :attr:`is_ready`. ``more`` are listeners on other ports,
     ``more_metrics`` yield metrics of other front doors.

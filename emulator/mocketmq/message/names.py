@@ -28,11 +28,11 @@ UNDECIDED_TOPIC = "TRANS_CHECK_MAX_TIME_TOPIC"
 """The topic of half messages that no producer has decided about."""
 
 MAX_QUEUES = 1_024
-"""Of a topic."""
+"""Queues of a topic."""
 MAX_TOPIC_LENGTH = 127
 MAX_GROUP_LENGTH = 255
 MAX_GROUP_TOPIC_LENGTH = MAX_GROUP_LENGTH + len(RETRY_PREFIX)
-"""Of a group's retry and dead-letter topic."""
+"""Characters in the names of a group's retry and dead-letter topic."""
 NAME_PATTERN = "^[%|a-zA-Z0-9_-]+$"
 GROUP_NAMES = f"1 to {MAX_GROUP_LENGTH} characters of a-z, A-Z, 0-9, %, |, _ and -"
 TOPIC_NAMES = (

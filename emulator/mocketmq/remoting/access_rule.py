@@ -1,9 +1,8 @@
 """Access rules: the permissions that a request needs. Each request is declared with one of them.
 
-They are those of 4.9.8 (PlainAccessValidator.java). Where it asks for no permission, because the request is
-younger or was forgotten there, 5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) is
-followed as far as these accounts go: changing topics, groups or settings takes an administrator, looking
-takes any key.
+They are those of 4.9.8 (PlainAccessValidator.java). Requests that are newer, or were forgotten there, follow
+5.3.3 (DefaultAuthorizationContextBuilder.java, ``@RocketMQAction``) as far as these accounts can: changing
+topics, groups or settings takes an administrator, reading them takes any key.
 """
 
 from collections.abc import Callable, Iterator

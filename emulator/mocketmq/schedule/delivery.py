@@ -1,7 +1,7 @@
 """Deliver what is due: append it to its topic queue and write its ledger row, in one transaction.
 
-Every delay scheme delivers by this, and adds to the same transaction what tells it that the message is done
-with: a moved delay offset, or a row of ``timed_messages``. So a kill at any point loses and repeats nothing.
+Every delay scheme delivers by this. It marks the message as delivered in the same transaction, by a moved
+delay offset or by a row of ``timed_messages``. So a kill at any point loses and repeats nothing.
 """
 
 from collections.abc import Callable

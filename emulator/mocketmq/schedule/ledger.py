@@ -25,11 +25,11 @@ pulled_by         the group of that consumer
 acked_us          first acknowledged; null: not yet
 ================  ==============================================================================
 
-Lateness is ``delivered_us - due_us``; negative means early, which is a defect, with one exception: profile
-``rocketmq4`` delivers at once, as upstream does, what is due later than its level's present delay allows,
-which happens when the level was shortened or removed; ``due_us`` is still the original due time. Pending
-messages are the rows of ``messages`` with a ``due_us`` whose level's delay offset has not passed them and
-that have no row in ``interventions``, which holds what was cancelled or forced.
+Lateness is ``delivered_us - due_us``; negative means early, which is a defect, with one exception. After a
+level was shortened or removed, profile ``rocketmq4`` delivers its messages at once, as upstream does;
+``due_us`` is still the original due time. Pending messages are rows of ``messages`` with a ``due_us``: their
+level's delay offset has not passed them, and they have no row in ``interventions``, the table of cancelled
+and forced messages.
 """
 
 from mocketmq.store.queue import Queue

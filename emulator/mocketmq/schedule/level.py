@@ -1,4 +1,4 @@
-"""One delay level: its queue, how far that has been delivered, and what is read ahead of it."""
+"""One delay level: its queue, its delay offset, and its read-ahead."""
 
 from collections import deque
 from collections.abc import Sequence

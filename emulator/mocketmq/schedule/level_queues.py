@@ -121,8 +121,8 @@ class LevelQueues:
         """Deliver one batch of what fires by ``until_us``, in order of due time and then of arrival."""
         await self.read_ahead()
         pass_point("delivery.picked")
-        # While the clock is moved, a delivery jumps to its instant. Alone, it jumps over nothing that was
-        # sent before it: all of that is committed, and known here, when it is formed.
+        # During a move of the clock, the store time jumps to the due time. In a transaction of its own, it
+        # passes no message that was sent before: by then all of these are committed, and known here.
         picked_us = self._clock.now_us()
         picks, until_us = await self._writer.commit(
             partial(self._deliver, until_us, picked_us), alone=until_us > picked_us
@@ -132,12 +132,12 @@ class LevelQueues:
             until_us = picks[-1][0]
         if self._is_dirty and self._saves_at_us <= until_us:
             await self.save()
-        with suppress(StoreError):  # delivered is delivered; the next call reads again
+        with suppress(StoreError):  # the delivery is committed; the next call reads again
             await self.read_ahead()
         return Fired(len(picks), until_us if picks else picked_us)
 
     async def read_ahead(self) -> None:
-        """Read what is due next in each level of which nothing is known."""
+        """Read the next due messages of each level whose read-ahead is empty."""
         for level in self.levels:
             if level.ahead or level.is_read:
                 continue
@@ -341,7 +341,7 @@ class LevelQueues:
         self._changed()
 
     def clear(self, batch: Batch) -> None:
-        """Every level queue is being emptied: nothing waits after this batch."""
+        """Forget all waiting messages once this batch is committed: every level queue is being emptied."""
         for level in self.levels:
             batch.execute(_SAVE_OFFSET, (level.number, level.queue.next_offset))
 

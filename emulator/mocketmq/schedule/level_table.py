@@ -14,7 +14,7 @@ _MAX_LEVELS = 1_000
 _MAX_DELAY_S = 36_500 * _UNITS_S["d"]
 _ALLOWED = (
     f"1 to {_MAX_LEVELS} whole numbers with a unit s, m, h or d, from -36500d to 36500d,"
-    " parted by single spaces"
+    " separated by single spaces"
 )
 _NUMBER = re.compile(r"([+-]?)0*(\d{1,10})", re.ASCII)
 _INT32 = range(-(1 << 31), 1 << 31)

@@ -100,4 +100,4 @@ class DelayScheme(DueSource, Protocol):
         """Queues of the store, and from which offset on retention must leave their messages alone."""
 
     async def close(self) -> None:
-        """Save what is not saved yet, and let go of what it holds. May be called twice."""
+        """Save all unsaved state, and release files and tasks. May be called twice."""

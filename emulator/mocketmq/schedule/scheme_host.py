@@ -25,7 +25,7 @@ class Numbers:
         return self.last
 
     def note(self, number: int) -> None:
-        """A message that came from elsewhere bears this number."""
+        """Note a number that a message bears already: later ones are above it."""
         if number < _OTHERS_NUMBER:
             self.last = max(self.last, number)
 

@@ -1,4 +1,4 @@
-"""All delay schemes of a broker as one: which of them keeps a message, and all that wait in any."""
+"""All delay schemes of a broker as one: choose the scheme for a message, and list all waiting ones."""
 
 import asyncio
 from collections.abc import Iterator, Sequence
@@ -29,7 +29,7 @@ class Schemes:
         self._timed: list[TimedScheme] = []
 
     def add(self, scheme: DelayScheme) -> None:
-        """One more. Raises ValueError when there is one of its name."""
+        """Add a scheme. Raises ValueError if there is one of its name."""
         if any(scheme.name == one.name for one in self._all):
             raise ValueError(f"there are two delay schemes of the name {scheme.name}")
         self._all.append(scheme)
@@ -40,7 +40,7 @@ class Schemes:
         return iter(self._all)
 
     def start(self) -> list[asyncio.Task[None]]:
-        """Begin what they do in the background."""
+        """Start the background work of every scheme."""
         return [task for scheme in self._timed for task in scheme.start()]
 
     # Keep
@@ -78,7 +78,7 @@ class Schemes:
         return False
 
     def discard(self, messages: Sequence[StoredMessage]) -> None:
-        """Forget messages of which nobody was told, as if they had never been kept."""
+        """Forget messages whose senders got no answer, as if they had never been kept."""
         for scheme in self._timed:
             if held := [message for message in messages if scheme.holds(message)]:
                 scheme.remove(held)

@@ -128,7 +128,7 @@ class TimedScheme(ABC):
         return ()
 
     async def close(self) -> None:  # noqa: B027 - most have nothing to close
-        """End that. May be called twice."""
+        """End the work in the background. May be called twice."""
 
     # The same for all
 

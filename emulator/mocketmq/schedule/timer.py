@@ -30,8 +30,10 @@ LONGEST_SLEEP_S = 30.0
 """Real seconds of the longest sleep: the event loop's clock stands still while the machine is suspended."""
 
 Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
-"""``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, all in one; it answers
-False and does nothing if ``is_clear()`` says that something was sent meanwhile that is due by then."""
+"""``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, in one transaction.
+
+If ``is_clear()`` is false, as a message due by then was sent meanwhile, it returns False and does nothing.
+"""
 
 
 class Fired(NamedTuple):
@@ -113,7 +115,7 @@ class Timer:
 
     async def _move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
         from_us = self._clock.now_us()
-        # First what is due already: only then does the target know what is due next.
+        # First fire all that is due already: only then is it known what is due next.
         fired = await self._fire_all(from_us)
         target_us = target(from_us)
         check_move(from_us, target_us)

@@ -1,4 +1,4 @@
-"""Counters that must not start again when rows are removed, and the record of past runs."""
+"""Counters that outlive the rows they count, and the record of past runs."""
 
 from collections.abc import Callable
 from functools import partial

@@ -12,7 +12,7 @@ MAX_AT_ONCE = 500
 MAX_SPANS = 200
 """Spans in one query: SQLite takes 500 selects and 32,766 parameters; each tag is one."""
 NO_LIMIT = (1 << 63) - 1
-"""For ``max_bytes``."""
+"""A ``max_bytes`` above any size."""
 SCAN = 10_000
 """Offsets of one queue that are searched at once for messages that pass a filter."""
 _LOOK = 200

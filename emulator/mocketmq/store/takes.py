@@ -54,7 +54,7 @@ class TakeRow(NamedTuple):
 
 
 class OpenTake(NamedTuple):
-    """A take that is not settled, and what is needed of its message."""
+    """A take that is not settled, with the needed fields of its message."""
 
     group_name: str
     queue_key: int

@@ -29,7 +29,7 @@ INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessag
 
 Work = Callable[["Batch"], Any]
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
-"""Is given each queue with the number of messages and bytes of bodies that it got, and how long that took."""
+"""Called with each queue, its new messages and their bytes of bodies, and how long storing took."""
 
 
 class Batch:

@@ -1,7 +1,7 @@
-"""Choose the address by which each client is told to reach the broker: as a rule, the one it came in by.
+"""Choose the address of the broker that each client is told: as a rule, the one it connected to.
 
-A route names one address, and each client dials it. Whoever came in by an address can come in by it again,
-be it the host, another machine or a neighbouring container. The exception is a container with published
+A route names one address, and each client dials it. A client that reached an address can reach it again, from
+the host, another machine or a neighbouring container. The exception is a container with published
 ports: its host comes in through the container's gateway, and on some platforms cannot reach the container's
 own address, only its published ports on 127.0.0.1.
 """

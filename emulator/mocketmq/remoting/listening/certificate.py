@@ -1,7 +1,7 @@
 """The certificate for TLS: one from the settings, or else a self-signed one.
 
-The self-signed certificate is made when the first client wants TLS, and kept in the data directory, so that
-clients that trust it still do after a restart.
+The self-signed certificate is made when the first client wants TLS, and kept in the data directory. So
+clients still trust it after a restart.
 """
 
 import asyncio

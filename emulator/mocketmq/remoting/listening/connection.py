@@ -91,7 +91,7 @@ class Connection(asyncio.BufferedProtocol):
         self._ended = asyncio.Event()
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Learn who came in, and by which address."""
+        """Note the client's address, and the one by which it reached the broker."""
         self._transport: asyncio.Transport | TlsLayer = cast(asyncio.Transport, transport)
         self._loop = asyncio.get_running_loop()
         local, peer = transport.get_extra_info("sockname"), transport.get_extra_info("peername")

@@ -14,7 +14,7 @@ from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader
 
 
 class ProducerGroupHeader(NamedTuple):
-    """Of a request for a group's producers."""
+    """Header of the request for a group's producers."""
 
     producer_group: str
 

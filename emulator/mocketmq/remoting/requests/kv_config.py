@@ -18,14 +18,14 @@ class PutConfigHeader(NamedTuple):
 
 
 class ConfigKeyHeader(NamedTuple):
-    """Of requests that name one value."""
+    """Header of requests that name one value."""
 
     namespace: str
     key: str
 
 
 class NamespaceHeader(NamedTuple):
-    """Of the request for all values of a namespace."""
+    """Header of the request for all values of a namespace."""
 
     namespace: str
 

@@ -35,10 +35,10 @@ _MAX_FOUND: Final = 64
 _MAX_BY_UNIQUE_KEY: Final = 32
 """The most messages of an answer, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
 _LATE_US: Final = 10 * US_PER_S
-"""On a clock that does not keep real time, a range of times that ends at most this long ago has no end.
+"""If the clock does not keep real time, a range of times that ends this recently has no end.
 
-Its client meant now. Clients of 5.3 may wait 3 s for a lock of their own before they send, more than once
-(NettyRemotingClient.java).
+Its client meant the present. Clients of 5.3 may wait 3 s for a lock of their own before they send, more than
+once (NettyRemotingClient.java).
 """
 
 

@@ -74,7 +74,7 @@ async def unregister(call: RemotingCall[UnregisterClientHeader]) -> Response:
 
 
 async def consumer_list(call: RemotingCall[ConsumerGroupHeader]) -> Response:
-    """Answer with the ids of a group's clients, by which each of them works out its queues."""
+    """Answer with the ids of a group's clients; each client computes its queues from them."""
     group = call.broker.registry.clients.find(call.header.consumer_group)
     if group is None:
         raise RemotingError(

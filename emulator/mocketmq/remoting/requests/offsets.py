@@ -38,7 +38,7 @@ class SearchOffsetHeader(NamedTuple):
 
 
 class QueueHeader(NamedTuple):
-    """Of requests that name a queue and nothing else."""
+    """Header of requests that name only a queue."""
 
     topic: str
     queue_id: Int32

@@ -88,7 +88,7 @@ class ChangeInvisibleTimeHeader(NamedTuple):
 
 
 class NotificationHeader(NamedTuple):
-    """As of a pop. ``poll_time`` is how long to wait, in milliseconds."""
+    """Fields as in :class:`PopMessageHeader`. ``poll_time`` is how long to wait, in milliseconds."""
 
     consumer_group: str
     topic: str
@@ -100,7 +100,7 @@ class NotificationHeader(NamedTuple):
 
 
 class PeekMessageHeader(NamedTuple):
-    """As of a pop, without times."""
+    """Fields as in :class:`PopMessageHeader`, without times."""
 
     consumer_group: str
     topic: str

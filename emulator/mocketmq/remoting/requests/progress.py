@@ -31,7 +31,7 @@ class ConsumeStatsHeader(NamedTuple):
 
 
 class TopicGroupHeader(NamedTuple):
-    """Of requests that name a topic and a group."""
+    """Header of requests that name a topic and a group."""
 
     topic: str
     group: str

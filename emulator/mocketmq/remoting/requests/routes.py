@@ -21,19 +21,19 @@ from mocketmq.rocketmq_versions import V3_4_9
 
 
 class ClusterHeader(NamedTuple):
-    """Of the request for a cluster's topics."""
+    """Header of the request for a cluster's topics."""
 
     cluster: str
 
 
 class BrokerHeader(NamedTuple):
-    """Of requests that name a broker."""
+    """Header of requests that name a broker."""
 
     broker_name: str
 
 
 class UnregisterTopicHeader(NamedTuple):
-    """Without ``cluster_name``: in all clusters."""
+    """Without ``cluster_name`` the topic goes from all clusters."""
 
     topic: str
     cluster_name: str = ""
@@ -67,7 +67,7 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
                 await _make_retry_topic(call.broker, name.removeprefix(RETRY_PREFIX))
             topic = await topics.for_route(name, first_use=is_ali_ons)
         perm = call.broker.registry.name_server.perm(topic)
-        if not perm and name == TEMPLATE_TOPIC:  # kept, but topics are no longer made like it
+        if not perm and name == TEMPLATE_TOPIC:  # the template is kept, but no longer used
             raise TopicNotFoundError(f"the topic[{name}] may not be used")
     except TopicNotFoundError:
         _log_miss(call)

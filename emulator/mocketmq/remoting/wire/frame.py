@@ -84,7 +84,7 @@ class FrameReader:
     def feed(self, data: bytes) -> list[Command]:
         """The commands that ``data`` completes.
 
-        Raises FrameError as soon as the bytes show to be no frame. The reader cannot be used after that.
+        Raises FrameError as soon as the bytes cannot become a frame. The reader cannot be used after that.
         """
         if self._partial:
             self._partial += data

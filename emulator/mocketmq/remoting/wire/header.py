@@ -14,17 +14,17 @@ Int32 = Annotated[int, 32]
 
 
 class NoHeader(NamedTuple):
-    """Of requests without ext fields, or with none that matters here."""
+    """Header of requests without ext fields, or with none that matters here."""
 
 
 class TopicHeader(NamedTuple):
-    """Of requests that name a topic and nothing else."""
+    """Header of requests that name only a topic."""
 
     topic: str
 
 
 class GroupHeader(NamedTuple):
-    """Of requests that name a group and nothing else."""
+    """Header of requests that name only a group."""
 
     group: str
 
