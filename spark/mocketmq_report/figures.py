@@ -111,7 +111,7 @@ def group(dimension: str, name: str, delay: str | None = None) -> str:
 
 
 def stage(name: str) -> str:
-    """A stage by its begin and its end: ``due → picked``, ``pulled → acknowledged``."""
+    """A stage by its start and its end: ``due → picked``, ``pulled → acknowledged``."""
     return name.replace("-", " → ").replace("acked", "acknowledged")
 
 

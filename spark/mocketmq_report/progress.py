@@ -1,9 +1,9 @@
-"""How a long job tells what it is doing."""
+"""Callbacks by which a long job reports its progress."""
 
 from collections.abc import Callable
 
 ProgressCallback = Callable[[str, int, int | None], None]
-"""Called with what is being done, how much of it is done, and how much there is to do, if that is known."""
+"""Called with the step, the amount done, and the total, None if it is unknown."""
 
 
 def ignore_progress(what: str, done: int, total: int | None) -> None:

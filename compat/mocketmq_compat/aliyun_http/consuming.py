@@ -41,7 +41,9 @@ async def consume_in_order(call: AliyunCall) -> XmlAnswer:
 
 async def _consume(call: AliyunCall, invisible_us: int, *, ordered: bool) -> XmlAnswer:
     group, max_messages, wait_s, tag_filter = _wishes(call)
-    await call.broker.registry.topics.for_receive(call.topic)  # a refused topic creates no group
+    await call.broker.registry.topics.for_receive(
+        call.topic
+    )  # a request for a refused topic creates no group
     await call.broker.registry.groups.for_use(group, MAX_RETRIES)
     receipts = call.broker.consuming.receipts
     taken = await receipts.receive(

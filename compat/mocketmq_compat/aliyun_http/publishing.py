@@ -25,7 +25,7 @@ _BODY, _TAG, _PROPERTIES = "MessageBody", "MessageTag", "Properties"
 async def publish(call: AliyunCall) -> XmlAnswer:
     """Store the message; the answer has the id that its consumers will see.
 
-    Raises as :meth:`Broker.send`; AliyunError ``MalformedXML``; InvalidArgumentError.
+    Raises as :meth:`Sender.send`; AliyunError ``MalformedXML``; InvalidArgumentError.
     """
     message = await _message(call)
     immunity_us = _immunity_us(message.properties)

@@ -23,7 +23,7 @@ _IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GM
 
 
 def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
-    """The text that a client has to sign; ``target`` is taken from the request line, as it stood there.
+    """The text that a client has to sign; ``target`` is that of the request line, unchanged.
 
     The names of ``headers`` may be in any case.
     """

@@ -77,7 +77,7 @@ class DelayFiles(Chore):
         self._seen_ns = 0
         self._thread = ThreadPoolExecutor(1, "delay-files")
         self._removal_thread = ThreadPoolExecutor(1, "delay-removals")
-        self._removals: deque[tuple[Entry, bool]] = deque()  # to do; whether each empties its second
+        self._removals: deque[tuple[Entry, bool]] = deque()  # to do; whether it empties its second
         self._unremoved: set[Entry] = set()  # files of messages that are done with
         self._removing: asyncio.Task[None] | None = None
         self._ignored: set[str] = set()
@@ -312,7 +312,7 @@ class DelayFiles(Chore):
         self._saved(entry)
 
     def _ignore(self, what: str) -> None:
-        """Log once per name: it may belong to a mount point, or be somebody's note."""
+        """Leave it, and log that once per name: it may belong to a mount point or to the user."""
         if what not in self._ignored:
             self._ignored.add(what)
             self.put_aside["ignored"] += 1

@@ -1,4 +1,4 @@
-"""The mode ``dongwo``: second directories that scan and answer as the patch that they come from.
+"""The mode ``dongwo``: second directories with the scans and the answers of the broker patch.
 
 The patch is described in docs/protocol/aliyun.md §3.
 
@@ -19,25 +19,25 @@ SCAN_US = 200 * US_PER_MS
 
 
 class Scans:
-    """When a due time is acted upon: at the first scan after the whole second that is not before it."""
+    """The instant at which a message is delivered: the first scan after the second of its due time."""
 
     def __init__(self, started_us: int) -> None:
         self._started_us = started_us
 
     def __call__(self, due_us: int) -> int:
-        """The instant of that scan."""
+        """The instant for this due time."""
         second_us = -(-due_us // US_PER_S) * US_PER_S
         scans = -(-max(second_us - self._started_us, 0) // SCAN_US)
         return self._started_us + scans * SCAN_US
 
 
 class Dongwo(SecondDirectories):
-    """Keeps messages as the patch does, and says what it says."""
+    """Second directories whose errors and receipts are the patch's."""
 
     name = "dongwo"
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        """As the other; whatever goes wrong is DelayedSendError, which does not say what (D-4)."""
+        """As the base class, but every failure is a DelayedSendError without a reason (D-4)."""
         try:
             return await super().keep(draft, queue, due_us, number)
         except StoreError as error:

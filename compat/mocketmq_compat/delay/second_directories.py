@@ -99,7 +99,7 @@ class SecondDirectories(TimedScheme):
         return [self.files.start()]
 
     async def close(self) -> None:
-        """Save what was handed over, and let go of the directory."""
+        """Save all accepted messages, and close the directory."""
         await self.files.close()
 
     # Keep
@@ -146,7 +146,7 @@ class SecondDirectories(TimedScheme):
         return None if first is None else first.due_us
 
     def file_figures(self) -> FileFigures:
-        """What is on the disk, and what befell files."""
+        """The files on the disk, and counts of damaged and refused ones."""
         files = self.files
         return FileFigures(
             files.index.directories,

@@ -59,7 +59,7 @@ _ILLEGAL_TIMER: Final = (
 
 
 class StartDeliverTime:
-    """Read the due times of a broker's messages, in one mode and with one window."""
+    """Reads due times from the properties of messages, in one mode and with one window."""
 
     def __init__(self, clock: Clock, mode: StartDeliverMode, window_us: int) -> None:
         self._clock = clock

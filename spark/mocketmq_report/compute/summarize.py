@@ -12,7 +12,7 @@ from mocketmq_report.compute.summary import Summary
 from mocketmq_report.ledger.frames import LedgerFrames
 
 _FEW: Final = 1_000_000
-"""Up to so many suspect buckets are sent to every executor."""
+"""The most suspect buckets that are sent to every executor."""
 
 
 class Extent(NamedTuple):

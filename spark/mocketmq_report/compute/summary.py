@@ -103,13 +103,13 @@ def lateness(ledger: LedgerFrames, key: Column) -> DataFrame:
 
 
 def minutes(ledger: LedgerFrames, key: Column) -> DataFrame:
-    """As ``lateness``, and by ``minute_us``, the begin of the minute of delivery, null if overdue."""
+    """As ``lateness``, and by ``minute_us``, the start of the minute of delivery, null if overdue."""
     minute = begin("delivered_us", 60 * US_PER_S).alias("minute_us")
     return _union(_counts(rows, ("topic", minute), key) for rows in (_measured(ledger), _overdue(ledger)))
 
 
 def timeline(ledger: LedgerFrames, key: Column, step_us: int) -> DataFrame:
-    """Counts of deliveries by ``at_us``, the begin of their step, and ``value``."""
+    """Counts of deliveries by ``at_us``, the start of their step, and ``value``."""
     return (
         _measured(ledger)
         .groupBy(begin("delivered_us", step_us).alias("at_us"), key.alias("value"))
@@ -260,7 +260,7 @@ def _is_overdue() -> Column:
 
 
 def begin(column: str, step_us: int) -> Column:
-    """The begin of the step that an instant lies in."""
+    """The start of the step that an instant lies in."""
     return F.col(column) - F.pmod(column, F.lit(step_us))
 
 

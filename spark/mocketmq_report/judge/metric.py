@@ -129,7 +129,7 @@ def busy_levels(report: Report, metric: Metric) -> list[DeliveryGroup]:
 
 
 def written(value: Fraction, kind: Kind, limit: Fraction | None = None) -> str:
-    """A value as thresholds write it. A share has the decimals that show on which side of the limit it is."""
+    """A value as thresholds write it. A share gets enough decimals to show its side of the limit."""
     if kind == "duration":
         return format_duration(int(value))
     if kind == "count":

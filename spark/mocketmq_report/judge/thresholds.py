@@ -2,8 +2,8 @@
 
 ``condition`` describes the text up to the limit. The limit is a duration such as ``50ms``, ``1h30m`` or
 ``-5ms`` for metrics that are times, a share such as ``99.9%`` for ``on_time``, and a whole number for all
-others. In a file each line is a threshold; empty lines are skipped, and ``#``, at the begin of a line or
-after a space, begins a comment.
+others. In a file each line is a threshold; empty lines are skipped. ``#`` begins a comment, at the start of a
+line or after a space.
 """
 
 import re
@@ -139,7 +139,7 @@ def judge(threshold: Threshold, report: Report) -> Judgement:
 
 
 def _how_bad(threshold: Threshold, value: Fraction) -> Fraction:
-    """A number that is greater the further the value is from what the threshold allows."""
+    """A number that grows with the distance between the value and the limit."""
     if threshold.operator in ("<=", "<"):
         return value
     if threshold.operator in (">=", ">"):

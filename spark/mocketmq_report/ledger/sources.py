@@ -30,7 +30,7 @@ from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
 from mocketmq_report.progress import ignore_progress
 
 UNKNOWN: Final = "unknown"
-"""What a file from elsewhere does not say about its run."""
+"""Stands for facts about a run that a file from elsewhere lacks."""
 
 _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"

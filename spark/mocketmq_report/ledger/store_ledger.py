@@ -21,7 +21,7 @@ from mocketmq_report.ledger.store_snapshot import RANGE_ROWS, OffsetRange, Store
 from mocketmq_report.progress import ignore_progress
 
 SMALL_ROWS: Final = 200_000
-"""So many deliveries are read sooner than a Python worker is started."""
+"""Reading up to so many deliveries takes less time than starting a Python worker."""
 
 _FORMAT: Final = "mocketmq-store"
 

@@ -34,7 +34,7 @@ _SOURCE: Final = re.compile(r"[A-Z_]+: |\[SQLite] |[Ff]ailed to (prepare|step) q
 _STORE: Final = f"a store is the file {FILE_NAME} in the data directory of a broker"
 _HEADER: Final = struct.Struct(
     ">16xH10xI"
-)  # the begin of a database file, with the size and the number of its pages
+)  # the start of a database file, with the size and the number of its pages
 
 
 class StoreReader:

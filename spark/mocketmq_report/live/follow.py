@@ -25,7 +25,7 @@ from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import BrokerStatus, broker_status
 
 TICK_S: Final = 1.0
-"""The table is updated about so often."""
+"""Real seconds between two updates of the table, about."""
 _WIDTH: Final = 180
 """Columns of the output if it is no terminal."""
 

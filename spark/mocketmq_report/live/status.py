@@ -21,7 +21,7 @@ from mocketmq_report.progress import ignore_progress
 NO_LEVEL: Final = 0
 """Stands for the level of messages with an absolute due time."""
 GRACE_US: Final = US_PER_S
-"""A message is overdue only so long after its due time, or else those being delivered would be."""
+"""How long after its due time a message counts as overdue: until then it may be on its way."""
 
 _RUN: Final = """
 SELECT first.started_wall_us AS store, first.started_us AS first_us, last.*

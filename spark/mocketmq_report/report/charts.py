@@ -117,7 +117,7 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
 
 
 def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str | None]) -> Chart:
-    """Draw means over the messages that have all stages, which add up, as percentiles would not."""
+    """Draw means over the messages with all stages: means add up, percentiles would not."""
     groups = list(
         dict.fromkeys(
             _short(each.dimension, each.name, delays.get((each.dimension, each.name))) for each in stages

@@ -1,7 +1,7 @@
 """Write a report as one HTML file that needs no network: style, script, Vega and all data are in it.
 
 The page is ``report.html.jinja``, ``report.css`` and ``report.js``. Jinja escapes all data, control
-characters are spelled out, and a Content-Security-Policy forbids the page to load anything.
+characters are spelled out, and a Content-Security-Policy keeps the page from loading anything.
 """
 
 import json

@@ -60,7 +60,7 @@ def _put(name: str, content: bytes) -> None:
 
 
 def _upload(spark: SparkSession, url: str, content: bytes) -> None:
-    """Write through Hadoop, which knows the object stores that Spark reads."""
+    """Write through Hadoop, to any object store that Spark reads."""
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # noqa: S101 - for the type checker
     path = jvm.org.apache.hadoop.fs.Path(url)
