@@ -41,7 +41,7 @@ def spark() -> "Iterator[SparkSession]":
 
 
 class _Together(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
-    """What runs in one process, one after the other: tests of a file, all of Spark's, all of the clients'."""
+    """Runs in one process, one after the other: the tests of a file, all of Spark's, all of the clients'."""
 
     def _split_scope(self, nodeid: str) -> str:
         path = PurePath(nodeid.split("::", maxsplit=1)[0])
@@ -56,7 +56,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Togeth
 
 
 def _fail_if_skipped(report: pytest.TestReport | pytest.CollectReport) -> None:
-    """In CI everything that a test needs is there, so a skipped test is one that nobody would miss."""
+    """Fail a skipped test in CI, where all that tests need is installed: nobody would notice the skip."""
     if os.environ.get("CI") and report.skipped and not hasattr(report, "wasxfail"):
         report.outcome = "failed"
         report.longrepr = f"skipped, which CI does not allow: {report.longrepr}"

@@ -1,4 +1,4 @@
-"""The floor for HTTP: an aiohttp server that answers any POST at once with what the broker would answer."""
+"""The floor for HTTP: an aiohttp server that answers any POST at once, with the broker's answer."""
 
 import asyncio
 

@@ -1,4 +1,4 @@
-"""An HTTP client that costs next to nothing, so that what is measured is the server."""
+"""An HTTP client that costs next to nothing, so that figures are the server's."""
 
 import asyncio
 import re

@@ -1,4 +1,4 @@
-"""A remoting client that costs next to nothing, so that what is measured is the server."""
+"""A remoting client that costs next to nothing, so that figures are the server's."""
 
 import asyncio
 import re

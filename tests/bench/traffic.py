@@ -1,8 +1,8 @@
-"""Real traffic on an unmoved clock, in two profiles at once: the comparison in docs/lateness.md is of it.
+"""Real traffic on an unmoved clock, in two profiles at once, for the comparison in docs/lateness.md.
 
 ``python -m tests.bench.traffic --minutes 30 DIR`` leaves a data directory per profile in DIR, to be reported
-by ``mocketmq report DIR/exact --compare DIR/rocketmq4``. Both brokers run beside each other, so that whatever
-else the machine does disturbs both.
+by ``mocketmq report DIR/exact --compare DIR/rocketmq4``. Both brokers run side by side, so that other
+load of the machine disturbs both.
 """
 
 import argparse

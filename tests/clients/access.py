@@ -1,4 +1,4 @@
-"""Accounts that every client is tried with, and what each client has to find of them."""
+"""Accounts that every client is tried with, and the results that each must get."""
 
 from collections.abc import Callable
 from contextlib import AbstractAsyncContextManager
@@ -38,7 +38,7 @@ def written(folder: Path) -> tuple[str, str]:
 
 
 RETRIED = r"Send \[\d\] times, still failed"
-"""What some clients say of a message that is refused, whatever the broker has said."""
+"""The words of some clients for any refused message, whatever the broker's reason."""
 
 OUT_OF_TIME = "timeout", "Timeout", "defaultMQProducer send exception"
 TRIES = 10

@@ -90,7 +90,7 @@ def save(results: Results) -> None:
 
 
 def main(*arguments: str) -> str | None:
-    """Write the pages. Returns what is missing for that, if anything is."""
+    """Write the pages. Returns the missing results, if any."""
     if arguments == ("codes",):
         features.write_codes()
         return None

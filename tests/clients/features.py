@@ -1,4 +1,4 @@
-"""Make docs/compatibility.md, which says what works with which of RocketMQ's clients.
+"""Make docs/compatibility.md, the features that work with each of RocketMQ's clients.
 
 A test names the row that it shows by ``@pytest.mark.feature(row, *clients)``, or commands of ``mqadmin`` by
 ``@pytest.mark.mqadmin(*commands)``, with ``only=`` for those of one version. Results are kept by client, so
@@ -186,7 +186,7 @@ def saved() -> Results:
 
 
 def write() -> str | None:
-    """Write the page. Returns what is missing for that, if anything is."""
+    """Write the page. Returns the missing results, if any."""
     wanted, results = tried(), saved()
     missing = [client for client, names in wanted.items() if names != results.get(client, {}).keys()]
     if missing:

@@ -16,7 +16,7 @@ _CAP_SYS_ADMIN = 21
 
 
 class Disk(Protocol):
-    """A disk for one broker; ``error`` is what a write gets that finds no room."""
+    """A disk for one broker; ``error`` is the error of a write when it is full."""
 
     directory: Path
     error: int

@@ -71,7 +71,7 @@ async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()
 
 
 def contents(directory: Path) -> dict[str, bytes]:
-    """Of all files, without the one that says who has the directory."""
+    """All files but the lock file."""
     paths = [path for path in directory.rglob("*") if path.is_file() and path.name != LOCK_FILE]
     return {str(path.relative_to(directory)): path.read_bytes() for path in paths}
 

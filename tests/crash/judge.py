@@ -1,4 +1,4 @@
-"""The judge of a crash test: what clients were promised, against what the broker shows.
+"""The judge of a crash test: compares the answers to clients with the state of the broker.
 
 It only listens. Whoever talks to a broker tells it what was asked before, and what was answered after;
 what was asked and not answered may have happened or not. Instants are emulated milliseconds.

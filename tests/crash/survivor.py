@@ -54,7 +54,7 @@ _LEDGER = {
         WHERE messages.parked_offset NOT NULL
         AND (deliveries.parked_offset, delivered_us) IS NOT (messages.parked_offset, store_us)""",
 }
-"""Queries that find nothing in a ledger that is in order."""
+"""Queries that find nothing in a correct ledger."""
 
 
 class Variant(NamedTuple):
@@ -138,7 +138,7 @@ class Survivor:
         assert not faults, "\n".join(faults)
 
     async def _look(self, client: Client) -> None:
-        """Show the judge the clock, and what the queues hold that it has not seen."""
+        """Show the judge the clock, and the messages in queues that are new to it."""
         self.judge.clock_is((await client.clock())["now_ms"])
         for topic in await client.topics():
             if topic["name"] not in (TOPIC, RETRY_TOPIC):

@@ -114,7 +114,7 @@ async def test_file_that_was_lost_comes_back_with_a_backup_after_it_was_due(
 
 
 async def test_data_directory_copied_and_started_elsewhere(tmp_path: Path) -> None:
-    """Both brokers deliver what waited then, and neither what was delivered."""
+    """Both brokers deliver messages pending at the backup, and none that was delivered before."""
     data, elsewhere = tmp_path / "data", tmp_path / "elsewhere"
     async with running_broker(data) as running:
         await make_backup(running, data)

@@ -1,4 +1,4 @@
-"""``kill -9`` around pops: what was given out is nobody's else, and what was acknowledged stays gone."""
+"""``kill -9`` around pops: a popped message is given to nobody else, and an acknowledged one never again."""
 
 import itertools
 import signal

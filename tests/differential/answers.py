@@ -34,7 +34,7 @@ class Names:
         return text
 
     def note(self, offset: int) -> str:
-        """A commit offset that both brokers tell of, called by the order in which it was first told."""
+        """A commit offset, named by the order in which it was first answered, the same for both brokers."""
         return self._offsets.setdefault(offset, f"<message {len(set(self._offsets.values()))}>")
 
     def same(self, offset: int, as_offset: int) -> None:

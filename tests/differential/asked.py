@@ -50,7 +50,7 @@ class Asked:
             await self._client.ok(consuming.HEART_BEAT, body=body)
 
     async def checks(self, serial: str) -> list[Check]:
-        """All that came until everything was said that was planned."""
+        """All questions up to the last planned answer."""
         async with self._came:
             await self._came.wait_for(lambda: not self._plans[serial][1])
         return self._checks[serial]

@@ -1,4 +1,4 @@
-"""Operations that are played on two brokers, and the forms of what comes of them."""
+"""Operations that are played on two brokers, and the forms of their results."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple

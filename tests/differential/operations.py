@@ -25,11 +25,11 @@ MAX_QUEUES = 16
 """Queues of a topic that are looked at."""
 HELD_MS = 3_000
 UNANSWERED_S = 2.0
-"""After which it is believed that the end of a transaction, which clients send oneway, is not answered."""
+"""Real seconds to wait for an answer to the end of a transaction, which clients send oneway."""
 ASKED_S = 12.0
 """For how long it is waited until a producer was asked about a half message as often as it may be."""
 POLL_S = 0.05
-"""Between two looks at a broker whose clock nobody can move, and which tells nobody that it is done."""
+"""Real seconds between two looks at a real broker, which has no clock to move and no event to wait for."""
 
 
 class Side(Player):
@@ -116,7 +116,7 @@ class Side(Player):
             return self._seen(await client.ask(RequestCode.END_TRANSACTION, ext))
 
     async def leave_open(self, group: str, plan: list[str], send: Mapping[str, Any]) -> Seen:
-        """A half message, of which that will be said by a producer of the group when it is asked."""
+        """A half message, and the answer of the group's producer to a check-back."""
         if self._producer is None:
             self._producer = Asked(await self.client("asked"))
             self._stack.push_async_callback(self._producer.close)
@@ -227,7 +227,7 @@ class Side(Player):
         return sum(ends) >= self._expected[name]
 
     async def collect(self, topic: str) -> Seen:
-        """All that a topic holds, in the order of what was sent, and where the queues end.
+        """All messages of a topic, in the order of sending, and the ends of its queues.
 
         Where delayed messages fall due together, their order in a queue is chance.
         """
@@ -299,7 +299,7 @@ class Side(Player):
     async def search(self, serial: str, shift_ms: int) -> Seen:
         """29, at so many milliseconds after a message was stored that was seen before, in its queue.
 
-        Of messages that were stored in the same millisecond, it is the first that is told.
+        Of several messages of one millisecond, the first is compared.
         """
         record = self._records.get(serial)
         if record is None:

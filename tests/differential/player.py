@@ -134,7 +134,7 @@ class Player:
         return await self.ask(code, ext, client, body)
 
     async def table(self, code: int, ext: Mapping[str, str], name: str, client: str = "one") -> Seen:
-        """The same, of which only what is about this run is looked at."""
+        """The same, without entries of other runs."""
         seen = await self.ask(code, ext, client)
         if isinstance(seen["body"], dict):
             seen["body"] = {name: _own(seen["body"].get(name))}

@@ -29,7 +29,7 @@ CLIENTS = ("one", "two", "three")
 MOST = 28
 """Messages of a topic; a pop is given 32 at most."""
 SHORT_MS = 3_000
-"""An invisible time in which what is popped can be acknowledged, also on a slow machine."""
+"""An invisible time long enough to acknowledge in, even on a slow machine."""
 ODD_POPS: Sequence[dict[str, Any]] = (
     {"topic": "nowhere~"},
     {"queueId": 4},

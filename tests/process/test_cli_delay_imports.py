@@ -1,4 +1,4 @@
-"""``mocketmq delayed import`` and ``verify``: what is damaged is found, and what is good comes over once."""
+"""``mocketmq delayed import`` and ``verify``: damaged files are found, and good ones are imported once."""
 
 import asyncio
 import os

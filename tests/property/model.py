@@ -89,7 +89,7 @@ class Model:
         return len(due)
 
     def receive(self, name: str, limit: int, invisible_us: int) -> list[Take]:
-        """What comes back goes before what is new, each in the order in which it was stored."""
+        """Redeliveries go before new messages, both in the order of storing."""
         group = self.groups[name]
         again = [take for _, take in sorted(group.takes.items()) if not take.until_us]
         new = [Take(record) for record in self.visible if record.number > group.seen and group.wants(record)]

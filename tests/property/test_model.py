@@ -50,7 +50,7 @@ timers = st.one_of(
     ),
     st.tuples(st.just(TIMER_DELAY_SEC), st.integers(-1, 70)),
 )
-"""A property that asks for an instant, and how far from now that is in its own unit."""
+"""A property with a due time, and its distance from now in the property's own unit."""
 invisible_us = st.sampled_from([1, US_PER_S, 5 * US_PER_S, 30 * US_PER_S])
 which = st.integers(0)
 moves_us = st.one_of(

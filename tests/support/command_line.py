@@ -10,7 +10,7 @@ from mocketmq.cli import commands
 
 
 def runner(**env: str | None) -> CliRunner:
-    """Keeps what is printed on stdout and stderr apart, which click before 8.2 does only when told."""
+    """Keeps stdout and stderr apart, which click before 8.2 does only on request."""
     apart: dict[str, Any] = {"mix_stderr": False} if "mix_stderr" in signature(CliRunner).parameters else {}
     return CliRunner(env=env, **apart)
 

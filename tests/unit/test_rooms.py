@@ -116,7 +116,7 @@ def room_of(module: str) -> str:
 
 
 def imports(source: str) -> Iterator[str]:
-    """Every module of ours that is imported, wherever in the source that stands."""
+    """Every module of ours that the source imports, also inside functions."""
     for node in ast.walk(ast.parse(source)):
         if isinstance(node, ast.Import):
             names = [alias.name for alias in node.names]
@@ -137,7 +137,7 @@ def strangers(module: str, source: str) -> list[str]:
 
 
 FACE = "mocketmq"
-"""What it offers, it imports when it is asked for: test_public_face."""
+"""It imports its names on first use, which test_public_face tests."""
 
 
 @pytest.mark.parametrize("module", sorted(MODULES.keys() - {FACE}))

@@ -25,7 +25,7 @@ async def topic(broker: RemotingBroker, topic: str) -> str:
 
 
 async def arrives_at(broker: RemotingBroker, driver: Driver, topic: str, due_ms: int) -> str:
-    """The body of what comes at that time, and a millisecond earlier was not there."""
+    """The body of the message that becomes visible at that time, and not a millisecond earlier."""
     await broker.control.move_to(due_ms - 1)
     await driver.call("send", topic=topic, body="earlier")
     assert await driver.bodies(topic, 1) == ["earlier"]
@@ -47,7 +47,7 @@ async def test_every_level(broker: RemotingBroker, driver: Driver, topic: str) -
 async def arrives_in_an_hour(
     broker: RemotingBroker, driver: Driver, topic: str, at: Callable[[int], dict[str, object]]
 ) -> None:
-    """A message that is told its instant, in milliseconds of the wall clock, is there at that instant."""
+    """A message with an instant, in milliseconds of the wall clock, becomes visible at that instant."""
     await driver.call("consume", group=topic, topic=topic)
     now_ms = (await broker.control.clock())["now_ms"]
     instant_ms = int(time.time() * 1_000) + HOUR_MS

@@ -62,7 +62,7 @@ async def question(client: RemotingClient) -> tuple[Ext, Record]:
 
 
 def answer_with(client: RemotingClient, decision: int) -> "asyncio.Task[list[Command]]":
-    """A producer that answers whatever it is asked; see ``stop``."""
+    """A producer that answers every question; see ``stop``."""
 
     async def run() -> list[Command]:
         questions: list[Command] = []

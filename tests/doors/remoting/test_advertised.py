@@ -79,7 +79,7 @@ async def inside(namespace: str, function: str, *words: object) -> AsyncIterator
 
 
 async def find_broker(host: str) -> None:
-    """Print what the name server at the host says, once that has been tried."""
+    """Print the broker's address, from the name server at the host, after a request to it."""
     async with connected(host, NAMESRV_PORT) as client:
         route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
     address = route["brokerDatas"][0]["brokerAddrs"]["0"]

@@ -25,7 +25,7 @@ from tests.support.remoting import READERS, RemotingClient, connected
 
 MB = 1 << 20
 LIMIT_S = 120.0
-"""Real seconds in which a broker must have got over what was done to it."""
+"""Real seconds in which a broker must recover."""
 SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))
 PULL = {
     **{"consumerGroup": "billing", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"},

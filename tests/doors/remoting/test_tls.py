@@ -322,7 +322,7 @@ def resident_bytes(pid: int) -> int:
 
 
 async def test_large_answers_leave_no_memory_behind() -> None:
-    """OpenSSL keeps for each connection what it once took for it: 100 MB here, if that were all at once."""
+    """OpenSSL never shrinks a connection's buffers: 100 MB here, if all were read at once."""
     async with broker_process() as process, AsyncExitStack() as clients:
 
         async def ask(context: ssl.SSLContext | None) -> None:

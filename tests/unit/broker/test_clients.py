@@ -14,7 +14,7 @@ from mocketmq.remoting.wire.command import Command
 
 
 class Line(RemotingChannel):
-    """A connection by which nothing is said."""
+    """A connection that sends nothing."""
 
     def __init__(self, remote: str) -> None:
         super().__init__(self._write_nothing, remote, remote, remote)

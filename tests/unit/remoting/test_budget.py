@@ -63,7 +63,7 @@ async def budget() -> AsyncIterator[Budget]:
 
 
 async def spent(budget: Budget, *lacking: int) -> list[Sender]:
-    """Senders that hold all there is, of which the first was first to wait."""
+    """Senders that hold the whole budget; the first of them waited first."""
     senders = [Sender(budget, each + LARGE) for each in lacking]
     for sender in senders:
         sender.send(LARGE)

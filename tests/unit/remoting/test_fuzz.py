@@ -1,4 +1,4 @@
-"""Hostile bytes: whatever comes, a reader gives a value or refuses it, and takes memory by what came."""
+"""Hostile bytes: a reader gives a value or refuses, and takes memory in proportion to its input."""
 
 import struct
 import tracemalloc
