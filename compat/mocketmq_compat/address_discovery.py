@@ -8,6 +8,7 @@ import re
 from typing import Final
 
 from aiohttp import web
+
 from mocketmq.http_api.listener import UNMATCHED, HttpHandler, RoutedResponse
 from mocketmq.http_api.request import host_of
 

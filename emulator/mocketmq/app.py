@@ -6,10 +6,6 @@ from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 from typing import Final
 
-from mocketmq_compat import address_discovery
-from mocketmq_compat.aliyun_http import door as aliyun_http
-from mocketmq_compat.delay.opening import open_second_directories
-
 from mocketmq import __version__
 from mocketmq.access.access import Access, access_of
 from mocketmq.broker.broker import Broker
@@ -25,6 +21,9 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import Run, read_past
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
+from mocketmq_compat import address_discovery
+from mocketmq_compat.aliyun_http import door as aliyun_http
+from mocketmq_compat.delay.opening import open_second_directories
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_second_directories,)
 """Delay schemes for absolute due times. The first one that claims a message keeps it."""

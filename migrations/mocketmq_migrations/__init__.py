@@ -12,8 +12,9 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from mocketmq.errors import StoreUnreadableError
 from sqlalchemy import Connection
+
+from mocketmq.errors import StoreUnreadableError
 
 
 def alembic_config(connection: Connection) -> Config:

@@ -1,6 +1,7 @@
 """Run the migrations for Alembic, in one transaction: a kill in the middle leaves the old schema."""
 
 from alembic import context
+
 from mocketmq.failpoint import pass_point
 from mocketmq.store.tables import metadata
 

@@ -14,13 +14,13 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import click
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq.duration import parse_duration_us
-from mocketmq.errors import EmulatorError, InvalidArgumentError
 from rich.console import Console
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsedColumn
 from rich.progress import Progress as Bars
 
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq_report.judge import compare, thresholds
 from mocketmq_report.judge.condition import InvalidThresholdError
 

@@ -5,10 +5,10 @@ from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from mocketmq import __version__
-from mocketmq.clock import US_PER_MS, wall_us
 from pyspark.sql import SparkSession
 
+from mocketmq import __version__
+from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.summarize import persisted
 from mocketmq_report.compute.tables import ReportTables, TablePlan, tables

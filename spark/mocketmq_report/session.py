@@ -11,8 +11,9 @@ from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
 
-from mocketmq.errors import EmulatorError
 from pyspark.sql import SparkSession
+
+from mocketmq.errors import EmulatorError
 
 JAVA: Final = 17
 """The oldest version on which Spark 4.3 runs."""

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
-
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.load import TOPIC, fill, order, paced
 from tests.bench.progress import rounds

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.store.queue import Queue
-
 from tests.bench.figures import Aim, Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_timer
 from tests.bench.load import TOPIC, order, paced

@@ -4,7 +4,6 @@ from tempfile import TemporaryDirectory
 from time import perf_counter
 
 from mocketmq.clock import US_PER_MS
-
 from tests.bench.figures import Figure, at_most
 from tests.bench.load import fill, order
 from tests.bench.progress import rounds

@@ -9,12 +9,12 @@ from time import perf_counter
 from typing import NamedTuple
 
 import psutil
+
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.bench.figures import Aim, Figure, at_least, quantile
 from tests.bench.floors import bare_timer, memory_mb, server
 from tests.bench.load import TICK_S

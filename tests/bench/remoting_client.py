@@ -9,7 +9,6 @@ from typing import cast
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
-
 from tests.bench.load import BODY, TOPIC
 
 _OPAQUE = re.compile(rb'"opaque":(\d+)')

@@ -11,12 +11,12 @@ from typing import Any, cast
 
 import msgspec
 import uvloop
+
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
 from mocketmq.remoting.wire.record import encode_record
-
 from tests.bench.floors import FileLog
 from tests.bench.load import BODY, TOPIC
 

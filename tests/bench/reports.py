@@ -16,14 +16,14 @@ from typing import NamedTuple
 
 import duckdb
 import psutil
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
 from mocketmq_report.compute import bins, lateness, summary
 from mocketmq_report.compute.rollup import CUTOFFS_US
 from mocketmq_report.compute.tables import TablePlan
 from mocketmq_report.ledger import sources
 from mocketmq_report.session import session
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-
 from tests.bench.figures import Aim, Figure, at_most
 from tests.bench.progress import rounds, say
 from tests.support.ledgers import Shape, write_parquet, write_store

@@ -4,7 +4,6 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from mocketmq.message.message import StoredMessage
-
 from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog
 from tests.bench.load import order, per_second

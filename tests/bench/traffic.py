@@ -13,8 +13,8 @@ from pathlib import Path
 from time import perf_counter
 
 import uvloop
-from mocketmq.client import Client, JsonObject, MessageOptions
 
+from mocketmq.client import Client, JsonObject, MessageOptions
 from tests.bench.load import BODY
 from tests.bench.progress import say
 from tests.support.process import broker_process

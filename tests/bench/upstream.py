@@ -17,7 +17,6 @@ from typing import Final, NamedTuple
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.bench.figures import Aim, Figure, at_least, quantile
 from tests.bench.floors import memory_mb
 from tests.bench.load import TICK_S

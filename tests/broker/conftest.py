@@ -4,9 +4,9 @@ from functools import partial
 from pathlib import Path
 
 import pytest
+
 from mocketmq.clock import Clock
 from mocketmq.store.database import MEMORY
-
 from tests.support.second_directories import WALL_US
 
 

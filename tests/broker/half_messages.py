@@ -8,7 +8,6 @@ from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.transactions.popped_halves import PreparedHalf
 from mocketmq.message.message import Message
 from mocketmq.message.names import half_topic
-
 from tests.support.brokers import (
     TOPIC,
     S,

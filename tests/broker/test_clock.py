@@ -5,12 +5,12 @@ from itertools import pairwise
 from pathlib import Path
 
 import pytest
+
 from mocketmq.clock import LATEST_US, wall_us
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
 from mocketmq.schedule.level_queues import BATCH
-
 from tests.support.brokers import (
     TOPIC,
     S,

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.errors import (
     GroupNotFoundError,
@@ -13,7 +14,6 @@ from mocketmq.errors import (
 from mocketmq.message.message import Message
 from mocketmq.store import writer
 from mocketmq.store.writer import Work
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

@@ -4,6 +4,7 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.errors import (
@@ -11,7 +12,6 @@ from mocketmq.errors import (
     InvalidArgumentError,
     QueueNotFoundError,
 )
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.group import GroupConfig
 from mocketmq.broker.registry.topics import Particulars
@@ -14,7 +15,6 @@ from mocketmq.errors import GroupNotFoundError, NoPermissionError, TopicNotFound
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import messages_in
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

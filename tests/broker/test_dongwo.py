@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import LATEST_US, Clock
@@ -27,7 +28,6 @@ from mocketmq_compat.delay import file_saves
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.dongwo import SCAN_US
-
 from tests.support.api import running_api
 from tests.support.brokers import (
     GROUP,

@@ -4,8 +4,8 @@ import asyncio
 from pathlib import Path
 
 import pytest
-from mocketmq.errors import GroupNotFoundError
 
+from mocketmq.errors import GroupNotFoundError
 from tests.support.brokers import GROUP, receive, rows, running_broker, send
 
 

@@ -9,7 +9,6 @@ from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
 from mocketmq.schedule import ledger
 from mocketmq.store.tables import deliveries
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

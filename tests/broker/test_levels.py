@@ -5,11 +5,11 @@ from itertools import accumulate
 from pathlib import Path
 
 import pytest
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message import Message
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.message.properties import DELAY, REAL_QID, REAL_TOPIC, decode_properties, java_hash
-
 from tests.support.brokers import DELAYS_US, TOPIC, S, bodies, receive, running_broker, send, visible
 
 LEVELS = range(1, 19)

@@ -6,11 +6,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.store.writer import Work
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

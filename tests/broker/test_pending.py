@@ -3,10 +3,10 @@
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.looking.history import InterventionRecord, TakeRecord
 from mocketmq.errors import MessageNotFoundError, NotPendingError
 from mocketmq.message.message_id import offset_message_id
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

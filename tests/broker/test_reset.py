@@ -4,10 +4,10 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.upkeep.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
 from mocketmq.store.takes import DELETE_TAKES
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.message.properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, decode_properties
-
 from tests.support.brokers import (
     DELAYS_US,
     GROUP,

@@ -8,6 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from prometheus_client.parser import text_string_to_metric_families
+
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.message.message import Message
 from mocketmq.message.properties import (
@@ -23,8 +25,6 @@ from mocketmq.message.properties import (
 from mocketmq.schedule import scheme_host
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.delayed_file import decode
-from prometheus_client.parser import text_string_to_metric_families
-
 from tests.support.api import running_api
 from tests.support.brokers import (
     GROUP,

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.looking.pending import PendingMessage
 from mocketmq.broker.sending.sender import SendResult
@@ -23,7 +24,6 @@ from mocketmq.message.properties import (
 )
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

@@ -7,13 +7,13 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.errors import (
     StoreUnavailableError,
 )
 from mocketmq.store.database import Database
 from mocketmq_compat.delay.second_directories import BATCH
-
 from tests.support.api import running_api
 from tests.support.brokers import (
     S,

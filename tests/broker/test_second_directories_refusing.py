@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import (
     EmulatorError,
@@ -24,7 +25,6 @@ from mocketmq.message.properties import (
 from mocketmq.store.database import Database
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
-
 from tests.support.brokers import (
     TOPIC,
     S,

@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq import app
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, Message, StoredMessage
@@ -17,7 +18,6 @@ from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
-
 from tests.support.api import Api, metrics_of, running_api
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
 from tests.support.second_directories import MS, send_in

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
 from mocketmq.message.names import FORBIDDEN_TOPICS, SCHEDULE_TOPIC
 from mocketmq.settings import GroupDeclaration, TopicDeclaration
-
 from tests.support.brokers import TOPIC, bodies, give_back, receive, running_broker, send, visible
 
 

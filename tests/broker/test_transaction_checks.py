@@ -3,13 +3,13 @@
 import asyncio
 
 import pytest
+
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US
 from mocketmq.errors import (
     ReceiptSpentError,
 )
 from mocketmq.message.names import HALF_GROUP
 from mocketmq.store.writer import Work
-
 from tests.broker.half_messages import IMMUNITY_US, commit, pop, prepare
 from tests.support.brokers import (
     TOPIC,

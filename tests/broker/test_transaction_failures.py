@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.broker.consuming.selection import Selection
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US
@@ -25,7 +26,6 @@ from mocketmq.message.properties import (
 from mocketmq.store import writer
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Work
-
 from tests.broker.half_messages import IMMUNITY_US, Decide, commit, pop, prepare, rollback
 from tests.support.brokers import (
     TOPIC,

@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.broker.transactions.popped_halves import LIFETIME_US, PreparedHalf
 from mocketmq.clock import US_PER_MS, wall_us
@@ -26,7 +27,6 @@ from mocketmq.message.properties import (
     TIMER_DELAY_MS,
     decode_properties,
 )
-
 from tests.broker.half_messages import HALF, IMMUNITY_US, Decide, commit, pop, prepare, rollback
 from tests.support.brokers import (
     DELAYS_US,

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.schedule import timed_scheme
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
@@ -20,7 +21,6 @@ from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.file_saves import FileSaves
 from mocketmq_compat.delay.second_directories import BATCH
-
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     S,

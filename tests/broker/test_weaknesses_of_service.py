@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.clock import Clock, wall_us
 from mocketmq.errors import (
     IllegalMessageError,
@@ -30,7 +31,6 @@ from mocketmq_compat.delay import file_saves, second_directories
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.second_directories import BATCH, SecondDirectories
-
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     TOPIC,

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.identity import VERSION
-
 from tests.clients import upstream_codes
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java

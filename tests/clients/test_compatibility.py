@@ -7,8 +7,8 @@ from types import SimpleNamespace
 from typing import cast
 
 import pytest
-from mocketmq.remoting.wire.codes import RequestCode
 
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients import compatibility, features, upstream_codes
 from tests.clients.node_sdk import FOLDER
 

@@ -5,8 +5,8 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from mocketmq_compat.delay.delay_files import DelayFiles
 
+from mocketmq_compat.delay.delay_files import DelayFiles
 from tests.crash.disks import DISKS, Disk
 
 

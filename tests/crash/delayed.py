@@ -8,7 +8,6 @@ from mocketmq.message.message import Message
 from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
 from mocketmq_compat.delay.delay_directory import QUARANTINE
 from mocketmq_compat.delay.second_directories import SecondDirectories
-
 from tests.crash.faults import (
     TOPIC,
 )

@@ -9,7 +9,6 @@ from pathlib import Path
 from typing import Protocol
 
 from mocketmq.store.database import FILE_NAME
-
 from tests.support.process import BrokerProcess
 
 _CAP_SYS_ADMIN = 21

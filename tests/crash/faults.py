@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager, closing, contextmanager
 from pathlib import Path
 
 import pytest
+
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client, JsonObject
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
-
 from tests.crash.disks import Disk
 from tests.support.process import BrokerProcess, StartError, broker_process, forked_broker
 

@@ -6,7 +6,6 @@ from random import Random
 
 from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError, outgoing
 from mocketmq.clock import US_PER_MS, wall_us
-
 from tests.crash.judge import Judge
 
 TOPIC = "orders"

@@ -14,7 +14,6 @@ from mocketmq.client import Client, JsonObject, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
-
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
 from tests.support.process import BrokerProcess, StartError, forked_broker

@@ -6,9 +6,9 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.message.message_id import key_hash
-
 from tests.crash.delayed import HOUR_MS, HOUR_US, come, keep, timed_of
 from tests.crash.survivor import delayed_files
 from tests.support.brokers import S, running_broker

@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 from aiohttp import ClientSession
+
 from mocketmq.client import BrokerError, Client, JsonObject
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
-
 from tests.crash.delayed import BLOCK, HOUR_MS, HOUR_US, come, keep, reasons, timed_of
 from tests.crash.disks import Disk, write_limit
 from tests.crash.faults import (

@@ -7,10 +7,10 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client
 from mocketmq.store.database import FILE_NAME
-
 from tests.crash.disks import Disk
 from tests.crash.faults import (
     FRAME_BYTES,

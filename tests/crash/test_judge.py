@@ -7,9 +7,9 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from mocketmq.client import JsonObject, outgoing
 from mocketmq.store.database import FILE_NAME
-
 from tests.crash.judge import Judge
 from tests.crash.load import GROUP, TOPIC
 from tests.crash.survivor import Survivor, Variant, faults_of_files, faults_of_store

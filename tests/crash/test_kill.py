@@ -9,9 +9,9 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
+
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.failpoint import POINTS
-
 from tests.crash.load import TOPIC
 from tests.crash.points import TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant

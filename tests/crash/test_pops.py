@@ -8,7 +8,6 @@ from pathlib import Path
 
 from mocketmq.client import Client
 from mocketmq.failpoint import ENVIRONMENT
-
 from tests.doors.remoting.popping import INVISIBLE_MS, ack, change, pop
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.process import BrokerProcess, StartError, forked_broker

@@ -9,10 +9,10 @@ from pathlib import Path
 from random import Random, SystemRandom
 
 import pytest
+
 from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message.names import UNDECIDED_TOPIC
-
 from tests.crash.points import OTHER_TIMES, TRANSACTION_TIMES
 from tests.support.process import StartError, forked_broker
 

@@ -8,7 +8,6 @@ from typing import NamedTuple
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient
 

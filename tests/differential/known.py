@@ -8,7 +8,6 @@ from typing import Final, NamedTuple
 
 from mocketmq.message.properties import TRAN_MSG
 from mocketmq.remoting.wire.record import decode_properties
-
 from tests.differential.difference import Difference
 from tests.differential.op import CHANGING
 

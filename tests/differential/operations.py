@@ -14,7 +14,6 @@ from mocketmq.message.properties import REAL_TOPIC, TRAN_MSG
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
-
 from tests.differential.answers import records_seen
 from tests.differential.asked import Asked, Check, serial_of
 from tests.differential.op import Ends, Seen

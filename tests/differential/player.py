@@ -9,7 +9,6 @@ from typing import Any
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record
-
 from tests.differential.answers import Names, json_seen
 from tests.differential.asked import Asked
 from tests.differential.op import Ends, Op, Seen

@@ -10,7 +10,6 @@ from random import Random
 from typing import Any
 
 from mocketmq.remoting.wire.codes import RequestCode
-
 from tests.differential.op import Op
 from tests.differential.values import FILTERS
 from tests.doors.remoting.producing import BORN_MS, joined

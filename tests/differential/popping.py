@@ -11,7 +11,6 @@ from mocketmq.message.properties import FIRST_POP_TIME, POP_CK
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.differential.answers import records_seen
 from tests.differential.op import Seen
 from tests.differential.operations import POLL_S, Side

@@ -4,7 +4,6 @@ from random import Random
 from typing import Any
 
 from mocketmq.message.names import RETRY_PREFIX
-
 from tests.differential.op import Op
 from tests.differential.values import (
     BORN_LATE_MS,

@@ -6,7 +6,6 @@ from typing import Any
 
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.remoting.wire.codes import RequestCode
-
 from tests.differential.op import Op
 from tests.differential.sent import Producing
 from tests.differential.values import (

@@ -5,7 +5,6 @@ from typing import Any
 
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES
-
 from tests.doors.remoting.producing import joined
 
 LEVELS = "1s 2s 1s 3s"

@@ -7,7 +7,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from mocketmq.cli import commands
-
 from tests.support.command_line import runner
 from tests.support.delayed_files import Made
 from tests.support.process import clean_environment

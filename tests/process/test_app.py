@@ -6,12 +6,12 @@ import os
 from pathlib import Path
 
 import pytest
+
 from mocketmq.app import running_emulator
 from mocketmq.errors import SettingError, StoppingError, StoreLockedError, StoreUnreadableError
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
-
 from tests.support.brokers import S, bodies, receive, running_broker, send, visible
 
 

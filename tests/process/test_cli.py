@@ -11,8 +11,8 @@ from datetime import UTC, datetime, timedelta, timezone
 from pathlib import Path
 
 import pytest
-from mocketmq.cli import commands
 
+from mocketmq.cli import commands
 from tests.support.command_line import Ended, Shell, runner
 from tests.support.process import StartError, broker_process, clean_environment, forked_broker
 

@@ -4,8 +4,8 @@ import json
 from pathlib import Path
 
 import pytest
-from mocketmq.store.lock import DirectoryLock
 
+from mocketmq.store.lock import DirectoryLock
 from tests.process.delay_files import DUE, NOWHERE, Ended, answer, damaged, in_a_process, mocketmq
 from tests.support.delayed_files import DUE_MS, made
 

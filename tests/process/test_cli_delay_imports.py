@@ -10,8 +10,8 @@ from contextlib import closing, suppress
 from pathlib import Path
 
 import pytest
-from mocketmq.store.lock import DirectoryLock
 
+from mocketmq.store.lock import DirectoryLock
 from tests.process.delay_files import (
     DUE,
     Ended,

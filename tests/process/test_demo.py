@@ -10,8 +10,8 @@ from typing import Any
 
 import psutil
 import pytest
-from mocketmq.demo.expectations import LEVELS, Expectations
 
+from mocketmq.demo.expectations import LEVELS, Expectations
 from tests.support.process import clean_environment
 
 ROW = re.compile(

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.settings import load_settings
 
+from mocketmq.settings import load_settings
 from tests.support.process import broker_process
 from tests.support.readme import README, examples
 

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from mocketmq import Client, Settings, running_emulator
-
 from tests.support.version_before import unpack
 
 

@@ -9,6 +9,7 @@ from typing import TypeVar
 
 from hypothesis import HealthCheck, settings
 from hypothesis.stateful import RuleBasedStateMachine
+
 from mocketmq.broker.broker import Broker
 
 EXAMPLES = os.environ.get("MODEL_EXAMPLES")

@@ -13,6 +13,7 @@ from unittest import mock
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, invariant, precondition, rule, run_state_machine_as_test
+
 from mocketmq.broker.consuming.receipts import Settled
 from mocketmq.clock import US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import RefusedError
@@ -29,7 +30,6 @@ from mocketmq.message.properties import (
 )
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
-
 from tests.property.machine import Machine, runs
 from tests.property.model import Group, Model
 from tests.support.brokers import TOPIC, bodies, receive, running_broker, visible

@@ -9,8 +9,8 @@ from itertools import count
 import pytest
 from hypothesis import strategies as st
 from hypothesis.stateful import initialize, precondition, rule, run_state_machine_as_test
-from mocketmq.broker.consuming.receipts import Taken
 
+from mocketmq.broker.consuming.receipts import Taken
 from tests.property.machine import Machine, runs
 from tests.support.brokers import GROUP, S, acknowledge, bodies, give_back, receive, running_broker, send
 

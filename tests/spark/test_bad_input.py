@@ -9,12 +9,12 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop
 from mocketmq_report.ledger import quality, sources
 from mocketmq_report.ledger.frames import BrokenLedgerError
-from pyspark.sql import SparkSession
-
 from tests.support.ledgers import DAY_US, START_US, write_parquet, write_store
 
 DOC = Path(__file__).parents[2] / "docs" / "ledger-format.md"

@@ -16,10 +16,10 @@ import msgspec
 import pyspark
 import pytest
 import yaml
-from mocketmq_report.job import Job, run
-from mocketmq_report.report import output as forms
 from pyspark.sql import SparkSession
 
+from mocketmq_report.job import Job, run
+from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
 from tests.support.process import clean_environment
 

@@ -14,12 +14,12 @@ from pathlib import Path
 import msgspec
 import pytest
 from click.testing import Result
+from pyspark.sql import SparkSession
+
 from mocketmq.cli import commands
 from mocketmq.client import Client, outgoing
 from mocketmq_report import command
 from mocketmq_report.document import Report
-from pyspark.sql import SparkSession
-
 from tests.support.command_line import runner
 from tests.support.process import clean_environment, forked_broker
 from tests.support.readme import examples

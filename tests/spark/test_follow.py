@@ -13,13 +13,13 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from rich.console import Console
+
 from mocketmq.client import Client
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_report.live import follow as module
 from mocketmq_report.live.follow import follow
-from pyspark.sql import SparkSession
-from rich.console import Console
-
 from tests.support.process import forked_broker
 from tests.support.stores import MadeStore
 

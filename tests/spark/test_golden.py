@@ -2,12 +2,12 @@
 
 from pathlib import Path
 
+from pyspark.sql import SparkSession
+
 from mocketmq_report.job import Job, run
 from mocketmq_report.judge.compare import load_report
 from mocketmq_report.judge.thresholds import parse_file
 from mocketmq_report.report.output import write
-from pyspark.sql import SparkSession
-
 from tests.support import golden
 
 GOLDEN = Path(__file__).with_name("golden")

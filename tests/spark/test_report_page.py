@@ -7,11 +7,11 @@ from typing import Any
 
 import pytest
 import pytest_asyncio
+from msgspec.structs import replace
+
 from mocketmq_report import document as d
 from mocketmq_report import figures
 from mocketmq_report.report.html import html
-from msgspec.structs import replace
-
 from tests.support.chromium import NAMES, Page, find_chromium, open_page
 from tests.support.reports import sample_comparison, sample_limits, sample_report
 

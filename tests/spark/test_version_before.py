@@ -5,9 +5,9 @@ from contextlib import nullcontext
 from pathlib import Path
 
 import pytest
-from mocketmq_report import command
 from pyspark.sql import SparkSession
 
+from mocketmq_report import command
 from tests.support.command_line import runner
 from tests.support.version_before import unpack
 

@@ -10,11 +10,11 @@ from urllib.parse import urlencode, urlsplit
 from xml.sax.saxutils import escape
 
 from aiohttp import ClientSession
+from yarl import URL
+
 from mocketmq.app import Emulator, running_emulator
 from mocketmq.broker.broker import Broker
 from mocketmq.settings import Settings
-from yarl import URL
-
 from tests.support.api import LARGE
 from tests.support.brokers import FREE_PORTS
 

@@ -7,11 +7,11 @@ from io import BytesIO
 from typing import Any, NamedTuple
 
 from aiohttp import ClientSession
-from mocketmq.app import Emulator, running_emulator
-from mocketmq.settings import Settings
 from prometheus_client.parser import text_string_to_metric_families
 from yarl import URL
 
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 
 Json = Any

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.app import running_emulator
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Settled, Taken

@@ -6,6 +6,7 @@ from inspect import signature
 from typing import Any, NamedTuple
 
 from click.testing import CliRunner
+
 from mocketmq.cli import commands
 
 

@@ -17,13 +17,14 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 from adbc_driver_sqlite import dbapi as adbc
+from sqlalchemy import create_engine
+
 from mocketmq.clock import US_PER_S
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import deliveries, make_schema
 from mocketmq_report.ledger.columns import MOVES
-from sqlalchemy import create_engine
 
 LEVELS: Final = LevelTable.parse("1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h")
 START_US: Final = 1_793_491_200 * US_PER_S

@@ -14,11 +14,10 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.identity import VERSION
 from mocketmq.settings import Settings
-
 from tests.support.brokers import FREE_PORTS
 from tests.support.patience import PATIENCE_S
 
-READERS = {code: request.reader() for code, request in REQUESTS.items()}
+READERS = {code: request.reader for code, request in REQUESTS.items()}
 
 
 class ClosedError(Exception):

@@ -13,13 +13,14 @@ from datetime import UTC, datetime
 from functools import cache
 from typing import Any, Final, NamedTuple
 
+from msgspec.structs import replace
+
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq_report import document as d
 from mocketmq_report.judge.compare import compare, parse_rule
 from mocketmq_report.judge.limits import DrawnLimit, drawn_limits
 from mocketmq_report.judge.thresholds import judge, parse
-from msgspec.structs import replace
 
 LEVELS: Final = "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h"
 DELAYS: Final = LEVELS.split()

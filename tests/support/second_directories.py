@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
@@ -12,7 +13,6 @@ from mocketmq.message.properties import TIMER_DELAY_MS
 from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.second_directories import SecondDirectories
-
 from tests.support.brokers import (
     bodies,
     send,

@@ -5,11 +5,11 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
+from sqlalchemy import create_engine
+
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.tables import make_schema
-from sqlalchemy import create_engine
-
 from tests.support.brokers import S, acknowledge, give_back, receive, running_broker, send
 from tests.support.second_directories import send_in
 

@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 
 import pytest
+
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.store.queue import Queue
 

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.clock import (
     LATEST_US,
     US_PER_MS,

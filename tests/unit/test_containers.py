@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 import yaml
+
 from mocketmq.remoting.listening.server import VIP_OFFSET
 from mocketmq.settings import Settings
 

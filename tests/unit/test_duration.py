@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.duration import format_duration, parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 

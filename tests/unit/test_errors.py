@@ -5,6 +5,7 @@ import re
 from collections.abc import Iterator
 
 import pytest
+
 from mocketmq import errors
 from mocketmq.errors import (
     EmulatorError,

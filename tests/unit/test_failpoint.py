@@ -7,10 +7,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
+
 import mocketmq
 import mocketmq_compat
 import mocketmq_migrations
-import pytest
 from mocketmq.failpoint import ENVIRONMENT, POINTS
 
 PACKAGES = [

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import IllegalMessageError, InvalidArgumentError
 from mocketmq.message.message import Message, draft
 from mocketmq.message.message_id import at_host, commit_offset_of, new_unique_key, offset_message_id

@@ -6,8 +6,9 @@ import sys
 from importlib import import_module
 from pathlib import Path
 
-import mocketmq
 import pytest
+
+import mocketmq
 
 FACE = {
     *("__version__", "DEFAULT_URL"),

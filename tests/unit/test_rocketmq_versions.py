@@ -1,6 +1,7 @@
 """The names of RocketMQ's versions."""
 
 import pytest
+
 from mocketmq.rocketmq_versions import version_name
 
 

@@ -4,6 +4,7 @@ from dataclasses import FrozenInstanceError, fields
 from pathlib import Path
 
 import pytest
+
 from mocketmq import DEFAULT_URL
 from mocketmq.errors import SettingError
 from mocketmq.settings import GroupDeclaration, Settings, TopicDeclaration, load_settings, options

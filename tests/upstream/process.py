@@ -11,7 +11,6 @@ from typing import NamedTuple
 
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.identity import BROKER, CLUSTER
-
 from tests.support.remoting import connected
 from tests.upstream.jars import class_path
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from aiohttp import web
-from mocketmq.errors import EmulatorError, ReceiptError
 
+from mocketmq.errors import EmulatorError, ReceiptError
 from mocketmq_compat.aliyun_http.document import document, elements
 from mocketmq_compat.aliyun_http.errors import STATUS, code_of, message_of
 

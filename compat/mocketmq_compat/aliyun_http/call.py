@@ -6,10 +6,10 @@ from typing import Final, NamedTuple
 from urllib.parse import parse_qsl, unquote
 
 from aiohttp import web
+
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.settings import Settings
-
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_REQUEST_LINE: Final = 1_024

@@ -14,7 +14,6 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
 from mocketmq.http_api.request import is_lost
 from mocketmq.message.properties import TAGS, decode_properties
-
 from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer, failures, nested
 from mocketmq_compat.aliyun_http.call import AliyunCall

@@ -10,7 +10,6 @@ from typing import Final
 from xml.parsers import expat
 
 from mocketmq.errors import InvalidArgumentError
-
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_LEAVES: Final = 1_000

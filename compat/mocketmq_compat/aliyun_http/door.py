@@ -4,6 +4,7 @@ from collections.abc import Awaitable, Callable, Iterator
 from typing import Final, NamedTuple
 
 from aiohttp import web
+
 from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account, Need, Permission, group_need, topic_need
 from mocketmq.broker.broker import Broker
@@ -11,7 +12,6 @@ from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.request import content_of, host_of, max_body_bytes
 from mocketmq.settings import Settings
-
 from mocketmq_compat.aliyun_http.answer import XmlAnswer, failure, new_request_id
 from mocketmq_compat.aliyun_http.call import (
     AliyunCall,

@@ -5,7 +5,6 @@ from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.properties import HALF_DUE_US, KEYS, START_DELIVER_TIME
-
 from mocketmq_compat.aliyun_http.sharding import SHARDING_KEY
 
 CHECK_IMMUNITY: Final = "__TransCheckT"

@@ -8,7 +8,6 @@ from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.request import client_of
 from mocketmq.message.message import Message
 from mocketmq.message.properties import TAGS
-
 from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer
 from mocketmq_compat.aliyun_http.call import AliyunCall, whole_number

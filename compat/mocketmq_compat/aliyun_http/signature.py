@@ -12,7 +12,6 @@ from typing import Final
 from mocketmq.access.accounts import Account, Accounts
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import shorten
-
 from mocketmq_compat.aliyun_http.errors import AliyunError
 
 MAX_SKEW: Final = timedelta(minutes=15)

@@ -18,7 +18,6 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from mocketmq.failpoint import pass_point
-
 from mocketmq_compat.delay.delayed_file import Entry, parse_name, parse_second
 
 SCHEME: Final = "second-directories"

@@ -19,7 +19,6 @@ from mocketmq.message.message_id import Identity
 from mocketmq.schedule.scheme_host import Numbers
 from mocketmq.store.chore import Chore
 from mocketmq.store.writer import MAX_BATCH_BYTES
-
 from mocketmq_compat.delay.delay_directory import DelayDirectory, Found, disk_bytes
 from mocketmq_compat.delay.delay_index import DelayIndex
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode

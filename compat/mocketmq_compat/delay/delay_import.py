@@ -7,7 +7,6 @@ from typing import NamedTuple
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
 from mocketmq.store.lock import DirectoryLock
-
 from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
 from mocketmq_compat.delay.delay_inspection import (
     FileLocation,

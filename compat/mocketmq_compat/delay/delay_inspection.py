@@ -12,7 +12,6 @@ from pathlib import Path
 from typing import NamedTuple
 
 from mocketmq.message.message_id import Identity, commit_offset_of, key_hash, offset_message_id
-
 from mocketmq_compat.delay.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,

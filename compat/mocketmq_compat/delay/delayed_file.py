@@ -19,6 +19,7 @@ import re
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
+
 from mocketmq.clock import US_PER_MS, US_PER_S, whole_ms_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import Identity, key_hash

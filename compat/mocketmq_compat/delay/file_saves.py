@@ -10,7 +10,6 @@ from typing import Literal, NamedTuple, Protocol
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.chore import Chore
-
 from mocketmq_compat.delay.delayed_file import Entry
 
 log = logging.getLogger(__name__)

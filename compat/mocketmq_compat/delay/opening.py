@@ -7,7 +7,6 @@ from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
-
 from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
 from mocketmq_compat.delay.dongwo import Dongwo, Scans
 from mocketmq_compat.delay.memory_directory import MemoryDirectory

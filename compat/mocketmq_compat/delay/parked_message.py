@@ -7,7 +7,6 @@ from mocketmq.message.message_id import key_hash, offset_message_id
 from mocketmq.message.names import MAX_QUEUES, check_topic_name, is_forbidden_topic
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queue import Queue
-
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, FileHeader, encode
 
 

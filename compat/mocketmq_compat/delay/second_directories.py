@@ -29,7 +29,6 @@ from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
-
 from mocketmq_compat.delay.delay_directory import SCHEME, DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode

@@ -11,6 +11,18 @@ from pathlib import Path
 
 import click
 import msgspec
+
+from mocketmq.cli.delayed import DIRECTORY
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.output import Output, harmless, instant, table
+from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.client import JsonObject
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.message.message_id import offset_message_id
+from mocketmq.message.properties import KEYS, TAGS
+from mocketmq.store.database import MEMORY
+from mocketmq.store.lock import LOCK_FILE
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delay_import import import_files
 from mocketmq_compat.delay.delay_inspection import (
@@ -24,18 +36,6 @@ from mocketmq_compat.delay.delay_inspection import (
 )
 from mocketmq_compat.delay.delay_inspection import verify as check
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
-
-from mocketmq.cli.delayed import DIRECTORY
-from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.output import Output, harmless, instant, table
-from mocketmq.cli.progress_line import ProgressLine
-from mocketmq.client import JsonObject
-from mocketmq.clock import US_PER_MS
-from mocketmq.errors import StoreUnavailableError
-from mocketmq.message.message_id import offset_message_id
-from mocketmq.message.properties import KEYS, TAGS
-from mocketmq.store.database import MEMORY
-from mocketmq.store.lock import LOCK_FILE
 
 _TROUBLE = ("file", "trouble", "reason")
 

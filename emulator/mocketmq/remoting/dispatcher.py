@@ -31,15 +31,14 @@ class Dispatcher:
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
-        # With its reader, which is made now: a wrong declaration fails at the start.
-        self._requests = {code: (request, request.reader()) for code, request in requests.items()}
+        self._requests = dict(requests)
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
 
     def long_poll(self, code: int) -> LongPoll | None:
         """What becomes of a request with this code when too many wait; None if it never waits."""
-        found = self._requests.get(code)
-        return None if found is None else found[0].long_poll
+        request = self._requests.get(code)
+        return None if request is None else request.long_poll
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command:
         """Serve a request and return the answer, also if its sender wants none."""
@@ -53,14 +52,13 @@ class Dispatcher:
         return self.counted(command, response)
 
     async def _serve(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
-        found = self._requests.get(command.code)
-        if found is None:
+        request = self._requests.get(command.code)
+        if request is None:
             raise RemotingError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
-        request, reader = found
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
-        header = reader.read(command.ext)
+        header = request.reader.read(command.ext)
         call = RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
         return await request.handler(call)
 

@@ -3,6 +3,7 @@
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, field
 from enum import Enum, auto
+from functools import cached_property
 from types import MappingProxyType
 from typing import Any, Generic, NamedTuple, TypeVar
 
@@ -69,6 +70,7 @@ class Request:
     names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
 
+    @cached_property
     def reader(self) -> HeaderReader:
         """Reads the header out of a command's ext fields."""
         return HeaderReader(self.header, self.names)

@@ -13,11 +13,11 @@ are merged by reading them together. Counts and percentiles are those of one rol
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.clock import US_PER_MS, US_PER_S
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins, summarize, summary
 from mocketmq_report.compute.summary import Summary
 from mocketmq_report.ledger.frames import BrokenLedgerError, LedgerFrames

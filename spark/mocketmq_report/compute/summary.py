@@ -9,10 +9,10 @@ from collections.abc import Iterable
 from functools import reduce
 from typing import Final, NamedTuple
 
-from mocketmq.clock import US_PER_S
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F  # noqa: N812
 
+from mocketmq.clock import US_PER_S
 from mocketmq_report.compute import bins
 from mocketmq_report.document import STAGES, Worst
 from mocketmq_report.ledger.frames import DELIVERIES, LedgerFrames

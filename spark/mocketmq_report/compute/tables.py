@@ -6,10 +6,10 @@ from contextlib import ExitStack
 from decimal import Decimal
 from typing import Any, Final, Literal, NamedTuple, TypeVar
 
-from mocketmq.clock import US_PER_MS, US_PER_S
 from pyspark.sql import DataFrame, Row
 from pyspark.sql import functions as F  # noqa: N812
 
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins, lateness, summarize, summary
 from mocketmq_report.compute.rollup import CUTOFFS_US, Rollup
 from mocketmq_report.document import (

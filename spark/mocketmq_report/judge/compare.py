@@ -17,9 +17,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
+
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
-
 from mocketmq_report import figures
 from mocketmq_report.document import (
     SCHEMA_VERSION,

@@ -23,7 +23,6 @@ from typing import Any, Final, NamedTuple, cast
 
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
-
 from mocketmq_report import figures
 from mocketmq_report.document import Dimension
 from mocketmq_report.judge.metric import DIMENSIONS, METRICS, Metric, Scope

@@ -10,7 +10,6 @@ from typing import Final, Literal, NamedTuple, TypeVar, get_args
 
 from mocketmq.duration import format_duration
 from mocketmq.errors import EmulatorError, shorten
-
 from mocketmq_report import figures
 from mocketmq_report.document import Dimension, Lateness, Reconciliation, Report
 

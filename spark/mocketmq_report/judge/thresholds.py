@@ -14,7 +14,6 @@ from typing import Final, NamedTuple, Protocol
 
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError, shorten
-
 from mocketmq_report import figures
 from mocketmq_report.document import Judgement, Report
 from mocketmq_report.judge.condition import OPERATORS, Condition, InvalidThresholdError, parse_condition

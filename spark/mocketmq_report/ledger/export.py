@@ -24,9 +24,9 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
-
 from mocketmq_report.ledger import columns
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, read, take_snapshot
 from mocketmq_report.progress import ProgressCallback

@@ -3,7 +3,6 @@
 from typing import Final, NamedTuple
 
 import pyarrow as pa
-from mocketmq.errors import EmulatorError
 from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     BooleanType,
@@ -15,6 +14,7 @@ from pyspark.sql.types import (
     StructType,
 )
 
+from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger import columns
 
 _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {

@@ -8,10 +8,10 @@ from clocks that differ, and their lateness is still right.
 from collections.abc import Sequence
 from typing import Final
 
-from mocketmq.errors import RefusedError
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
+from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop, Quality
 from mocketmq_report.ledger.columns import DELIVERIES, STATES
 

@@ -13,12 +13,12 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import pyarrow as pa
-from mocketmq.errors import StoreError
-from mocketmq.store.database import FILE_NAME
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import StructType
 
+from mocketmq.errors import StoreError
+from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
 from mocketmq_report.ledger import columns, external_files
 from mocketmq_report.ledger.external_files import ExternalFile

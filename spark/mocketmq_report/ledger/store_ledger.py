@@ -10,11 +10,11 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from mocketmq.errors import StoreError
 from pyspark.sql import SparkSession
 from pyspark.sql.datasource import DataSource, DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
+from mocketmq.errors import StoreError
 from mocketmq_report.ledger import columns
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError, LedgerFrames
 from mocketmq_report.ledger.store_snapshot import RANGE_ROWS, OffsetRange, StoreSnapshot, read, take_snapshot

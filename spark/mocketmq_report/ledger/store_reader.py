@@ -18,6 +18,7 @@ from urllib.parse import quote
 
 import pyarrow as pa
 from adbc_driver_sqlite import dbapi
+
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import is_held

@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
+
 from mocketmq.clock import Mark, wall_us
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
-
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered

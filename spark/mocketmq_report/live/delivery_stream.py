@@ -9,14 +9,14 @@ from pathlib import Path
 from typing import Final
 
 import pyarrow as pa
-from mocketmq.errors import StoreUnavailableError
-from mocketmq.store.database import FILE_NAME
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F  # noqa: N812
 from pyspark.sql.datasource import DataSource, DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadLimit, ReadMaxRows
 from pyspark.sql.types import LongType, StructField, StructType
 
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.store.database import FILE_NAME
 from mocketmq_report.compute.bins import highest, lowest
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.live.status import NO_LEVEL

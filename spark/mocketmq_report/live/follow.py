@@ -12,13 +12,13 @@ from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
 
-from mocketmq.clock import US_PER_S
-from mocketmq.errors import StoreError
 from pyspark.sql import DataFrame, Row, SparkSession
 from rich.console import Console, Group, RenderableType
 from rich.live import Live
 from rich.text import Text
 
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import StoreError
 from mocketmq_report.figures import instant
 from mocketmq_report.live.delivery_stream import STEPS, DeliveryStream, windows
 from mocketmq_report.live.rolling_table import RollingTable

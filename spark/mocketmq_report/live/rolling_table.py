@@ -3,13 +3,13 @@
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from mocketmq.clock import US_PER_S
-from mocketmq.duration import format_duration
 from pyspark.sql import Row
 from rich import box
 from rich.table import Table
 from rich.text import Text
 
+from mocketmq.clock import US_PER_S
+from mocketmq.duration import format_duration
 from mocketmq_report.figures import NONE, count, duration, instant, rate
 from mocketmq_report.live.delivery_stream import STEPS
 from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus

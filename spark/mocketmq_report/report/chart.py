@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
 import altair as alt
+
 from mocketmq.clock import US_PER_S
 
 _MINUTE_US: Final = 60 * US_PER_S

@@ -5,10 +5,10 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
-from mocketmq.errors import EmulatorError
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from mocketmq.errors import EmulatorError
 from mocketmq_report.document import Report
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report.html import html

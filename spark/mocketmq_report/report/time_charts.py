@@ -8,8 +8,8 @@ from collections.abc import Iterable, Iterator
 from typing import Any, Final, NamedTuple
 
 import altair as alt
-from mocketmq.clock import US_PER_MS, US_PER_S
 
+from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report import figures
 from mocketmq_report.document import Cell, Instant, Timeline
 from mocketmq_report.report.chart import (

@@ -4,7 +4,6 @@ import re
 from typing import Any
 
 from mocketmq.remoting.wire import fastjson
-
 from tests.clients.remoting.driver import Driver
 
 _TRACE = re.compile(r"^\tat org\.apache\.rocketmq\.", re.MULTILINE)

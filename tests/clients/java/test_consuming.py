@@ -3,8 +3,8 @@
 import time
 
 import pytest
-from mocketmq.remoting.wire.codes import RequestCode
 
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.restarts import committed, goes_on_where_it_was

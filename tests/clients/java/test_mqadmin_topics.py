@@ -5,8 +5,8 @@ import re
 from pathlib import Path
 
 import pytest
-from mocketmq.client import BrokerError
 
+from mocketmq.client import BrokerError
 from tests.clients.java.mqadmin import Mqadmin, MqadminError
 from tests.clients.remoting.conftest import RemotingBroker
 

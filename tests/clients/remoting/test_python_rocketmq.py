@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
-from mocketmq.remoting.wire.codes import RequestCode
 
+from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import ClientError, Driver, EndedError, running_driver
 from tests.support.remoting import connected

@@ -4,7 +4,6 @@ import asyncio
 from typing import Any
 
 from mocketmq.client import JsonObject
-
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
 

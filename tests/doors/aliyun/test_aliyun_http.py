@@ -5,13 +5,13 @@ from collections.abc import AsyncIterator
 from types import SimpleNamespace
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.message.message import Message
 from mocketmq.settings import GroupDeclaration
 from mocketmq_compat.aliyun_http.call import AliyunCall
 from mocketmq_compat.aliyun_http.consuming import consume
-
 from tests.support import brokers
 from tests.support.aliyun import Aliyun, running_aliyun
 from tests.support.patience import PATIENCE_S

@@ -11,12 +11,12 @@ from urllib.parse import urlencode
 
 import pytest
 from aiohttp import web
+
 from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import ListenError
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.signature import sign, string_to_sign
-
 from tests.support.aliyun import Aliyun, running_aliyun
 from tests.support.patience import PATIENCE_S
 from tests.support.process import forked_broker

@@ -6,11 +6,11 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+
 from mocketmq.http_api.consuming import ReceiveIn, receive
 from mocketmq.http_api.fields import GroupPath
 from mocketmq.http_api.route import ApiCall
 from mocketmq.store.database import Database
-
 from tests.support.api import Api, running_api
 from tests.support.patience import PATIENCE_S
 from tests.support.waiting import Waiting

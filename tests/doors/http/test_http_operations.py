@@ -7,10 +7,10 @@ import socket
 from typing import Any
 
 import pytest
-from mocketmq import __version__
-from mocketmq.errors import ListenError, StoreUnavailableError
 from prometheus_client.parser import text_string_to_metric_families
 
+from mocketmq import __version__
+from mocketmq.errors import ListenError, StoreUnavailableError
 from tests.support.api import Api, running_api
 from tests.support.patience import PATIENCE_S
 

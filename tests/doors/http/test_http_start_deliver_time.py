@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.properties import MAX_TIMER_DELAY_MS
-
 from tests.support.api import Api, running_api
 
 MESSAGES = "/v1/topics/orders/messages"

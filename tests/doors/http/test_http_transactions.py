@@ -4,10 +4,10 @@ from collections.abc import AsyncIterator
 from typing import Any
 
 import pytest
+
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.client import BrokerError, Client
 from mocketmq.message.message import Message
-
 from tests.support.api import Api
 from tests.support.brokers import TOPIC, S
 from tests.support.command_line import Shell

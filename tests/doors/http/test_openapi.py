@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 from jsonschema_rs import Draft202012Validator, meta
-from mocketmq.http_api.server import route_groups
-from mocketmq.settings import Settings
 from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 
+from mocketmq.http_api.server import route_groups
+from mocketmq.settings import Settings
 from tests.support.api import Api, running_api
 from tests.support.process import forked_broker
 

@@ -5,7 +5,6 @@ from typing import Any
 
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient
 

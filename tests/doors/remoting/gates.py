@@ -5,10 +5,10 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
+
 from mocketmq.remoting.request import RemotingCall, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import TopicHeader
-
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting
 

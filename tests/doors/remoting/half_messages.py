@@ -5,7 +5,6 @@ import asyncio
 from mocketmq.message.names import UNDECIDED_TOPIC
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.doors.remoting.consuming import beat
 from tests.doors.remoting.producing import UNIQUE, V2, Ext, parted, sent
 from tests.support.brokers import visible

@@ -4,7 +4,6 @@ import json
 from typing import Any
 
 from mocketmq.remoting.wire import fastjson
-
 from tests.support.remoting import RemotingClient
 
 RUNTIME, TOPIC_STATS, CONSUMERS, PRODUCERS, CONSUME_STATS = 28, 202, 203, 204, 208

@@ -12,7 +12,6 @@ from typing import NamedTuple
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, send
 from tests.support.patience import PATIENCE_S

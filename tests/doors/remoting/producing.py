@@ -8,7 +8,6 @@ from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import RemotingClient
 

@@ -8,12 +8,12 @@ from pathlib import Path
 
 import pytest
 import pytest_asyncio
+
 from mocketmq.errors import SettingError
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import sign
-
 from tests.doors.remoting.consuming import pull_of
 from tests.doors.remoting.producing import BATCH, V1, V2, header
 from tests.support.process import forked_broker

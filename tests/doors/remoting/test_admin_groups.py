@@ -5,8 +5,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.registry.group import GroupConfig
 
+from mocketmq.broker.registry.group import GroupConfig
 from tests.doors.remoting.consuming import (
     HEART_BEAT,
     MEMBERS_CHANGED,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.remoting.wire.command import Command
 
+from mocketmq.remoting.wire.command import Command
 from tests.doors.remoting.consuming import HEART_BEAT, RETRY, beat, consumer, join
 from tests.doors.remoting.producing import V2, header
 from tests.support.brokers import GROUP, TOPIC, rows

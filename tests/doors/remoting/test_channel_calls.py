@@ -3,6 +3,7 @@
 import asyncio
 
 import pytest
+
 from mocketmq.errors import ClientFailedError, ClientTimeoutError
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.listening import server
@@ -10,7 +11,6 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import MAX_HEADER
-
 from tests.doors.remoting.consuming import HEART_BEAT, beat
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting

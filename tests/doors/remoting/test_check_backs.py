@@ -4,11 +4,11 @@ import asyncio
 from collections.abc import Sequence
 
 import pytest
+
 from mocketmq.broker.consuming.take import Take
 from mocketmq.broker.transactions import check_backs
 from mocketmq.broker.transactions.half_messages import HalfMessage
 from mocketmq.errors import StoreUnavailableError
-
 from tests.doors.remoting.half_messages import (
     COMMIT,
     END,

@@ -7,7 +7,6 @@ from typing import Any
 
 from mocketmq.cli import commands
 from mocketmq.client import Client
-
 from tests.doors.remoting.consuming import (
     HEART_BEAT,
     beat,

@@ -1,7 +1,6 @@
 """Who is connected, as tools ask for it: 203, 204 and 328."""
 
 from mocketmq.clock import wall_us
-
 from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
 from tests.doors.remoting.looking import ALL_PRODUCERS, CONSUMERS, PRODUCERS, look
 from tests.support.brokers import GROUP, TOPIC

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 from click.testing import Result
+
 from mocketmq.cli import commands
 from mocketmq.client import BrokerError, Client
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer, join
 from tests.doors.remoting.producing import UNIQUE, sent
 from tests.support.brokers import GROUP, TOPIC

@@ -4,11 +4,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us, whole_ms_us
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.message.properties import MAX_TIMER_DELAY_MS
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.doors.remoting.producing import (
     BORN_MS,
     UNIQUE,

@@ -8,9 +8,9 @@ from typing import Any, NamedTuple
 
 import pytest
 from aiohttp import ClientSession
+
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq_compat.aliyun_http.document import representable
-
 from tests.doors.remoting.producing import UNIQUE, batch, parted, pulled, sent
 from tests.support.aliyun import Aliyun
 from tests.support.api import Api

@@ -14,11 +14,11 @@ import psutil
 import pytest
 import pytest_asyncio
 from aiohttp import ClientSession
+
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
-
 from tests.support.patience import PATIENCE_S
 from tests.support.process import BrokerProcess, broker_process
 from tests.support.remoting import READERS, RemotingClient, connected

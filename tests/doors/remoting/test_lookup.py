@@ -5,13 +5,13 @@ from typing import Any
 
 import pytest
 from aiohttp import ClientSession
+
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_records
-
 from tests.doors.remoting.consuming import MAX_OFFSET
 from tests.doors.remoting.producing import UNIQUE, sent
 from tests.support.api import Api

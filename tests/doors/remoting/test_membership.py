@@ -5,10 +5,10 @@ import json
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.errors import shorten
-
 from tests.doors.remoting.consuming import (
     CHECK_CONFIG,
     CONSUMERS,

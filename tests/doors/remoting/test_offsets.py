@@ -3,9 +3,9 @@
 from typing import Any
 
 import pytest
+
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message
-
 from tests.doors.remoting.consuming import (
     COMMIT,
     EARLIEST,

@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from mocketmq.clock import US_PER_MS
-
 from tests.doors.remoting.consuming import DLQ, committed
 from tests.doors.remoting.popping import (
     INVISIBLE_MS,

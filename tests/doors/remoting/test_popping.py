@@ -4,13 +4,13 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.message import Message
 from mocketmq.remoting.listening import connection
 from mocketmq.remoting.listening.connection import MAX_RUNNING
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.doors.remoting.consuming import RETRY, committed, join, pull, subscription
 from tests.doors.remoting.consuming import bodies as pulled
 from tests.doors.remoting.popping import (

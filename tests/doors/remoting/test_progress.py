@@ -3,8 +3,8 @@
 from typing import Any
 
 import pytest
-from mocketmq.message.properties import java_hash
 
+from mocketmq.message.properties import java_hash
 from tests.doors.remoting.consuming import RETRY, commit, join, pull
 from tests.doors.remoting.looking import (
     ALL_CONSUME_STATS,

@@ -4,11 +4,11 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.consuming.pull import MAX_PULLED, MAX_PULLED_BYTES
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.settings import TopicDeclaration
-
 from tests.doors.remoting.consuming import (
     COMMIT,
     HEART_BEAT,

@@ -7,8 +7,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.remoting.wire.command import Command
 
+from mocketmq.remoting.wire.command import Command
 from tests.doors.remoting.consuming import HEART_BEAT, UNREGISTER, beat, consumer
 from tests.doors.remoting.producing import (
     BORN_MS,

@@ -4,8 +4,8 @@ import json
 from typing import Any
 
 import pytest
-from mocketmq.clock import wall_us
 
+from mocketmq.clock import wall_us
 from tests.doors.remoting.consuming import (
     HEART_BEAT,
     RESET_CLIENT,

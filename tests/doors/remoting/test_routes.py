@@ -6,10 +6,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.requests.routes import MAX_MISSES
-
 from tests.support.remoting import Remoting, running_remoting
 
 ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
+
 from mocketmq.message.properties import decode_properties
 from mocketmq.remoting.wire.record import decode_properties as properties_of
 from mocketmq.remoting.wire.record import decode_records
-
 from tests.doors.remoting.consuming import (
     DLQ,
     RETRY,

@@ -4,6 +4,7 @@ import asyncio
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.registry.topics import PERM_INHERIT, PERM_WRITE
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import (
@@ -17,7 +18,6 @@ from mocketmq.errors import (
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import FORBIDDEN_TOPICS
 from mocketmq.settings import TopicDeclaration
-
 from tests.doors.remoting.producing import (
     BATCH,
     BORN_MS,

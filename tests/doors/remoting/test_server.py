@@ -11,6 +11,7 @@ from typing import cast
 
 import psutil
 import pytest
+
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError
 from mocketmq.remoting.channel import RemotingChannel
@@ -20,7 +21,6 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import encode
 from mocketmq.settings import Settings
-
 from tests.doors.remoting.gates import CODE, ROUTE, Gate, Watched, metrics, until
 from tests.support.brokers import FREE_PORTS
 from tests.support.process import broker_process, forked_broker

@@ -5,12 +5,12 @@ from dataclasses import replace
 from typing import cast
 
 import pytest
+
 from mocketmq.remoting.listening import connection, server
 from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
-
 from tests.doors.remoting.gates import ROUTE, Gate, Unread, until
 from tests.support.remoting import Remoting
 

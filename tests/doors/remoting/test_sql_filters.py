@@ -7,11 +7,11 @@ import threading
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.filters import filter as filters
 from mocketmq.broker.filters.filter import SqlFilter
 from mocketmq.message.message import Message
 from mocketmq.remoting.wire.command import Command
-
 from tests.doors.remoting.consuming import (
     CHECK_CONFIG,
     HEART_BEAT,

@@ -6,8 +6,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from mocketmq.broker.registry.statistics import MINUTE_US
 
+from mocketmq.broker.registry.statistics import MINUTE_US
 from tests.doors.remoting.consuming import SEND_BACK, commit, pull
 from tests.doors.remoting.looking import RUNTIME, STATS, look
 from tests.doors.remoting.producing import sent

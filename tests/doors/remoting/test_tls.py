@@ -16,10 +16,10 @@ from cryptography.hazmat.primitives.serialization import (
     PrivateFormat,
     load_pem_private_key,
 )
+
 from mocketmq.errors import SettingError
 from mocketmq.remoting.listening import tls
 from mocketmq.remoting.listening.certificate import Certificate, _self_signed
-
 from tests.doors.remoting.consuming import pull_of
 from tests.doors.remoting.gates import until
 from tests.doors.remoting.producing import V2, header

@@ -7,12 +7,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.message.message import Message
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC
 from mocketmq.remoting.wire.record import decode_records
 from mocketmq.store.database import FILE_NAME
-
 from tests.doors.remoting.half_messages import (
     COMMIT,
     END,

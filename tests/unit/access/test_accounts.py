@@ -1,6 +1,7 @@
 """What an account may do."""
 
 import pytest
+
 from mocketmq.access.accounts import Account, Accounts, Permission, group_need, topic_need
 from mocketmq.access.addresses import parse_addresses
 from mocketmq.errors import AccessError, UnknownAccessKeyError

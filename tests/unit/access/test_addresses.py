@@ -1,6 +1,7 @@
 """White lists: every form that upstream's documentation shows, and what is none."""
 
 import pytest
+
 from mocketmq.access.addresses import parse_addresses
 
 

@@ -3,6 +3,7 @@
 import re
 
 import pytest
+
 from mocketmq.access.accounts import Permission
 from mocketmq.access.plain_acl import AccessFileError, read_accounts
 

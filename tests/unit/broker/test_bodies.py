@@ -3,6 +3,7 @@
 import zlib
 
 import pytest
+
 from mocketmq.broker.consuming.bodies import Body, body_of
 from mocketmq.message.message import StoredMessage
 

@@ -1,6 +1,7 @@
 """Tag filters: what they read, and what passes them."""
 
 import pytest
+
 from mocketmq.broker.filters.filter import EVERYTHING, MAX_TAGS, TagFilter
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.message import Message, StoredMessage, draft

@@ -1,9 +1,9 @@
 """Receipt handles: which of them belong where, and how an invalid one is told from a spent one."""
 
 import pytest
+
 from mocketmq.broker.consuming.handles import check_handle
 from mocketmq.errors import ReceiptError, ReceiptSpentError
-
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, running_broker, send
 
 

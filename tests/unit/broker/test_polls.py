@@ -6,7 +6,6 @@ from contextlib import contextmanager
 
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.store.queue import Queue
-
 from tests.support.patience import PATIENCE_S
 
 QUEUE = Queue(1, "orders", 0)

@@ -4,9 +4,9 @@ from collections.abc import Awaitable, Callable
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Settled, Taken
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

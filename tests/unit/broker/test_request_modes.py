@@ -5,6 +5,7 @@ from collections.abc import Sequence
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.broker.registry.request_modes import (
     POP,
     PULL,

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.upkeep import retention as retention_module
@@ -11,7 +12,6 @@ from mocketmq.clock import wall_us
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
 from mocketmq.store import counters
-
 from tests.support.brokers import (
     GROUP,
     TOPIC,

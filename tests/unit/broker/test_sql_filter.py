@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.broker.filters.filter import EVERYTHING, MAX_SQL_LENGTH, SqlFilter, TagFilter, parse_filter
 from mocketmq.broker.filters.sql_expressions import IncomparableError, Long
 from mocketmq.broker.filters.sql_grammar import parse

@@ -1,4 +1,5 @@
 import pytest
+
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, STEPS, TURN_S, Meter, Statistics
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.store.queue import Queue

@@ -4,6 +4,7 @@ import asyncio
 from itertools import product
 
 import pytest
+
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.take import MOVES, IllegalMoveError, Outcome, State, Take
 from mocketmq.broker.registry.group import Group

@@ -5,11 +5,11 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.take import State
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.names import retry_topic
-
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
 from tests.support.patience import PATIENCE_S
 

@@ -1,6 +1,7 @@
 """How instants and tables are shown."""
 
 import pytest
+
 from mocketmq.cli.output import distance, instant, table
 
 

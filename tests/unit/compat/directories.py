@@ -3,7 +3,6 @@
 from pathlib import Path
 
 from mocketmq_compat.delay.delay_directory import DelayDirectory, Found
-
 from tests.support.delayed_files import DUE_MS
 
 SECOND = DUE_MS // 1_000

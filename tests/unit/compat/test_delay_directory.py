@@ -11,12 +11,12 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
+
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq_compat.delay import delay_directory
 from mocketmq_compat.delay.delay_directory import DelayDirectory, disk_bytes
 from mocketmq_compat.delay.delayed_file import decode
 from mocketmq_compat.delay.memory_directory import MemoryDirectory
-
 from tests.support.delayed_files import DUE_MS, Made, made
 from tests.support.process import clean_environment
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned

@@ -7,6 +7,7 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import Bundle, RuleBasedStateMachine, consumes, invariant, precondition, rule
+
 from mocketmq_compat.delay.delay_index import DelayIndex
 from mocketmq_compat.delay.delayed_file import Entry
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_import import import_files
 from mocketmq_compat.delay.delay_inspection import (
@@ -17,7 +18,6 @@ from mocketmq_compat.delay.delay_inspection import (
     verify,
 )
 from mocketmq_compat.delay.delayed_file import DamagedFileError
-
 from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)

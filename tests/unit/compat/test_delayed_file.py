@@ -9,6 +9,7 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message_id import key_hash
 from mocketmq_compat.delay.delayed_file import (
@@ -21,7 +22,6 @@ from mocketmq_compat.delay.delayed_file import (
     parse_name,
     parse_second,
 )
-
 from tests.support.delayed_files import made
 
 SMALL = made(body=b"a\nb").content

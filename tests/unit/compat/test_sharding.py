@@ -1,6 +1,7 @@
 """Which queue a sharding key goes to."""
 
 import pytest
+
 from mocketmq.message.properties import java_hash
 from mocketmq_compat.aliyun_http.sharding import sharded_queue_id
 

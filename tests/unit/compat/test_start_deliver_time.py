@@ -6,6 +6,7 @@ from typing import get_args
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, Clock
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError, wire_codes
 from mocketmq.message.properties import (

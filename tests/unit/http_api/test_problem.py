@@ -3,6 +3,8 @@
 import logging
 
 import pytest
+from msgspec import UNSET
+
 from mocketmq.errors import (
     EmulatorError,
     InvalidArgumentError,
@@ -13,7 +15,6 @@ from mocketmq.errors import (
 )
 from mocketmq.http_api.problem import MalformedJSONError, problem_of, problem_response
 from mocketmq.http_api.request import BodyTooLargeError
-from msgspec import UNSET
 
 
 @pytest.mark.parametrize(

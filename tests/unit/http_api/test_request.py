@@ -8,12 +8,13 @@ import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from msgspec import Meta
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.http_api.fields import Input, WaitMs, bound_waits, matching
 from mocketmq.http_api.problem import MalformedJSONError
 from mocketmq.http_api.request import decoder, max_body_bytes
 from mocketmq.settings import Settings
-from msgspec import Meta
 
 Name = Annotated[str, matching("^[a-z]+$", "small letters")]
 

@@ -1,6 +1,7 @@
 """Routing by path: literals, variables, encoding, and what is said when nothing fits."""
 
 import pytest
+
 from mocketmq.http_api.router import MethodNotAllowedError, NoSuchPathError, Router
 
 

@@ -3,6 +3,7 @@
 from pathlib import Path
 
 import pytest
+
 from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway, with_port
 
 PORT = 10_911

@@ -5,6 +5,7 @@ import struct
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import IllegalMessageError
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 

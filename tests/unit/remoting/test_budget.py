@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import AsyncIterator
 
 import pytest
+
 from mocketmq.remoting.listening import budget as module
 from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire.fastjson import MAX_DEPTH, MAX_DIALECT, MAX_JSON, dumps, loads, object_keys
 

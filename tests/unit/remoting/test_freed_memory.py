@@ -5,6 +5,7 @@ from collections.abc import Callable
 
 import psutil
 import pytest
+
 from mocketmq.remoting.listening.freed_memory import give_back
 
 MB = 1 << 20

@@ -8,6 +8,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import EmulatorError
 from mocketmq.message.properties import encode_properties
 from mocketmq.remoting.wire import body, fastjson
@@ -16,7 +17,6 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.record import decode_properties, decode_records
-
 from tests.support.remoting import READERS
 from tests.unit.remoting.corpus import seeds
 from tests.unit.remoting.recorded import FILES

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.requests.families import FAMILIES, REQUESTS
 from mocketmq.remoting.requests.lookup import QueryMessageHeader, ViewMessageHeader
@@ -31,7 +32,6 @@ from mocketmq.remoting.requests.send_back import SendBackHeader
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.header import ConsumerGroupHeader, NoHeader, TopicHeader
-
 from tests.support.remoting import READERS
 
 Ext = Mapping[str, str]

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.remoting.wire.pop_handle import (
     IN_ORDER,

@@ -6,6 +6,7 @@ import zlib
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties

@@ -1,6 +1,7 @@
 """What unmodified clients sent is read to the last field; recorded/README.md says how it was recorded."""
 
 import pytest
+
 from mocketmq.remoting.requests.sending import SendMessageHeader
 from mocketmq.remoting.wire.batch import decode_batch
 from mocketmq.remoting.wire.codes import RequestCode
@@ -8,7 +9,6 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import loads
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.record import decode_properties
-
 from tests.clients.features import CLIENTS
 from tests.support.remoting import READERS
 from tests.unit.remoting.recorded import FILES, frames

@@ -3,11 +3,11 @@
 from dataclasses import replace
 
 import pytest
+
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader
 from mocketmq.remoting.wire.signature import is_signed, sign
-
 from tests.clients.access import SECRET
 from tests.unit.remoting.recorded import FILES, frames, signed_frames
 

@@ -5,10 +5,10 @@ from functools import cache
 from html.parser import HTMLParser
 from typing import Any
 
-from mocketmq_report import document as d
-from mocketmq_report.report.html import html
 from msgspec.structs import replace
 
+from mocketmq_report import document as d
+from mocketmq_report.report.html import html
 from tests.support.reports import sample_comparison, sample_limits, sample_report
 
 VOID = {"meta", "link", "br", "img", "input"}

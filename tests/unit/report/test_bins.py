@@ -3,10 +3,10 @@
 from random import Random
 
 import pytest
-from mocketmq_report.compute import bins
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F  # noqa: N812
 
+from mocketmq_report.compute import bins
 from tests.support.oracle import bin_of, in_bins, nearest
 
 CUTOFFS_US = [0, 10_000, 60_000_000]

@@ -9,6 +9,8 @@ from itertools import pairwise
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+
 from mocketmq_report import document as d
 from mocketmq_report import figures
 from mocketmq_report.judge.limits import drawn_limits
@@ -17,8 +19,6 @@ from mocketmq_report.report.chart import Chart, LatenessAxis
 from mocketmq_report.report.charts import bucket_names, buckets, charts
 from mocketmq_report.report.spectrum_charts import comparison_chart
 from mocketmq_report.report.time_charts import time_charts
-from msgspec.structs import replace
-
 from tests.support.reports import sample_comparison, sample_limits, sample_report
 
 NAMES = ["spectrum", "time", "rate", "heat", "buckets", "stages", "herds"]

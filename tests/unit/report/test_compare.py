@@ -4,11 +4,11 @@ from typing import Any
 
 import msgspec
 import pytest
+from msgspec.structs import replace
+
 from mocketmq_report.document import Change, Judgement, Report
 from mocketmq_report.judge.compare import ReportUnreadableError, compare, load_report, parse_rule
 from mocketmq_report.judge.condition import InvalidThresholdError
-from msgspec.structs import replace
-
 from tests.support.reports import sample_report, simulated
 
 EXACT = simulated("exact", "exact", False, 4)

@@ -9,11 +9,11 @@ from typing import Any
 import pyarrow.dataset as ds
 import pyarrow.parquet as pq
 import pytest
+
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_report.ledger import columns, export, store_snapshot
 from mocketmq_report.ledger.export import Exported
-
 from tests.support.brokers import S
 from tests.support.delayed_files import made
 from tests.support.stores import START_US, STORE, MadeStore, leave_store

@@ -8,11 +8,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.types import StringType
+
 from mocketmq_report.ledger import external_files
 from mocketmq_report.ledger.frames import DELIVERIES, BrokenLedgerError
 from mocketmq_report.ledger.hadoop_files import HadoopFiles
-from pyspark.sql import SparkSession
-from pyspark.sql.types import StringType
 
 DUE_US = 1_795_219_201_000_123
 DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *external_files.ABOUT_RUN]) | {

@@ -8,6 +8,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
+from rich.console import Console
+
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.level_table import LevelTable
@@ -15,10 +19,6 @@ from mocketmq_report.live.delivery_stream import BATCH_ROWS, STEPS, DeliveryStre
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
-from pyspark.sql import Row, SparkSession
-from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadMaxRows
-from rich.console import Console
-
 from tests.support.brokers import S
 from tests.support.stores import START_US, MadeStore
 

@@ -1,8 +1,8 @@
 import pytest
-from mocketmq_report.document import Judgement
-from mocketmq_report.report import headline
 from msgspec.structs import replace
 
+from mocketmq_report.document import Judgement
+from mocketmq_report.report import headline
 from tests.support.reports import sample_comparison, sample_report, simulated
 
 EXACT = simulated("exact", "exact", False, 4)

@@ -5,11 +5,11 @@ import re
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
+
 from mocketmq_report import document as d
 from mocketmq_report import figures
 from mocketmq_report.report.html import MOST_ROWS
-from msgspec.structs import replace
-
 from tests.support.reports import sample_comparison, sample_report
 from tests.unit.report.pages import full, page, read
 

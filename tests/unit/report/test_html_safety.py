@@ -7,10 +7,10 @@ from importlib import resources
 from typing import Any
 
 import pytest
-from mocketmq_report import document as d
-from mocketmq_report.report.html import html
 from msgspec.structs import replace
 
+from mocketmq_report import document as d
+from mocketmq_report.report.html import html
 from tests.support.reports import sample_comparison, sample_report
 from tests.unit.report.pages import Page, full, page, read
 

@@ -3,10 +3,10 @@
 from typing import Any
 
 import pytest
-from mocketmq_report.document import Header, Judgement, Lateness, Quality, Reconciliation, Report
-from mocketmq_report.judge.thresholds import judge, parse
 from msgspec.structs import replace
 
+from mocketmq_report.document import Header, Judgement, Lateness, Quality, Reconciliation, Report
+from mocketmq_report.judge.thresholds import judge, parse
 from tests.support.reports import sample_report, simulated
 
 SAMPLE = sample_report()

@@ -4,10 +4,10 @@ from pathlib import Path
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from mocketmq_report.document import BrokenSource, Judgement, Report
-from mocketmq_report.report.junit import junit
 from msgspec.structs import replace
 
+from mocketmq_report.document import BrokenSource, Judgement, Report
+from mocketmq_report.report.junit import junit
 from tests.support import golden
 from tests.support.reports import sample_comparison, sample_report, simulated
 

@@ -4,6 +4,7 @@ import re
 from pathlib import Path
 
 import pytest
+
 from mocketmq_report.judge.compare import parse_rule
 from mocketmq_report.judge.condition import InvalidThresholdError
 from mocketmq_report.judge.metric import METRICS

@@ -5,9 +5,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
+
 from mocketmq_report.ledger.columns import DELIVERY_COLUMNS, RUN_COLUMNS
 from mocketmq_report.ledger.external_files import ABOUT_RUN, NEEDED_COLUMNS
-
 from tests.support import golden
 
 PAGE = Path(__file__).parents[3] / "docs" / "ledger-format.md"

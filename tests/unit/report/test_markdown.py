@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from markdown_it import MarkdownIt
-from mocketmq_report.document import BrokenSource, Drop, Judgement, Report
-from mocketmq_report.report.markdown import LONGEST, markdown
 from msgspec.structs import replace
 
+from mocketmq_report.document import BrokenSource, Drop, Judgement, Report
+from mocketmq_report.report.markdown import LONGEST, markdown
 from tests.support import golden
 from tests.support.reports import sample_comparison, sample_report, simulated
 

@@ -4,14 +4,15 @@ from collections.abc import Sequence
 from typing import Any
 
 import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+from pyspark.sql.types import StringType, StructField, StructType
+
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop, Quality
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger.columns import STATES
 from mocketmq_report.ledger.frames import DELIVERIES
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 YEAR_10000_US = 253_402_300_800_000_000
 GOOD = {

@@ -3,11 +3,12 @@
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F  # noqa: N812
+
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.rollup import BrokenRollupError
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, LedgerFrames
-from pyspark.sql import SparkSession
-from pyspark.sql import functions as F  # noqa: N812
 
 
 @pytest.fixture(scope="module")

@@ -1,8 +1,8 @@
 """The report that other tests use agrees with itself."""
 
 import pytest
-from mocketmq_report.document import Report
 
+from mocketmq_report.document import Report
 from tests.support.reports import sample_report, simulated
 
 REPORTS = [

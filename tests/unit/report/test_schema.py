@@ -6,9 +6,9 @@ from typing import Any
 import jsonschema  # type: ignore[import-untyped]  # comes with schemathesis
 import msgspec
 import pytest
+
 from mocketmq_report import schema
 from mocketmq_report.document import SCHEMA_VERSION
-
 from tests.support.reports import sample_comparison, sample_report
 
 FILE = Path(__file__).parents[3] / "docs" / "report.schema.json"

@@ -6,9 +6,9 @@ import sys
 from pathlib import Path
 
 import pytest
-from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
 from pyspark.sql import SparkSession
 
+from mocketmq_report.session import JAVA, JavaError, _hushed, check_java
 from tests.support.process import clean_environment
 
 ADVICE = r": install a Java runtime 17 or newer \(.*\), or let JAVA_HOME name one; only reports need it"

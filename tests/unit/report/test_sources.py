@@ -7,12 +7,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
+from pyspark.sql import SparkSession
+
 from mocketmq_report.ledger import sources
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError
 from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.sources import LedgerReading
-from pyspark.sql import SparkSession
-
 from tests.support.ledgers import DAY_US, START_US, run_name, write_parquet, write_store
 
 ROWS = 200

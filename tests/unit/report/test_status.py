@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
+
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.lock import DirectoryLock
@@ -12,7 +13,6 @@ from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_report.live import status as module
 from mocketmq_report.live.status import GRACE_US, NO_LEVEL, Backlog, broker_status
-
 from tests.support.brokers import S
 from tests.support.stores import START_US, MadeStore
 

@@ -9,6 +9,10 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark import cloudpickle
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import DirectoryLock
@@ -18,10 +22,6 @@ from mocketmq_report.ledger.frames import BrokenLedgerError
 from mocketmq_report.ledger.store_ledger import StoreDeliveries, open_store
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.ledger.store_snapshot import read, take_snapshot
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from tests.support.brokers import S, rows
 from tests.support.stores import START_US, STORE, MadeStore, leave_store
 

@@ -2,11 +2,11 @@ import io
 from pathlib import Path
 
 import pytest
-from mocketmq_report.document import BrokenSource, Judgement, Report
-from mocketmq_report.report.summary_table import summary
 from msgspec.structs import replace
 from rich.console import Console
 
+from mocketmq_report.document import BrokenSource, Judgement, Report
+from mocketmq_report.report.summary_table import summary
 from tests.support import golden
 from tests.support.reports import sample_comparison, sample_report, simulated
 

@@ -6,13 +6,13 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql.pandas.types import to_arrow_schema
+
 from mocketmq_report.compute import rollup, tables
 from mocketmq_report.compute.tables import ReportTables, TablePlan
 from mocketmq_report.ledger.columns import STATES
 from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, LedgerFrames
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
-
 from tests.support.oracle import Key, Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000

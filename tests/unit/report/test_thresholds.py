@@ -5,6 +5,7 @@ from typing import Any
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq_report.judge.compare import parse_rule
 from mocketmq_report.judge.condition import OPERATORS, InvalidThresholdError
 from mocketmq_report.judge.metric import METRICS, Metric, Scope

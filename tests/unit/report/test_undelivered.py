@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
@@ -16,7 +17,6 @@ from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
 from mocketmq_compat.delay.second_directories import SecondDirectories
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_snapshot import take_snapshot
-
 from tests.support.brokers import TOPIC, S, rows, running_broker, send
 from tests.support.delayed_files import DUE_MS, made
 from tests.support.second_directories import no_removal_left, send_in

@@ -1,6 +1,7 @@
 """The level table: what it reads, what it refuses, and the level that a message asks for."""
 
 import pytest
+
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.message.properties import DELAY

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.clock import US_PER_S
 from mocketmq.schedule.profile import Exact, Rocketmq4, profile_named
 

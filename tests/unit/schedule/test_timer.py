@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Callable
 
 import pytest
+
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.schedule import timer as timer_module

@@ -6,9 +6,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 
 import pytest
-from mocketmq.store.checkpoints import ROWS, Checkpoints
 from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
 
+from mocketmq.store.checkpoints import ROWS, Checkpoints
 from tests.support.patience import PATIENCE_S
 
 

@@ -6,6 +6,7 @@ from contextlib import closing
 from pathlib import Path
 
 import pytest
+
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.tables import HEAD_REVISION

@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+
 from mocketmq.errors import StoreLockedError, StoreUnavailableError
 from mocketmq.store.lock import LOCK_FILE, DirectoryLock, is_held
 

@@ -4,11 +4,11 @@ import asyncio
 from pathlib import Path
 
 import pytest
+
 from mocketmq.broker.broker import Broker
 from mocketmq.message.message import Message
 from mocketmq.store import message_keys
 from mocketmq.store.message_keys import MessageKeys, index_hash, keys_of
-
 from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send
 from tests.support.patience import PATIENCE_S
 

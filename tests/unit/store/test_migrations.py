@@ -5,15 +5,15 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-import mocketmq_migrations
 import pytest
 from alembic.autogenerate import compare_metadata
 from alembic.runtime.migration import MigrationContext
 from alembic.script import ScriptDirectory
-from mocketmq.store.database import FILE_NAME, Database
-from mocketmq.store.tables import HEAD_REVISION, make_schema, metadata
 from sqlalchemy import Connection, create_engine
 
+import mocketmq_migrations
+from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.tables import HEAD_REVISION, make_schema, metadata
 from tests.support.brokers import S, bodies, receive, rows, running_broker
 
 STORIES = Path(__file__).parent / "revisions"

@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
 from mocketmq.clock import Clock
 from mocketmq.errors import (
     InternalError,

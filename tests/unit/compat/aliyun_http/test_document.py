@@ -6,6 +6,7 @@ from contextlib import suppress
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq_compat.aliyun_http.document import MAX_LEAVES, document, elements, leaves_of, representable
 from mocketmq_compat.aliyun_http.errors import AliyunError

@@ -1,6 +1,7 @@
 """What errors are called in Aliyun's protocol."""
 
 import pytest
+
 from mocketmq import errors
 from mocketmq.errors import (
     EmulatorError,

@@ -3,6 +3,7 @@
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+
 from mocketmq.errors import InvalidArgumentError
 from mocketmq_compat.aliyun_http.properties import parse, render
 

@@ -7,13 +7,14 @@ from datetime import UTC, datetime, timedelta
 from email.utils import format_datetime
 
 import pytest
+from multidict import CIMultiDict
+
 from mocketmq.access.accounts import Account, Accounts
 from mocketmq.access.addresses import parse_addresses
 from mocketmq.clock import US_PER_S
 from mocketmq_compat.aliyun_http import signature
 from mocketmq_compat.aliyun_http.errors import AliyunError
 from mocketmq_compat.aliyun_http.signature import check_digest, check_signature, sign, string_to_sign
-from multidict import CIMultiDict
 
 DATE = "Tue, 11 Apr 2017 10:09:19 GMT"
 SENT = datetime(2017, 4, 11, 10, 9, 19, tzinfo=UTC)

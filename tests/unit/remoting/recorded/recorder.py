@@ -14,9 +14,9 @@ from typing import Any
 from weakref import WeakKeyDictionary
 
 import pytest
+
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader
-
 from tests.support import process
 
 FOLDER = "RECORDED_FRAMES"
