@@ -23,6 +23,8 @@ from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
 from tests.support.process import clean_environment
 
+pytestmark = pytest.mark.slow
+
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_report")
 WAIT_S = 300.0
@@ -98,7 +100,7 @@ def finish(command: list[str], environment: Mapping[str, str], where: Path) -> s
     return done.stdout
 
 
-@pytest.mark.parametrize("kind", ["store", pytest.param("parquet", marks=pytest.mark.slow)])
+@pytest.mark.parametrize("kind", ["store", "parquet"])
 def test_separate_executors_compute_the_same(
     local: Callable[[Path], Any],
     kind: str,
@@ -112,7 +114,6 @@ def test_separate_executors_compute_the_same(
     assert figures(out.read_bytes()) == local(data)
 
 
-@pytest.mark.slow
 def test_spark_submit_runs_the_job(
     local: Callable[[Path], Any], parquet: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
@@ -125,7 +126,6 @@ def test_spark_submit_runs_the_job(
     assert figures((tmp_path / "out/report.json").read_bytes()) == local(parquet)
 
 
-@pytest.mark.slow
 def test_the_services_of_docker_compose_compute_the_same(
     local: Callable[[Path], Any], store: Path, environment: dict[str, str], tmp_path: Path
 ) -> None:
