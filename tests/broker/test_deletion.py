@@ -224,8 +224,8 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
             await broker.registry.topics.put(topic, 1, 1, 6)
         accept = broker.sender.intake.accept
 
-        async def before_the_deletion(message: Message) -> AcceptedMessage:
-            accepted = await accept(message)
+        async def before_the_deletion(message: Message, **how: bool) -> AcceptedMessage:
+            accepted = await accept(message, **how)
             if message.body == b"last":
                 await broker.upkeep.reset.delete_topic(TOPIC)
             return accepted

@@ -89,10 +89,6 @@ def _other_words(difference: Difference) -> bool:
     return ours.startswith(plain) or theirs.startswith(_JAVA) or ("queueId[" in theirs and "queueId[" in ours)
 
 
-def _wait(difference: Difference) -> bool:
-    return difference.path[-2:] == ("properties", "WAIT") and difference.ours is None
-
-
 def _separators(difference: Difference) -> bool:
     return _is_refused(difference) and difference.given("properties") == "a\x01b\x01c"
 
@@ -148,7 +144,7 @@ def _retry_of_nobody(difference: Difference) -> bool:
 
 
 def _dead_letters(difference: Difference) -> bool:
-    is_about = difference.path[-1] in ("DELAY", "REAL_TOPIC", "REAL_QID", "commitOffset")
+    is_about = difference.path[-1] in ("DELAY", "REAL_TOPIC", "REAL_QID", "WAIT", "commitOffset")
     return is_about and difference.op.name == "collect" and difference.given("topic").startswith("%DLQ%")
 
 
@@ -260,6 +256,7 @@ def _stored_anew(difference: Difference) -> bool:
     if difference.op.name not in ("asked", "collect"):
         return False
     is_lost = difference.path[-1] in ("flag", "reconsumeTimes") and difference.theirs == 0
+    is_lost |= difference.path[-1] == "WAIT" and difference.theirs == "false"
     is_about = difference.op.name == "asked" or difference.given("topic") == "T5~"
     return is_about and (is_lost or difference.path[-1] == "stored")
 
@@ -321,7 +318,6 @@ RULES: Final = (
     Rule("groups-by-mention", _mentioned),
     Rule("newer-fields", _newer_fields),
     Rule("progress-of-looked-at", _looked_at),
-    Rule("wait-of-delayed", _wait),
     Rule("separator-in-value", _separators, ends=True),
     Rule("born-and-retries", _numbers, ends=True),
     Rule("missing-fields", _missing, ends=True),

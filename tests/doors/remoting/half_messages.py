@@ -12,7 +12,7 @@ from tests.support.remoting import Remoting, RemotingClient
 
 HEART_BEAT, END, CHECK = 34, 37, 39
 COMMIT, ROLLBACK, UNKNOWN = 8, 12, 0
-HALF = {"TRAN_MSG": "true", "PGROUP": "makers", "UNIQ_KEY": UNIQUE, "TAGS": "A", "own": "mine"}
+HALF = {"TRAN_MSG": "true", "PGROUP": "makers", "UNIQ_KEY": UNIQUE, "TAGS": "A", "WAIT": "true"}
 NOT_FOUND = "Find prepared transaction message failed"
 
 

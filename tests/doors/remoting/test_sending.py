@@ -188,10 +188,10 @@ async def test_a_batch_is_stored_side_by_side_in_one_queue() -> None:
             "queueOffset": "1",
         }
         assert [(one.body, one.flag) for one in stored] == [(b"a", 5), (b"b", 5), (b"c", 5)]
-        for one in stored:
+        for one, own in zip(stored, ({}, {"WAIT": "true"}, {}), strict=True):
             properties = parted(one.properties)
             assert properties.pop("UNIQ_KEY") == one.unique_key
-            assert properties == {"TAGS": "y", "all": "1", "CLUSTER": "DefaultCluster"}
+            assert properties == {"TAGS": "y", "all": "1", "CLUSTER": "DefaultCluster", **own}
         assert stored[0].unique_key == "A1"
         assert len({one.unique_key for one in stored}) == 3
 

@@ -8,7 +8,7 @@ from mocketmq.clock import Clock
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
 from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
-from mocketmq.message.properties import DELAY, mark_parked
+from mocketmq.message.properties import DELAY, WAIT, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.schemes import Claim, Schemes
 from mocketmq.store.queue import Queue
@@ -42,10 +42,11 @@ class Intake:
         self._levels = levels
         self._schemes = schemes
 
-    async def accept(self, message: Message) -> AcceptedMessage:
+    async def accept(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage:
         """Decide where and when the message goes; its topic is created if need be.
 
-        A retry that came once too often becomes a dead letter at once.
+        A retry that came once too often becomes a dead letter at once. ``drops_wait``: without a
+        delay level the message loses ``WAIT`` (SendMessageProcessor.java, 4.9.8).
         Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
@@ -62,6 +63,8 @@ class Intake:
         claim = None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
+        elif drops_wait:
+            message.properties.pop(WAIT, None)
         return AcceptedMessage(queue, level, claim, draft(message, self._clock.now_us()))
 
     def level_of(self, properties: dict[str, str]) -> int:

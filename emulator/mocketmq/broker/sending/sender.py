@@ -45,13 +45,13 @@ class Sender:
         self._timer = timer
         self._schemes = schemes
 
-    async def send(self, message: Message) -> SendResult:
+    async def send(self, message: Message, *, drops_wait: bool = False) -> SendResult:
         """Store a message; it is durable when this returns.
 
-        ``DELAY`` or an absolute due time in its properties parks it. Raises as :meth:`Intake.accept`; then
-        nothing was stored.
+        ``DELAY`` or an absolute due time in its properties parks it. ``drops_wait`` and errors as
+        :meth:`Intake.accept`; after an error nothing was stored.
         """
-        accepted = await self.intake.accept(message)
+        accepted = await self.intake.accept(message, drops_wait=drops_wait)
         if accepted.claim is None:
             stored: StoredMessage = await self._writer.commit(partial(self.intake.append, accepted))
         else:

@@ -12,7 +12,7 @@ from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
 from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
-from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY, WAIT
+from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.recall import recall_handle_of
@@ -83,7 +83,7 @@ async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
         return SendResult(
             half.stored, half.queue, 0, SendReceipt(message_id, half.queue.queue_id, half.stored.queue_offset)
         )
-    return await call.broker.sender.send(message)
+    return await call.broker.sender.send(message, drops_wait=True)
 
 
 async def _send_batch(call: RemotingCall[SendMessageHeader]) -> list[SendResult]:
@@ -124,7 +124,6 @@ def message_of(
         raise InvalidArgumentError("bornTimestamp", header.born_timestamp, f"0 to {_LATEST_MS}")
     if header.reconsume_times < 0:
         raise InvalidArgumentError("reconsumeTimes", header.reconsume_times, "0 or more")
-    properties.pop(WAIT, None)
     properties.pop(POP_CK, None)
     properties[CLUSTER] = identity.CLUSTER
     return Message(
