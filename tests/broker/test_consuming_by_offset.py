@@ -35,7 +35,7 @@ async def test_pulling_waits_reads_and_moves_nothing() -> None:
         pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, 1, 10)
         assert (pulled.status, bodies(pulled.messages)) == (PullStatus.FOUND, ["1"])
         assert (pulled.next_offset, pulled.min_offset, pulled.max_offset) == (2, 0, 2)
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) is None
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) is None
 
 
 @pytest.mark.parametrize(
@@ -76,15 +76,15 @@ async def test_both_ways_of_consuming_share_their_offsets(tmp_path: Path) -> Non
         for n in range(6):
             await send(broker, str(n), queue=0)
         taken = await receive(broker, 3)
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) == 0
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 0
         await acknowledge(broker, [taken[0], taken[2]])
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) == 1
-        await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 5)
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) == 5
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 1
+        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 5)
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 5
         assert (await acknowledge(broker, [taken[1]])).failed
         assert bodies(await receive(broker)) == ["5"]
     async with running_broker(tmp_path) as broker:
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) == 5
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 5
         await broker.mover.advance(3600 * S)
         assert bodies(await receive(broker)) == ["5"]
 
@@ -94,10 +94,10 @@ async def test_going_back_begins_again_from_there_and_is_not_forgotten(tmp_path:
         for n in range(3):
             await send(broker, str(n), queue=0)
         await acknowledge(broker, await receive(broker))
-        await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 1)
+        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 1)
         assert bodies(await receive(broker, invisible_us=10 * S)) == ["1", "2"]
     async with running_broker(tmp_path) as broker:
-        assert broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) == 1
+        assert broker.consuming.committed.of(GROUP, TOPIC, 0) == 1
         await broker.mover.advance(10 * S)
         assert bodies(await receive(broker)) == ["1", "2"]
 
@@ -107,9 +107,9 @@ async def test_only_offsets_of_the_queue_can_be_committed(offset: int) -> None:
     async with running_broker() as broker:
         await send(broker, queue=0)
         with pytest.raises(InvalidArgumentError, match="0 to 1"):
-            await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, offset)
+            await broker.consuming.committed.commit(GROUP, TOPIC, 0, offset)
         with pytest.raises(QueueNotFoundError, match="orders has 0 to 3"):
-            await broker.consuming.pull.commit_offset(GROUP, TOPIC, 4, 0)
+            await broker.consuming.committed.commit(GROUP, TOPIC, 4, 0)
 
 
 async def test_groups_are_made_on_first_use_unless_that_is_off() -> None:

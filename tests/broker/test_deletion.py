@@ -77,7 +77,7 @@ async def check_topic_made_again(broker: Broker) -> None:
     assert not topic.particulars.order
     assert [(queue.min_offset, queue.next_offset) for queue in topic.queues] == [(0, 0), (3, 3), (0, 0)]
     assert (await send(broker, "after", queue=1)).stored.queue_offset == 3
-    assert broker.consuming.pull.first_offset(GROUP, TOPIC, 1) == 3
+    assert broker.consuming.committed.first(GROUP, TOPIC, 1) == 3
     assert bodies(await receive(broker)) == ["after"]
 
 

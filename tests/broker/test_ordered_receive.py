@@ -143,7 +143,7 @@ async def run_out_for_good(broker: Broker, _: list[Taken]) -> None:
 
 
 async def committed_past(broker: Broker, batch: list[Taken]) -> None:
-    await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
+    await broker.consuming.committed.commit(GROUP, TOPIC, 0, batch[-1].message.queue_offset + 1)
 
 
 @pytest.mark.parametrize("settle", [acknowledged, given_back, given_up, run_out_for_good, committed_past])

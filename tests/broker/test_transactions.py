@@ -228,7 +228,7 @@ async def test_no_client_uses_the_group_of_half_messages() -> None:
         for step in (
             receive(broker, group=HALF_GROUP),
             broker.consuming.pull.pull(HALF_GROUP, TOPIC, 0, 0, 1),
-            broker.consuming.pull.commit_offset(HALF_GROUP, HALF, 0, 1),
+            broker.consuming.committed.commit(HALF_GROUP, HALF, 0, 1),
             receipts.acknowledge(HALF_GROUP, [half.handle]),
             receipts.give_back(HALF_GROUP, [half.handle]),
             receipts.extend(HALF_GROUP, [half.handle], 1),

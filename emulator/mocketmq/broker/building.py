@@ -121,7 +121,7 @@ async def open_broker(
         )
         stack.push_async_callback(levels.close)
         stack.push_async_callback(consuming.receipts.close)
-        stack.push_async_callback(consuming.pull.close)
+        stack.push_async_callback(consuming.committed.close)
         stack.push_async_callback(upkeep.retention.close)
         stack.push_async_callback(keys.close)
         stack.push_async_callback(statistics.close)

@@ -60,7 +60,7 @@ async def test_a_queue_that_lost_messages_to_retention_is_young_no_longer() -> N
     async with running_remoting() as remoting:
         await fill(remoting, 3)
         await commit(remoting.client, 1)
-        remoting.broker.consuming.pull.queue(TOPIC, 0).min_offset = 2
+        remoting.broker.registry.topics.queue_of(TOPIC, 0).min_offset = 2
         assert await committed(remoting.client, consumerGroup="late") is None
         # What is gone cannot be read again, and a client that tries waits for 10 s.
         assert await committed(remoting.client) == 2
@@ -93,7 +93,7 @@ async def test_what_is_committed_is_there_after_a_restart(tmp_path: Any) -> None
         await commit(remoting.client, 4)
         assert remoting.broker.ground.writer.commits == before
         assert remoting.broker.consuming.groups.get(GROUP).queues.keys() == {
-            remoting.broker.consuming.pull.queue(TOPIC, 0)
+            remoting.broker.registry.topics.queue_of(TOPIC, 0)
         }
 
 

@@ -298,13 +298,13 @@ async def test_a_group_may_change_from_pulling_to_popping_and_back() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "a", "b", "c", "d")
         assert pulled(await pull(remoting.client, maxMsgNums=1)) == ["a"]
-        await remoting.broker.consuming.pull.report_offset(GROUP, TOPIC, 0, 1)
+        await remoting.broker.consuming.committed.report(GROUP, TOPIC, 0, 1)
         first, second = await pop(remoting.client, maxMsgNums=2)
         assert (first.body, second.body) == ("b", "c")
         await ack(remoting.client, first.handle)
         assert await committed(remoting.client) == 2  # what a member that pulls begins with
         assert pulled(await pull(remoting.client, 2)) == ["c", "d"]
-        await remoting.broker.consuming.pull.report_offset(GROUP, TOPIC, 0, 4)
+        await remoting.broker.consuming.committed.report(GROUP, TOPIC, 0, 4)
         assert await ack(remoting.client, second.handle) == 208
         await remoting.broker.mover.advance(3600 * S)
         assert await pop(remoting.client) == []
@@ -325,7 +325,7 @@ async def test_a_group_that_goes_back_gets_popped_messages_again() -> None:
         await fill(remoting, "a")
         [one] = await pop(remoting.client)
         await ack(remoting.client, one.handle)
-        await remoting.broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        await remoting.broker.consuming.committed.commit(GROUP, TOPIC, 0, 0)
         [again] = await pop(remoting.client)
         assert again.body == "a"
         assert await ack(remoting.client, again.handle) == 0

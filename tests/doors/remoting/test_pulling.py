@@ -201,7 +201,7 @@ async def test_a_group_is_made_by_its_first_pull() -> None:
         assert (await pull(remoting.client)).code == 0
         assert remoting.broker.consuming.groups.get(GROUP).queues == {}
         # What it has not read yet it has not consumed either.
-        assert remoting.broker.consuming.pull.committed_offset(GROUP, TOPIC, 0) is None
+        assert remoting.broker.consuming.committed.of(GROUP, TOPIC, 0) is None
 
 
 # What is wanted

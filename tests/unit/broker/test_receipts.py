@@ -111,7 +111,7 @@ async def test_a_group_that_goes_back_is_given_a_message_for_the_first_time_agai
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
         await broker.mover.advance(5 * S)
-        await broker.consuming.pull.commit_offset(GROUP, TOPIC, 0, 0)
+        await broker.consuming.committed.commit(GROUP, TOPIC, 0, 0)
         again_us = broker.clock.now_us()
         assert [one.first_taken_us for one in await receive(broker, invisible_us=10 * S)] == [again_us]
     async with running_broker(tmp_path) as broker:

@@ -2,6 +2,7 @@
 
 from dataclasses import dataclass
 
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
@@ -27,6 +28,7 @@ class Consuming:
     takes: Takes
     receipts: Receipts
     pops: Pops
+    committed: CommittedOffsets
     pull: Pull
     offsets: Offsets
     queue_locks: QueueLocks
@@ -42,14 +44,15 @@ async def open_consuming(
     takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
     receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
-    pull = Pull(ground, registry, groups, takes, polls, ledger, retries)
+    committed = CommittedOffsets(ground, registry, groups, ledger)
     return Consuming(
         groups=groups,
         polls=polls,
         takes=takes,
         receipts=receipts,
         pops=Pops(ground, registry, groups, polls, receipts),
-        pull=pull,
-        offsets=Offsets(ground, registry, groups, pull),
+        committed=committed,
+        pull=Pull(ground, registry, groups, takes, polls, ledger, retries),
+        offsets=Offsets(ground, registry, groups, committed),
         queue_locks=QueueLocks(),
     )

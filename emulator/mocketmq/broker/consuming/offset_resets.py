@@ -6,8 +6,8 @@ docs/protocol/remoting.md §2.4, §2.6 and §2.10
 from collections.abc import Collection
 from typing import Literal
 
+from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
-from mocketmq.broker.consuming.pull import Pull
 from mocketmq.broker.registry.clients import OffsetReset
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import LATEST_US, US_PER_MS
@@ -32,12 +32,14 @@ class Offsets:
     Times of clients are milliseconds of the wall clock; they are shifted as the emulated clock was moved.
     """
 
-    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups, pull: Pull) -> None:
+    def __init__(
+        self, ground: Ground, registry: Registry, groups: ConsumingGroups, committed: CommittedOffsets
+    ) -> None:
         self._database = ground.database
         self._clock = ground.clock
         self._topics = registry.topics
         self._groups = groups
-        self._pull = pull
+        self._committed = committed
         self._clients = registry.clients
 
     async def search(self, topic: str, queue_id: int, timestamp_ms: int, side: Side) -> int:
@@ -46,7 +48,7 @@ class Offsets:
         ``lower``: of the first one stored then or later, the end if there is none; ``upper``: of the last one
         stored then or earlier, the first if there is none. 0 where nothing is.
         """
-        queue = self._pull.find_queue(topic, queue_id)
+        queue = self._topics.find_queue(topic, queue_id)
         return 0 if queue is None else await self._search(queue, timestamp_ms, side)
 
     async def _search(self, queue: Queue, timestamp_ms: int, side: Side) -> int:
@@ -79,7 +81,7 @@ class Offsets:
 
     async def earliest_ms(self, topic: str, queue_id: int) -> int:
         """When the oldest message of the queue was stored, in emulated milliseconds; -1 if there is none."""
-        queue = self._pull.find_queue(topic, queue_id)
+        queue = self._topics.find_queue(topic, queue_id)
         rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
         return rows[0][1] // US_PER_MS if rows else -1
 
@@ -107,7 +109,7 @@ class Offsets:
             )
         owner = await self._groups.for_use(group)
         offsets = {}
-        for queue in found.queues if queue_id is None else [self._pull.queue(topic, queue_id)]:
+        for queue in found.queues if queue_id is None else [self._topics.queue_of(topic, queue_id)]:
             target = await self._target(queue, timestamp_ms) if offset is None else offset
             if not queue.min_offset <= target <= queue.next_offset:
                 allowed = f"[{queue.min_offset}-{queue.next_offset}]"
@@ -116,7 +118,7 @@ class Offsets:
                 )
             committed = owner.in_queue(queue).committed_offset
             if is_forced or target < committed:
-                await self._pull.commit_offset(group, topic, queue.queue_id, target)
+                await self._committed.commit(group, topic, queue.queue_id, target)
                 committed = target
             offsets[queue.queue_id] = committed
         moved = OffsetReset(group, topic, timestamp_ms, is_forced, offsets)
@@ -136,6 +138,6 @@ class Offsets:
         for group_queue in list(self._groups.get(source).queues.values()):
             name = group_queue.queue.topic
             if topic in (None, name) and (among is None or name in among):
-                await self._pull.commit_offset(
+                await self._committed.commit(
                     target, name, group_queue.queue.queue_id, group_queue.committed_offset
                 )

@@ -10,7 +10,13 @@ from functools import partial
 import msgspec
 
 from mocketmq.broker.registry.data_version import DataVersion
-from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFoundError, WrongQueueError
+from mocketmq.errors import (
+    InvalidArgumentError,
+    NoPermissionError,
+    QueueNotFoundError,
+    TopicNotFoundError,
+    WrongQueueError,
+)
 from mocketmq.message.message import Template
 from mocketmq.message.names import (
     DLQ_PREFIX,
@@ -156,6 +162,18 @@ class Topics:
     def queue(self, key: int) -> Queue:
         """The queue with this key, whose topic may have been deleted."""
         return self._queues[key]
+
+    def queue_of(self, name: str, queue_id: int) -> Queue:
+        """The topic's queue. Raises TopicNotFoundError, QueueNotFoundError."""
+        queues = self.get(name).queues
+        if not 0 <= queue_id < len(queues):
+            raise QueueNotFoundError(name, queue_id, len(queues))
+        return queues[queue_id]
+
+    def find_queue(self, name: str, queue_id: int) -> Queue | None:
+        """The topic's queue, or None."""
+        topic = self.find(name)
+        return topic.queues[queue_id] if topic and 0 <= queue_id < len(topic.queues) else None
 
     @property
     def queues(self) -> Iterable[Queue]:

@@ -47,7 +47,7 @@ class QueueHeader(NamedTuple):
 async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
     """Answer with the offset from which a group consumes a queue. Raises RemotingError for none."""
     group, topic, queue_id, anew = call.header
-    offset = call.broker.consuming.pull.first_offset(group, topic, queue_id, anew=anew)
+    offset = call.broker.consuming.committed.first(group, topic, queue_id, anew=anew)
     if offset is None:
         raise RemotingError(
             ResponseCode.QUERY_NOT_FOUND, "Not found, V3_0_6_SNAPSHOT maybe this group consumer boot first"
@@ -57,7 +57,7 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """Commit an offset. As upstream, this is never refused."""
-    await call.broker.consuming.pull.report_offset(*call.header)
+    await call.broker.consuming.committed.report(*call.header)
     return Response()
 
 
@@ -70,13 +70,13 @@ async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
 
 async def max_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Answer with the offset that the queue's next message gets; as upstream 0 if there is no such queue."""
-    queue = call.broker.consuming.pull.find_queue(*call.header)
+    queue = call.broker.registry.topics.find_queue(*call.header)
     return _offset(queue.next_offset if queue else 0)
 
 
 async def min_offset(call: RemotingCall[QueueHeader]) -> Response:
     """Answer with the offset of the queue's oldest message."""
-    queue = call.broker.consuming.pull.find_queue(*call.header)
+    queue = call.broker.registry.topics.find_queue(*call.header)
     return _offset(queue.min_offset if queue else 0)
 
 

@@ -156,7 +156,7 @@ async def corrections(call: RemotingCall[CorrectionOffsetHeader]) -> Response:
 async def consume_queue(call: RemotingCall[QueryConsumeQueueHeader]) -> Response:
     """Answer with the entries of a queue from an offset on."""
     topic, queue_id, start, at_most, group = call.header
-    queue = call.broker.consuming.pull.find_queue(topic, queue_id)
+    queue = call.broker.registry.topics.find_queue(topic, queue_id)
     if queue is None:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, f"{queue_id}@{topic} is not exist!")
     body: dict[str, Any] = {"maxQueueIndex": queue.next_offset, "minQueueIndex": queue.min_offset}

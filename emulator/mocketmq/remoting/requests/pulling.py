@@ -53,7 +53,9 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
     await reader.admit(group, topic, queue_id)
     tag_filter = _filter_of_pull(call.broker, header)
     if header.sys_flag & _COMMIT_OFFSET:
-        await reader.report_offset(group, topic, queue_id, header.commit_offset, is_durable=False)
+        await call.broker.consuming.committed.report(
+            group, topic, queue_id, header.commit_offset, is_durable=False
+        )
     wait_ms = header.suspend_timeout_millis if header.sys_flag & _SUSPEND else 0
     pulled = await reader.pull(
         group,

@@ -1,0 +1,162 @@
+"""How far groups have come in their queues, as pulling consumers ask for it and report it.
+
+docs/protocol/remoting.md §2.4
+"""
+
+import asyncio
+import logging
+from collections.abc import Sequence
+
+from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.take import Outcome
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.ground import Ground
+from mocketmq.store.queue import Queue
+from mocketmq.store.takes import save_outcome
+from mocketmq.store.writer import Batch
+
+log = logging.getLogger(__name__)
+
+
+class CommittedOffsets:
+    """Answers and changes the committed offsets of groups."""
+
+    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups, ledger: Ledger) -> None:
+        self._writer = ground.writer
+        self._topics = registry.topics
+        self._groups = groups
+        self._ledger = ledger
+        self._notes: set[asyncio.Task[None]] = set()
+
+    def of(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
+        """The first offset that the group has not finished; None when it never consumed the queue."""
+        group_queue = self._groups.get(group_name).queues.get(self._topics.queue_of(topic_name, queue_id))
+        return None if group_queue is None else group_queue.committed_offset
+
+    def first(self, group_name: str, topic_name: str, queue_id: int, *, anew: bool = True) -> int | None:
+        """Where a pulling consumer of the group begins; None if the consumer has to decide.
+
+        ``anew``: a group that is new to the queue begins at the oldest message, unless retention has removed
+        some, as upstream in a young queue (docs/protocol/remoting.md §2.4). Groups and topics that do not
+        exist are not created. A deleted group may have left its offset.
+        """
+        queue, group = self._topics.find_queue(topic_name, queue_id), self._groups.find(group_name)
+        group_queue = group.queues.get(queue) if group and queue else None
+        if group_queue is None:
+            if group is None and queue is not None:
+                left = self._groups.offsets_of(group_name).get(queue)
+                if left is not None:
+                    return max(left, queue.min_offset)
+            if not anew or (queue is not None and not queue.is_young):
+                return None
+            if group is None or queue is None:
+                return queue.min_offset if queue else 0
+            group_queue = group.in_queue(queue)
+        offset = max(group_queue.committed_offset, group_queue.queue.min_offset)
+        if group_queue.reported is None:
+            group_queue.reported = offset
+        return offset
+
+    async def commit(self, group_name: str, topic_name: str, queue_id: int, offset: int) -> None:
+        """Set the group's committed offset: it has finished everything below.
+
+        Receipts below it are settled. A lower offset than before makes the group begin again from there, and
+        ends all its receipts of the queue.
+        """
+        queue = self._topics.queue_of(topic_name, queue_id)
+        if not 0 <= offset <= queue.next_offset:
+            raise InvalidArgumentError("offset", offset, f"0 to {queue.next_offset}, the end of the queue")
+        group = await self._groups.for_use(group_name)
+        group_queue = group.in_queue(queue)
+        async with group.lock:
+            await self._move(group_queue, offset, is_back=offset < group_queue.committed_offset)
+
+    async def report(
+        self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
+    ) -> None:
+        """Take a pulling consumer's report of its offset, which comes often and mostly changes nothing.
+
+        The group goes back only if the report is lower than the one before: other members may have
+        acknowledged more by receipt. Offsets outside the queue are ignored, and so are unknown groups and
+        topics: a client may remember them from before the broker was emptied. A report that is not
+        ``is_durable`` is stored with the next one that is.
+        """
+        queue = self._topics.find_queue(topic_name, queue_id)
+        if queue is None or not 0 <= offset <= queue.next_offset:
+            return
+        try:
+            group = await self._groups.for_use(group_name)
+        except RefusedError:
+            return
+        group_queue = group.in_queue(queue)
+        async with group.lock:
+            before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
+            is_back = offset < before
+            if is_back or any(each < offset for each in group_queue.open):
+                await self._move(group_queue, offset, is_back=is_back)
+            else:
+                group_queue.next_offset, group_queue.reported = max(group_queue.next_offset, offset), offset
+        self._note_acked(group, queue, offset)
+        if is_durable and group_queue.saved_offset != group_queue.next_offset:
+            await self._writer.commit(lambda batch: group_queue.save(batch, group_queue.next_offset))
+
+    async def _move(self, group_queue: GroupQueue, offset: int, *, is_back: bool) -> None:
+        """Set the committed offset; durable when this returns. The caller has the group's lock."""
+        group = group_queue.group
+
+        def work(batch: Batch) -> None:
+            ended = [take for take in group_queue.open.values() if is_back or take.queue_offset < offset]
+            next_offset = offset if is_back else max(group_queue.next_offset, offset)
+            for take in ended:
+                save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
+
+            def apply() -> None:
+                for take in ended:
+                    take.close()
+                group_queue.next_offset, group_queue.reported = next_offset, offset
+
+            batch.on_commit(apply)
+            group_queue.save(batch, next_offset)
+
+        await self._writer.commit(work)
+
+    def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
+        """Note in the ledger, in the background, that delayed messages below the offset are acknowledged."""
+        noted = group.pulled.get(queue, {})
+        passed = [each for each in noted if each < offset]
+        if passed:
+            note = asyncio.create_task(self._acked([noted.pop(each) for each in passed]))
+            self._notes.add(note)
+            note.add_done_callback(self._notes.discard)
+
+    async def _acked(self, commit_offsets: Sequence[int]) -> None:
+        def work(batch: Batch) -> None:
+            for commit_offset in commit_offsets:
+                self._ledger.acked(batch, commit_offset)
+
+        try:
+            await self._writer.commit(work)
+        except EmulatorError:
+            log.warning("the ledger lacks that %d messages were acknowledged", len(commit_offsets))
+
+    async def close(self) -> None:
+        """Store the reported offsets that are not stored yet, if the store still takes them."""
+        await asyncio.gather(*self._notes)
+        unsaved = [
+            group_queue
+            for group in self._groups
+            for group_queue in group.queues.values()
+            if group_queue.reported is not None and group_queue.saved_offset != group_queue.next_offset
+        ]
+
+        def work(batch: Batch) -> None:
+            for group_queue in unsaved:
+                group_queue.save(batch, group_queue.next_offset)
+
+        try:
+            await self._writer.commit(work)
+        except EmulatorError as error:
+            log.warning("offsets of %d queues were not stored: %s", len(unsaved), error)
