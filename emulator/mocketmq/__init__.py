@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from mocketmq.app import Emulator, running_emulator
-    from mocketmq.client import BrokerError, Client, MessageOptions, UnreachableError, body_of, outgoing
+    from mocketmq.client.answer import BrokerError, UnreachableError, body_of
+    from mocketmq.client.asynchronous import Client
+    from mocketmq.client.blocking import BlockingClient
+    from mocketmq.client.operations import MessageOptions, outgoing
     from mocketmq.errors import (
         EmulatorError,
         InvalidArgumentError,
@@ -29,8 +32,9 @@ DEFAULT_URL = "http://127.0.0.1:9877"
 
 __all__ = [  # noqa: RUF022 - by what they belong to
     "__version__",
-    # a client of the JSON API
-    "DEFAULT_URL", "Client", "MessageOptions", "outgoing", "body_of", "BrokerError", "UnreachableError",
+    # clients of the JSON API
+    "DEFAULT_URL", "Client", "BlockingClient", "MessageOptions", "outgoing", "body_of",
+    "BrokerError", "UnreachableError",
     # a broker in this process
     "Emulator", "running_emulator", "Settings", "TopicDeclaration", "GroupDeclaration", "load_settings",
     # what both raise
@@ -41,9 +45,10 @@ __all__ = [  # noqa: RUF022 - by what they belong to
 if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
     _HOMES = {
         "mocketmq.app": {"Emulator", "running_emulator"},
-        "mocketmq.client": {
-            *("BrokerError", "Client", "MessageOptions", "UnreachableError", "body_of", "outgoing"),
-        },
+        "mocketmq.client.answer": {"BrokerError", "UnreachableError", "body_of"},
+        "mocketmq.client.asynchronous": {"Client"},
+        "mocketmq.client.blocking": {"BlockingClient"},
+        "mocketmq.client.operations": {"MessageOptions", "outgoing"},
         "mocketmq.errors": {
             *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
             *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),

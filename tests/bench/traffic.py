@@ -14,7 +14,8 @@ from time import perf_counter
 
 import uvloop
 
-from mocketmq.client import Client, JsonObject, MessageOptions
+from mocketmq import Client, MessageOptions
+from mocketmq.client.answer import JsonObject
 from tests.bench.load import BODY
 from tests.bench.progress import say
 from tests.support.process import broker_process

@@ -10,7 +10,7 @@ import aiohttp
 import pytest
 import pytest_asyncio
 
-from mocketmq.client import Client
+from mocketmq import Client
 from tests.clients import compatibility, features, node_sdk
 from tests.clients.compatibility import Results
 from tests.clients.node_sdk import NodeSdk, open_node_sdk

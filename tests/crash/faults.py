@@ -9,8 +9,9 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq import BrokerError, Client
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.client import BrokerError, Client, JsonObject
+from mocketmq.client.answer import JsonObject
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
 from tests.crash.disks import Disk

@@ -4,7 +4,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
 from random import Random
 
-from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError, outgoing
+from mocketmq import BrokerError, Client, UnreachableError, outgoing
+from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS, wall_us
 from tests.crash.judge import Judge
 

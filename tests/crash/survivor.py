@@ -10,7 +10,8 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
-from mocketmq.client import Client, JsonObject, UnreachableError
+from mocketmq import Client, UnreachableError
+from mocketmq.client.answer import JsonObject
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name

@@ -11,7 +11,8 @@ from pathlib import Path
 import pytest
 from aiohttp import ClientSession
 
-from mocketmq.client import BrokerError, Client, JsonObject
+from mocketmq import BrokerError, Client
+from mocketmq.client.answer import JsonObject
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry

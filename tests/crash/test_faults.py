@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq import BrokerError, Client
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.client import BrokerError, Client
 from mocketmq.store.database import FILE_NAME
 from tests.crash.disks import Disk
 from tests.crash.faults import (

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.client import JsonObject, outgoing
+from mocketmq import outgoing
+from mocketmq.client.answer import JsonObject
 from mocketmq.store.database import FILE_NAME
 from tests.crash.judge import Judge
 from tests.crash.load import GROUP, TOPIC

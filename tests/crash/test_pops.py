@@ -6,7 +6,7 @@ from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager, suppress
 from pathlib import Path
 
-from mocketmq.client import Client
+from mocketmq import Client
 from mocketmq.failpoint import ENVIRONMENT
 from tests.doors.remoting.popping import INVISIBLE_MS, ack, change, pop
 from tests.support.brokers import GROUP, TOPIC

@@ -10,7 +10,8 @@ from random import Random, SystemRandom
 
 import pytest
 
-from mocketmq.client import BrokerError, Client, JsonObject, UnreachableError
+from mocketmq import BrokerError, Client, UnreachableError
+from mocketmq.client.answer import JsonObject
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message.names import UNDECIDED_TOPIC
 from tests.crash.points import OTHER_TIMES, TRANSACTION_TIMES

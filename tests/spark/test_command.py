@@ -16,8 +16,8 @@ import pytest
 from click.testing import Result
 from pyspark.sql import SparkSession
 
+from mocketmq import Client, outgoing
 from mocketmq.cli import commands
-from mocketmq.client import Client, outgoing
 from mocketmq_report import command
 from mocketmq_report.document import Report
 from tests.support.command_line import runner

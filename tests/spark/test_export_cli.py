@@ -9,9 +9,9 @@ from typing import NamedTuple
 import pyarrow.dataset as ds
 import pytest
 
+from mocketmq import Client, MessageOptions
 from mocketmq.cli import commands
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.client import Client, MessageOptions
 from mocketmq.clock import wall_us
 from tests.support.brokers import S
 from tests.support.command_line import runner

@@ -16,7 +16,7 @@ import pytest
 from pyspark.sql import SparkSession
 from rich.console import Console
 
-from mocketmq.client import Client
+from mocketmq import Client
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_report.live import follow as module
 from mocketmq_report.live.follow import follow

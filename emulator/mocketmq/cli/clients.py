@@ -5,16 +5,17 @@ import msgspec
 
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.output import Output, harmless, table
-from mocketmq.client import Client, JsonObject
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.blocking import BlockingClient
 
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 
 @click.command()
 @with_broker
-async def clients(broker: Client, output: Output) -> None:
+def clients(broker: BlockingClient, output: Output) -> None:
     """List the connected RocketMQ clients: a line for each of their groups, with its subscriptions."""
-    found = await broker.clients()
+    found = broker.clients()
     columns = ("client", "address", "language", "version", "group", "as", "subscriptions", ">lag")
     rows: list[tuple[object, ...]] = []
     for client in found:
@@ -36,17 +37,17 @@ async def clients(broker: Client, output: Output) -> None:
     "--consume", metavar="MESSAGE_ID", help="Have it consume this message now, and show the result."
 )
 @with_broker
-async def client(broker: Client, output: Output, client_id: str, group: str, consume: str | None) -> None:
+def client(broker: BlockingClient, output: Output, client_id: str, group: str, consume: str | None) -> None:
     """Show the queues and rates of the consumer CLIENT_ID, or have it consume a message.
 
     The message may have been consumed before. Offsets stay as they are.
     """
     if consume:
-        done = await broker.consume(client_id, consume, group=group)
+        done = broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""
         output.show(done, harmless(f"{done['result']}{remark}"))
         return
-    info = await broker.running_info(client_id, group=group)
+    info = broker.running_info(client_id, group=group)
     queues = [(*_queue(key), *map(told.get, _OF_QUEUE)) for key, told in _table(info, "mqTable")]
     topics = [(topic, *map(told.get, _OF_TOPIC)) for topic, told in _table(info, "statusTable")]
     output.show(

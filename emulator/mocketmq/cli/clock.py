@@ -4,7 +4,8 @@ import click
 
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.output import Output, instant
-from mocketmq.client import Client, JsonObject
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.blocking import BlockingClient
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 
@@ -27,35 +28,35 @@ def clock() -> None:
 
 @clock.command("show")
 @with_broker
-async def show(broker: Client, output: Output) -> None:
+def show(broker: BlockingClient, output: Output) -> None:
     """Show the broker's time."""
-    found = await broker.clock()
+    found = broker.clock()
     output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
 
 @clock.command("advance")
 @click.argument("duration")
 @with_broker
-async def advance(broker: Client, output: Output, duration: str) -> None:
+def advance(broker: BlockingClient, output: Output, duration: str) -> None:
     """Move the clock by DURATION, such as 200ms, 10s or 2h."""
-    move = await broker.advance(duration)
+    move = broker.advance(duration)
     output.show(move, *_describe_move(move))
 
 
 @clock.command("to")
 @click.argument("instant_ms", metavar="MS", type=int)
 @with_broker
-async def to(broker: Client, output: Output, instant_ms: int) -> None:
+def to(broker: BlockingClient, output: Output, instant_ms: int) -> None:
     """Move the clock to MS, an instant in epoch milliseconds."""
-    move = await broker.move_to(instant_ms)
+    move = broker.move_to(instant_ms)
     output.show(move, *_describe_move(move))
 
 
 @clock.command("next")
 @with_broker
-async def to_next(broker: Client, output: Output) -> None:
+def to_next(broker: BlockingClient, output: Output) -> None:
     """Move the clock to the next due time."""
-    move = await broker.move_to_next()
+    move = broker.move_to_next()
     output.show(move, *_describe_move(move))
 
 

@@ -1,9 +1,8 @@
 """Connect client commands to a broker: ``--url``, ``--token``, ``--json``, and errors in the user's words."""
 
-import asyncio
 import functools
 import re
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
@@ -12,7 +11,8 @@ import click
 from mocketmq import DEFAULT_URL
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output, instant
-from mocketmq.client import BrokerError, Client, UnreachableError
+from mocketmq.client.answer import BrokerError, UnreachableError
+from mocketmq.client.blocking import BlockingClient
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import InvalidArgumentError
@@ -47,7 +47,7 @@ _LIMIT = re.compile("up to ([0-9]+)")
 _CODES: dict[int, Exit] = {HTTPStatus.NOT_FOUND: Exit.NOTHING, HTTPStatus.SERVICE_UNAVAILABLE: Exit.NOT_READY}
 
 
-def with_broker(act: Callable[..., Awaitable[None]]) -> Callable[..., None]:
+def with_broker(act: Callable[..., None]) -> Callable[..., None]:
     """Make a command of ``act(broker, output, …)``, which gets a connected client and an :class:`Output`."""
 
     @broker_options
@@ -65,15 +65,13 @@ def broker_options(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-def ask_broker(url: str, token: str | None, act: Callable[[Client], Awaitable[None]]) -> None:
-    """Run ``act`` with a connected client. Raises Failure if the broker refuses or cannot be reached."""
-
-    async def run() -> None:
-        async with Client(url, token) as broker:
-            await act(broker)
-
+def ask_broker(
+    url: str, token: str | None, act: Callable[[BlockingClient], None], *, answer_s: float | None = None
+) -> None:
+    """Run ``act`` with a client. Raises Failure if the broker refuses or cannot be reached."""
     try:
-        asyncio.run(run())
+        with BlockingClient(url, token, answer_s=answer_s) as broker:
+            act(broker)
     except BrokerError as error:
         raise Failure(_as_typed(error), _CODES.get(error.status, Exit.REFUSED)) from error
     except InvalidArgumentError as error:

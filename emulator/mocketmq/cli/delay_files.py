@@ -16,7 +16,7 @@ from mocketmq.cli.delayed import DIRECTORY
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output, harmless, instant, table
 from mocketmq.cli.progress_line import ProgressLine
-from mocketmq.client import JsonObject
+from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import offset_message_id

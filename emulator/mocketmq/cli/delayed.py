@@ -8,7 +8,7 @@ from click.core import ParameterSource
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.output import Output, instant, table
-from mocketmq.client import Client
+from mocketmq.client.blocking import BlockingClient
 
 _ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
@@ -16,11 +16,11 @@ DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 @click.command()
 @with_broker
-async def levels(broker: Client, output: Output) -> None:
+def levels(broker: BlockingClient, output: Output) -> None:
     """Show the delay levels: pending messages, delivered offset, next due time."""
-    answer = await broker.levels()
+    answer = broker.levels()
     files = answer["second_directories"]
-    now_ms = (await broker.clock())["now_ms"]
+    now_ms = (broker.clock())["now_ms"]
     columns = (">level", ">delay", ">pending", ">delivered to", ">end", "next due", "oldest overdue")
     rows = (
         (
@@ -108,11 +108,16 @@ def ls(
     import_module("mocketmq.cli.delay_files").show_list(output, directory, topic, max_messages, after)
 
 
-async def _list_pending(
-    broker: Client, output: Output, topic: str | None, level: int | None, max_messages: int, after: int | None
+def _list_pending(
+    broker: BlockingClient,
+    output: Output,
+    topic: str | None,
+    level: int | None,
+    max_messages: int,
+    after: int | None,
 ) -> None:
-    page = await broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
-    now_ms = (await broker.clock())["now_ms"]
+    page = broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
+    now_ms = (broker.clock())["now_ms"]
     columns = ("due", ">level", "topic", ">queue", "message", "tag", "keys")
     rows = (
         (
@@ -132,18 +137,18 @@ async def _list_pending(
 @delayed.command("cancel")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def cancel(broker: Client, output: Output, message_id: str) -> None:
+def cancel(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Cancel a message: it will never be delivered."""
-    found = await broker.cancel(message_id)
+    found = broker.cancel(message_id)
     output.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
 
 
 @delayed.command("deliver")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def deliver(broker: Client, output: Output, message_id: str) -> None:
+def deliver(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Deliver a message now."""
-    found = await broker.deliver(message_id)
+    found = broker.deliver(message_id)
     output.show(
         found,
         f"delivered {found['message_id']} to {found['real_topic']}; it was due {instant(found['due_ms'])}",

@@ -11,7 +11,8 @@ from rich.progress import Progress as Bars
 
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import console, instant, table
-from mocketmq.client import BrokerError, Client, UnreachableError
+from mocketmq.client.answer import BrokerError, UnreachableError
+from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.demo.expectations import Expectations, Tally
 from mocketmq.demo.process import own_broker

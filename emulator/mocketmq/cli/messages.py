@@ -10,7 +10,9 @@ from mocketmq.cli.connection import with_broker
 from mocketmq.cli.exit_codes import Exit
 from mocketmq.cli.output import Output, distance, instant, table
 from mocketmq.cli.timeline import timeline
-from mocketmq.client import Client, JsonObject, MessageOptions, body_of, whole_ms
+from mocketmq.client.answer import JsonObject, body_of
+from mocketmq.client.blocking import BlockingClient
+from mocketmq.client.operations import MessageOptions, whole_ms
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
@@ -32,8 +34,8 @@ _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 )
 @click.option("--queue", type=int, help="Queue to send to; without it, the broker picks one.")
 @with_broker
-async def send(
-    broker: Client,
+def send(
+    broker: BlockingClient,
     output: Output,
     topic: str,
     body: str,
@@ -67,7 +69,7 @@ async def send(
     if queue is not None:
         options["queue_id"] = queue
     content = sys.stdin.buffer.read() if body == "-" else body
-    sent = await broker.send(topic, content, **options)
+    sent = broker.send(topic, content, **options)
     output.show(sent, _describe_sent(sent))
 
 
@@ -82,8 +84,8 @@ async def send(
 @click.option("--filter", "tags", help="Only messages with these tags, such as 'A || B'.")
 @click.option("--sql", help="Only messages with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
 @with_broker
-async def receive(
-    broker: Client,
+def receive(
+    broker: BlockingClient,
     output: Output,
     topic: str,
     group: str,
@@ -96,7 +98,7 @@ async def receive(
     """Receive messages of TOPIC for a consumer group, print and acknowledge them."""
     if tags is not None and sql is not None:
         raise click.UsageError("only one of --filter and --sql can be given")
-    messages = await broker.receive(
+    messages = broker.receive(
         topic, group=group, max_messages=max_messages, wait=wait, tags=tags or "*", sql=sql
     )
     columns = ("stored", "message", "tag", "keys", ">attempt", "body")
@@ -105,15 +107,15 @@ async def receive(
     if not messages:
         raise click.exceptions.Exit(Exit.NOTHING)
     if not no_ack:
-        await broker.acknowledge(group, messages)
+        broker.acknowledge(group, messages)
 
 
 @click.command()
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def message(broker: Client, output: Output, message_id: str) -> None:
+def message(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
-    history = await broker.message(message_id)
+    history = broker.message(message_id)
     columns = ("time", ">after", "what happened")
     output.show(
         history, f"message {history['message_id']} is {history['state']}", table(columns, timeline(history))

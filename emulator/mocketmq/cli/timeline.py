@@ -4,7 +4,7 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 from mocketmq.cli.output import instant
-from mocketmq.client import JsonObject
+from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP

@@ -4,7 +4,7 @@ import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.output import Output, table
-from mocketmq.client import Client
+from mocketmq.client.blocking import BlockingClient
 
 
 @click.group(invoke_without_command=True)
@@ -22,23 +22,23 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
     "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
 )
 @with_broker
-async def create(broker: Client, output: Output, name: str, queues: int) -> None:
+def create(broker: BlockingClient, output: Output, name: str, queues: int) -> None:
     """Create a topic, or change its number of queues."""
-    answer = await broker.put_topic(name, read_queues=queues, write_queues=queues)
+    answer = broker.put_topic(name, read_queues=queues, write_queues=queues)
     output.show(answer, f"topic {name} has {queues} queues")
 
 
 @topics.command("delete")
 @click.argument("name")
 @with_broker
-async def delete_topic(broker: Client, output: Output, name: str) -> None:
+def delete_topic(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a topic with its messages, pending ones too."""
-    answer = await broker.delete_topic(name)
+    answer = broker.delete_topic(name)
     output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
 
 
-async def _list_topics(broker: Client, output: Output) -> None:
-    found = await broker.topics()
+def _list_topics(broker: BlockingClient, output: Output) -> None:
+    found = broker.topics()
     columns = ("topic", "perm", ">read queues", ">write queues", ">messages", "kind")
     rows = (
         (
@@ -66,13 +66,13 @@ def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
 @groups.command("delete")
 @click.argument("name")
 @with_broker
-async def delete_group(broker: Client, output: Output, name: str) -> None:
+def delete_group(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a consumer group and its committed offsets."""
-    output.show(await broker.delete_group(name), f"group {name} is deleted")
+    output.show(broker.delete_group(name), f"group {name} is deleted")
 
 
-async def _list_groups(broker: Client, output: Output) -> None:
-    found = await broker.groups()
+def _list_groups(broker: BlockingClient, output: Output) -> None:
+    found = broker.groups()
     columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
     rows = [
         (
@@ -94,7 +94,7 @@ async def _list_groups(broker: Client, output: Output) -> None:
 @click.command()
 @click.option("--topic", help="Only messages of this topic.")
 @with_broker
-async def reset(broker: Client, output: Output, topic: str | None) -> None:
+def reset(broker: BlockingClient, output: Output, topic: str | None) -> None:
     """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
-    answer = await broker.reset(topic)
+    answer = broker.reset(topic)
     output.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")

@@ -4,7 +4,7 @@ import click
 
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.output import Output, instant
-from mocketmq.client import Client
+from mocketmq.client.blocking import BlockingClient
 
 
 @click.group()
@@ -24,10 +24,12 @@ def transactions() -> None:
 )
 @click.option("--after", type=int, help="List the next page: the value that the last page ended with.")
 @with_broker
-async def ls(broker: Client, output: Output, topic: str | None, max_messages: int, after: int | None) -> None:
+def ls(
+    broker: BlockingClient, output: Output, topic: str | None, max_messages: int, after: int | None
+) -> None:
     """List undecided half messages in order of arrival."""
-    page = await broker.transactions(topic=topic, after=after, max_messages=max_messages)
-    now_ms = (await broker.clock())["now_ms"]
+    page = broker.transactions(topic=topic, after=after, max_messages=max_messages)
+    now_ms = (broker.clock())["now_ms"]
     columns = ("prepared", "topic", ">queue", "producers", ">checks", "next check", "message", "tag", "keys")
     rows = (
         (
@@ -49,22 +51,22 @@ async def ls(broker: Client, output: Output, topic: str | None, max_messages: in
 @transactions.command("commit")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def commit(broker: Client, output: Output, message_id: str) -> None:
+def commit(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Commit a half message.
 
     It becomes visible, or waits for its due time.
     """
-    half = await broker.commit(message_id)
+    half = broker.commit(message_id)
     output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
 
 
 @transactions.command("rollback")
 @click.argument("message_id", metavar="ID")
 @with_broker
-async def rollback(broker: Client, output: Output, message_id: str) -> None:
+def rollback(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Roll a half message back.
 
     No consumer gets it.
     """
-    half = await broker.rollback(message_id)
+    half = broker.rollback(message_id)
     output.show(half, f"rolled back {half['message_id']}")

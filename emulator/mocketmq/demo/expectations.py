@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Final
 
-from mocketmq.client import JsonObject
+from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.settings import Settings

@@ -8,7 +8,9 @@ from typing import NamedTuple
 
 import msgspec
 
-from mocketmq.client import Client, JsonObject, outgoing
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.asynchronous import Client
+from mocketmq.client.operations import outgoing
 from mocketmq.clock import US_PER_MS
 from mocketmq.demo.expectations import LEVELS, Expectations
 

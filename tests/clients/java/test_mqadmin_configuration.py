@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.client import BrokerError
+from mocketmq import BrokerError
 from tests.clients.java.mqadmin import Mqadmin, MqadminError
 from tests.clients.remoting.conftest import RemotingBroker
 

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import pytest
 import pytest_asyncio
 
-from mocketmq.client import Client
+from mocketmq import Client
 from tests.clients import node_sdk
 from tests.clients.remoting.driver import NODE, PYTHON, WAIT_S, Driver, running_driver
 from tests.support.process import forked_broker

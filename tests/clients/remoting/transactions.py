@@ -3,7 +3,7 @@
 import asyncio
 from typing import Any
 
-from mocketmq.client import JsonObject
+from mocketmq.client.answer import JsonObject
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver
 

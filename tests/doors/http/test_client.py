@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mocketmq.client import BrokerError, Client, UnreachableError, body_of, outgoing
+from mocketmq import BrokerError, Client, UnreachableError, body_of, outgoing
 from mocketmq.errors import InvalidArgumentError
 from tests.support.process import BrokerProcess, forked_broker
 

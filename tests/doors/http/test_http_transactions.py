@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from mocketmq import BrokerError, Client
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.client import BrokerError, Client
 from mocketmq.message.message import Message
 from tests.support.api import Api
 from tests.support.brokers import TOPIC, S

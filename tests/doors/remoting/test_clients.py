@@ -5,8 +5,8 @@ import json
 import re
 from typing import Any
 
+from mocketmq import Client
 from mocketmq.cli import commands
-from mocketmq.client import Client
 from tests.doors.remoting.consuming import (
     HEART_BEAT,
     beat,

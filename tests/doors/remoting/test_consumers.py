@@ -9,8 +9,8 @@ from contextlib import asynccontextmanager
 import pytest
 from click.testing import Result
 
+from mocketmq import BrokerError, Client
 from mocketmq.cli import commands
-from mocketmq.client import BrokerError, Client
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer, join

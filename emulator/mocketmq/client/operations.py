@@ -1,49 +1,21 @@
-"""A Python client of the JSON API, for tests and scripts.
-
-An example::
-
-    async with Client("http://127.0.0.1:9877") as broker:
-        await broker.send("orders", "cancel order 7", delay_level=3)
-        await broker.advance("10s")
-        messages = await broker.receive("orders", group="shop")
-        await broker.acknowledge("shop", messages)
-
-Answers are dictionaries with the fields that the API documents. Instants (``_ms``) are epoch
-milliseconds; durations are texts such as ``200ms``, ``10s`` or ``2h``.
-"""
+"""The operations of the JSON API: each is a method, over whatever way its requests travel."""
 
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Self, TypedDict, Unpack
-from urllib.parse import quote, urlencode
-
-import aiohttp
-from yarl import URL
+from typing import TypedDict, Unpack
+from urllib.parse import quote, urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL
+from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
 from mocketmq.duration import parse_duration_us
-from mocketmq.errors import EmulatorError, InvalidArgumentError, shorten
+from mocketmq.errors import InvalidArgumentError
 
 CONNECT_S = 10.0
 """Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
 
-JsonObject = dict[str, Any]
 
-
-class BrokerError(EmulatorError):
-    """The broker refused: ``title``, ``detail`` and ``field`` of its problem document (RFC 9457)."""
-
-    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
-        self.status = status
-        self.title = str(problem.get("title", "error"))
-        self.detail = str(problem.get("detail", ""))
-        self.field: str | None = problem.get("field")
-        super().__init__(self.detail or f"{self.title} (HTTP status {status})")
-
-
-class UnreachableError(EmulatorError):
-    """No broker answers at the address, or the connection broke before it answered."""
+_TOKENS = "printable ASCII characters"
 
 
 class MessageOptions(TypedDict, total=False):
@@ -61,27 +33,25 @@ class MessageOptions(TypedDict, total=False):
     flag: int
 
 
-class Client:
-    """A connection to a broker, as an async context manager. Methods raise BrokerError, UnreachableError."""
+class Operations:
+    """What can be asked of the broker at ``url``. Each operation raises BrokerError, UnreachableError.
 
-    def __init__(self, url: str = DEFAULT_URL, token: str | None = None) -> None:
+    A client is a subclass that says in :meth:`_exchange` how a request travels.
+    """
+
+    def __init__(self, url: str, token: str | None) -> None:
         self.url = url.rstrip("/")
-        if not self.url.startswith(("http://", "https://")):
+        if not _is_address(self.url):
             raise InvalidArgumentError("url", url, f"an address such as {DEFAULT_URL}")
+        if token and not (token.isascii() and token.isprintable()):
+            raise InvalidArgumentError("token", "hidden", _TOKENS, f"token is hidden; allowed: {_TOKENS}")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
-        self._session: aiohttp.ClientSession | None = None
 
-    async def __aenter__(self) -> Self:
-        self._session = aiohttp.ClientSession(
-            headers=self._headers,
-            connector=aiohttp.TCPConnector(limit=0),
-            timeout=aiohttp.ClientTimeout(sock_connect=CONNECT_S),
-        )
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        if self._session is not None:
-            await self._session.close()
+    async def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> RawAnswer:
+        """Send a request and read its response. Raises UnreachableError."""
+        raise NotImplementedError
 
     # Messages
 
@@ -302,6 +272,10 @@ class Client:
         """The broker's version, settings and limits."""
         return await self._get(_path("info"))
 
+    async def ready(self) -> JsonObject:
+        """That the broker is ready; BrokerError with status 503 while it starts or stops. Needs no token."""
+        return await self._get("/readyz")
+
     async def _settle(self, group: str, verb: str, messages: Iterable[JsonObject], **more: int) -> JsonObject:
         receipts = [message["receipt"] for message in messages]
         return await self._call("POST", _path("groups", group, verb), {"receipts": receipts, **more})
@@ -311,54 +285,39 @@ class Client:
         return await self._call("GET", f"{path}?{urlencode(given)}" if given else path)
 
     async def _call(self, method: str, path: str, body: object = None) -> JsonObject:
-        if self._session is None:
-            raise RuntimeError("enter the client first: async with Client(…) as broker")
-        data = None if body is None else json.dumps(body, ensure_ascii=False).encode()
-        headers = {} if data is None else {"Content-Type": "application/json"}
-        try:
-            async with self._session.request(
-                method, URL(self.url + path, encoded=True), data=data, headers=headers
-            ) as response:
-                raw = await response.read()
-        except aiohttp.ClientConnectorError:
-            raise UnreachableError(
-                f"no broker answers at {self.url}; start one with `mocketmq serve`, or give another address"
-            ) from None
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
-            raise UnreachableError(
-                f"the broker at {self.url} did not answer: {error or type(error).__name__}"
-            ) from None
-        try:
-            answer = json.loads(raw)
-        except ValueError:
-            answer = None
-        if not response.ok:
-            raise BrokerError(
-                response.status, answer if isinstance(answer, dict) else {"title": response.reason}
-            )
-        if not isinstance(answer, dict):
-            raise BrokerError(
-                response.status, {"title": f"{self.url} is no mocketmq: it answers {shorten(raw)}"}
-            )
-        return answer
+        data, headers = None, self._headers
+        if body is not None:
+            data = json.dumps(body, ensure_ascii=False).encode()
+            headers = {**headers, "Content-Type": "application/json"}
+        return (await self._exchange(method, path, data, headers)).read(self.url)
+
+    def _nobody(self) -> UnreachableError:
+        return UnreachableError(
+            f"no broker answers at {self.url}; start one with `mocketmq serve`, or give another address"
+        )
+
+    def _silent(self, error: Exception) -> UnreachableError:
+        return UnreachableError(f"the broker at {self.url} did not answer: {error or type(error).__name__}")
 
 
 def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
-    """A message for :meth:`Client.send_batch`."""
+    """A message for ``send_batch``."""
     if isinstance(body, bytes):
         return {"body_base64": base64.b64encode(body).decode(), **options}
     return {"body": body, **options}
 
 
-def body_of(message: Mapping[str, Any]) -> bytes:
-    """The body of a message in an answer."""
-    text: str | None = message["body"]
-    return base64.b64decode(message["body_base64"]) if text is None else text.encode()
-
-
 def whole_ms(duration: str, field: str) -> int:
     """A duration in milliseconds, rounded up. Raises InvalidArgumentError for ``field``."""
     return -(-parse_duration_us(duration, field) // 1_000)
+
+
+def _is_address(url: str) -> bool:
+    try:
+        address = urlsplit(url)
+        return address.scheme in ("http", "https") and bool(address.hostname) and address.port != 0
+    except ValueError:  # of the port
+        return False
 
 
 def _filter(tags: str, sql: str | None) -> dict[str, str]:

@@ -1,0 +1,54 @@
+"""What a broker answers: a JSON object, or a refusal."""
+
+import base64
+import json
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from mocketmq.errors import EmulatorError, shorten
+
+JsonObject = dict[str, Any]
+
+
+class BrokerError(EmulatorError):
+    """The broker refused: ``title``, ``detail``, ``field``, ``allowed`` of its problem (RFC 9457)."""
+
+    def __init__(self, status: int, problem: Mapping[str, Any]) -> None:
+        self.status = status
+        self.title = str(problem.get("title", "error"))
+        self.detail = str(problem.get("detail", ""))
+        self.field: str | None = problem.get("field")
+        self.allowed: str | None = problem.get("allowed")
+        super().__init__(self.detail or f"{self.title} (HTTP status {status})")
+
+
+class UnreachableError(EmulatorError):
+    """No broker answers at the address, or the connection broke before it answered."""
+
+
+class RawAnswer(NamedTuple):
+    """An HTTP response whose body is read."""
+
+    status: int
+    reason: str | None
+    body: bytes
+
+    def read(self, url: str) -> JsonObject:
+        """The object that the broker at ``url`` answered. Raises BrokerError."""
+        try:
+            answer = json.loads(self.body)
+        except ValueError:
+            answer = None
+        if self.status >= 400:
+            raise BrokerError(self.status, answer if isinstance(answer, dict) else {"title": self.reason})
+        if not isinstance(answer, dict):
+            raise BrokerError(
+                self.status, {"title": f"{url} is no mocketmq: it answers {shorten(self.body)}"}
+            )
+        return answer
+
+
+def body_of(message: Mapping[str, Any]) -> bytes:
+    """The body of a message in an answer."""
+    text: str | None = message["body"]
+    return base64.b64decode(message["body_base64"]) if text is None else text.encode()

@@ -1,0 +1,153 @@
+"""The blocking client: each operation is a plain call. It needs the standard library alone."""
+
+import functools
+import select
+import sys
+from collections.abc import Callable, Coroutine, Mapping
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
+from socket import socket
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from urllib.parse import urlsplit
+
+from mocketmq import DEFAULT_URL
+from mocketmq.client.answer import RawAnswer
+from mocketmq.client.operations import CONNECT_S, Operations
+
+P = ParamSpec("P")
+T = TypeVar("T")
+
+
+class _Connection(Operations):
+    """The operations over one connection. It waits in the calls of sockets, so no operation ever suspends."""
+
+    def __init__(self, url: str, token: str | None, answer_s: float | None) -> None:
+        super().__init__(url, token)
+        address = urlsplit(self.url)
+        assert address.hostname  # noqa: S101 - Operations has refused an address without host
+        kind = HTTPSConnection if address.scheme == "https" else HTTPConnection
+        self._http = kind(address.hostname, address.port, timeout=CONNECT_S)
+        self._prefix = address.path
+        self._answer_s = answer_s
+
+    def close(self) -> None:
+        self._http.close()
+
+    async def _exchange(
+        self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
+    ) -> RawAnswer:
+        self._connect()
+        try:
+            self._http.request(method, self._prefix + path, body, headers)
+            response = self._http.getresponse()
+            return RawAnswer(response.status, response.reason, response.read())
+        except (OSError, HTTPException) as error:
+            self.close()
+            raise self._silent(error) from None
+        except BaseException:
+            self.close()  # the rest of the answer must not be taken for the next one
+            raise
+
+    def _connect(self) -> None:
+        """Connect, unless the broker has kept the connection."""
+        if self._http.sock and _is_readable(self._http.sock):  # the broker has closed it
+            self.close()
+        if not self._http.sock:
+            try:
+                self._http.connect()
+            except OSError:
+                raise self._nobody() from None
+            self._http.sock.settimeout(self._answer_s)
+
+
+def _is_readable(connection: socket) -> bool:
+    if sys.platform == "win32":
+        return bool(select.select([connection], [], [], 0)[0])
+    poll = select.poll()  # knows file descriptors above 1023
+    poll.register(connection, select.POLLIN)
+    return bool(poll.poll(0))
+
+
+def _blocking(
+    operation: Callable[Concatenate[Any, P], Coroutine[Any, Any, T]],
+) -> Callable[Concatenate["BlockingClient", P], T]:
+    """The operation as a plain call: its coroutine is run to its end, which is its first step."""
+
+    @functools.wraps(operation)
+    def call(client: "BlockingClient", /, *args: P.args, **options: P.kwargs) -> T:
+        try:
+            operation(client._connection, *args, **options).send(None)
+        except StopIteration as end:
+            return end.value  # type: ignore[no-any-return]
+        raise AssertionError(f"{operation.__name__} was suspended")
+
+    return call
+
+
+class BlockingClient:
+    """A connection to a broker, for one thread. Methods raise BrokerError, UnreachableError.
+
+    It connects with the first operation, and again if the broker has closed the connection. An answer may
+    take ``answer_s`` real seconds; without it, as long as it takes.
+    """
+
+    def __init__(
+        self, url: str = DEFAULT_URL, token: str | None = None, *, answer_s: float | None = None
+    ) -> None:
+        self._connection = _Connection(url, token, answer_s)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the connection."""
+        self._connection.close()
+
+    @property
+    def url(self) -> str:
+        """The broker's address."""
+        return self._connection.url
+
+    # Messages
+    send = _blocking(Operations.send)
+    send_batch = _blocking(Operations.send_batch)
+    receive = _blocking(Operations.receive)
+    acknowledge = _blocking(Operations.acknowledge)
+    give_back = _blocking(Operations.give_back)
+    extend = _blocking(Operations.extend)
+    browse = _blocking(Operations.browse)
+    message = _blocking(Operations.message)
+    messages_by_key = _blocking(Operations.messages_by_key)
+    # Delayed messages
+    levels = _blocking(Operations.levels)
+    delayed = _blocking(Operations.delayed)
+    cancel = _blocking(Operations.cancel)
+    deliver = _blocking(Operations.deliver)
+    # Transactions
+    prepare = _blocking(Operations.prepare)
+    transactions = _blocking(Operations.transactions)
+    commit = _blocking(Operations.commit)
+    rollback = _blocking(Operations.rollback)
+    # Topics and groups
+    topics = _blocking(Operations.topics)
+    topic = _blocking(Operations.topic)
+    put_topic = _blocking(Operations.put_topic)
+    delete_topic = _blocking(Operations.delete_topic)
+    wait_delivered = _blocking(Operations.wait_delivered)
+    groups = _blocking(Operations.groups)
+    group = _blocking(Operations.group)
+    put_group = _blocking(Operations.put_group)
+    delete_group = _blocking(Operations.delete_group)
+    clients = _blocking(Operations.clients)
+    running_info = _blocking(Operations.running_info)
+    consume = _blocking(Operations.consume)
+    # The clock and the broker
+    clock = _blocking(Operations.clock)
+    advance = _blocking(Operations.advance)
+    move_to = _blocking(Operations.move_to)
+    move_to_next = _blocking(Operations.move_to_next)
+    reset = _blocking(Operations.reset)
+    info = _blocking(Operations.info)
+    ready = _blocking(Operations.ready)

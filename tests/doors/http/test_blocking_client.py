@@ -1,0 +1,145 @@
+"""The blocking Python client against a real broker process."""
+
+import asyncio
+import inspect
+import socket
+import threading
+from collections.abc import AsyncIterator, Callable
+from typing import Any, TypeVar
+
+import pytest
+
+from mocketmq import BlockingClient, BrokerError, UnreachableError, body_of, outgoing
+from mocketmq.client.operations import Operations
+from mocketmq.errors import InvalidArgumentError
+from tests.support.process import BrokerProcess, forked_broker
+
+T = TypeVar("T")
+
+
+@pytest.fixture
+async def process() -> AsyncIterator[BrokerProcess]:
+    async with forked_broker("--clock", "manual") as process:
+        yield process
+
+
+async def using(url: str, act: Callable[[BlockingClient], T], token: str | None = None) -> T:
+    """What ``act`` returns, called with a client in a thread of its own."""
+
+    def run() -> T:
+        with BlockingClient(url, token) as broker:
+            return act(broker)
+
+    return await asyncio.to_thread(run)
+
+
+def public(kind: type[Any]) -> dict[str, Any]:
+    return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+
+
+def test_it_has_every_operation_with_its_parameters_and_its_description() -> None:
+    operations = public(Operations)
+    assert public(BlockingClient).keys() == operations.keys() | {"close", "url"}
+    for name, operation in operations.items():
+        call = getattr(BlockingClient, name)
+        assert inspect.signature(call) == inspect.signature(operation)
+        assert call.__doc__ == operation.__doc__
+        assert not inspect.iscoroutinefunction(call)
+
+
+async def test_the_main_job(process: BrokerProcess) -> None:
+    def job(broker: BlockingClient) -> None:
+        assert broker.ready() == {"status": "ready"}
+        sent = broker.send("orders", "naïve ☃", delay_level=3, tag="paid", keys=["a"])
+        assert broker.receive("orders", group="g") == []
+        assert broker.advance("10s")["fired"] == 1
+        (message,) = broker.receive("orders", group="g", tags="paid")
+        assert (message["message_id"], body_of(message)) == (sent["message_id"], "naïve ☃".encode())
+        assert broker.acknowledge("g", [message]) == {"settled": [message["receipt"]], "failed": []}
+        broker.send_batch("orders", [outgoing(b"\xff\x00"), outgoing("x" * 1_000_000)])
+        bodies = {body_of(each) for each in broker.receive("orders", group="g", max_messages=9)}
+        assert bodies == {b"\xff\x00", b"x" * 1_000_000}
+        assert {each["message_id"] for each in broker.messages_by_key("a")} == {sent["message_id"]}
+        assert broker.delete_topic("orders")["deleted"] == "orders"
+
+    await using(process.url, job)
+
+
+async def test_a_long_poll_is_woken_by_the_send(process: BrokerProcess) -> None:
+    waiting = asyncio.create_task(
+        using(process.url, lambda broker: broker.receive("orders", group="g", wait="30s"))
+    )
+    await using(process.url, lambda broker: broker.send("orders", "hi"))
+    (message,) = await waiting
+    assert message["body"] == "hi"
+
+
+async def test_a_refusal_is_an_error_that_names_the_field() -> None:
+    async with forked_broker("--token", "secret") as process:
+        with pytest.raises(BrokerError) as refusal:
+            await using(process.url, lambda broker: broker.send("bad topic", "x"), "secret")
+        assert (refusal.value.status, refusal.value.field) == (400, "topic")
+        assert refusal.value.allowed and refusal.value.allowed in str(refusal.value)
+        with pytest.raises(BrokerError) as refusal:
+            await using(process.url, lambda broker: broker.info(), "wrong")
+        assert refusal.value.status == 401
+
+
+async def test_nobody_there_is_a_sentence(process: BrokerProcess) -> None:
+    process.kill()
+    await process.wait()
+    with pytest.raises(UnreachableError, match=f"no broker answers at {process.url}; start one with"):
+        await using(process.url, lambda broker: broker.clock())
+
+
+async def test_it_connects_again_to_a_broker_that_was_started_again(process: BrokerProcess) -> None:
+    with BlockingClient(process.url) as broker:
+        assert await asyncio.to_thread(broker.ready)
+        process.kill()
+        await process.wait()
+        async with forked_broker("--http-port", process.url.rpartition(":")[2]):
+            assert await asyncio.to_thread(broker.ready)
+
+
+def test_an_answer_may_be_waited_for_in_vain() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+        with (
+            BlockingClient(url, answer_s=0.01) as broker,
+            pytest.raises(UnreachableError, match=f"the broker at {url} did not answer: timed out"),
+        ):
+            broker.ready()
+
+
+def test_what_is_no_mocketmq_is_said() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as other:
+
+        def serve() -> None:
+            connection, _ = other.accept()
+            with connection:
+                connection.recv(1 << 16)
+                connection.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello")
+
+        thread = threading.Thread(target=serve)
+        thread.start()
+        url = f"http://127.0.0.1:{other.getsockname()[1]}/below"
+        with (
+            BlockingClient(url) as broker,
+            pytest.raises(BrokerError, match=f"{url} is no mocketmq: it answers b'hello'"),
+        ):
+            broker.info()
+        thread.join()
+
+
+@pytest.mark.parametrize(
+    "url", ["localhost:9877", "http://", "http://:9", "ftp://x", "http://x:65536", "http://x:port", ""]
+)
+def test_what_is_no_address_is_refused(url: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"url is '{url}'; allowed: an address such as http://127"):
+        BlockingClient(url)
+
+
+@pytest.mark.parametrize("token", ["a\nb", "ä"])
+def test_a_token_that_no_header_can_carry_is_refused_and_not_shown(token: str) -> None:
+    with pytest.raises(InvalidArgumentError, match="token is hidden; allowed: printable ASCII characters"):
+        BlockingClient(token=token)
