@@ -6,13 +6,13 @@ Source: docs/protocol/aliyun.md §1.8 to §1.10.
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Final
 
-from mocketmq.broker.consuming.bodies import body_of
 from mocketmq.broker.consuming.handles import check_handle
 from mocketmq.broker.consuming.receipts import Settled, Taken
 from mocketmq.broker.filters.filter import TagFilter
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import ReceiptError
 from mocketmq.http_api.request import is_lost
+from mocketmq.message.body import body_of
 from mocketmq.message.properties import TAGS, decode_properties
 from mocketmq_compat.aliyun_http import properties as property_string
 from mocketmq_compat.aliyun_http.answer import NAMESPACE, XmlAnswer, failures, nested

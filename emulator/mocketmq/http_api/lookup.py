@@ -85,7 +85,7 @@ async def life(call: ApiCall, path: MessagePath) -> LifeOut:
     found = await call.broker.looking.histories.of(path.message_id)
     return LifeOut(
         found.records[0].unique_key,
-        call.broker.looking.pending.state_of(found),
+        found.state,
         [message_out(call.broker, record) for record in found.records],
         found.deliveries,
         found.interventions,

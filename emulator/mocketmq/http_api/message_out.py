@@ -5,8 +5,8 @@ from typing import Any
 import msgspec
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.bodies import Compression, body_of
 from mocketmq.clock import US_PER_MS
+from mocketmq.message.body import Compression, body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import KEYS, TAGS, decode_properties

@@ -26,6 +26,7 @@ from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timer import Fired
+from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
 
@@ -43,7 +44,6 @@ SELECT queue_offset, commit_offset, store_us, due_us, real_queue_key, length(bod
 WHERE queue_key = ? AND queue_offset >= ? AND queue_offset < ?
 AND NOT EXISTS (SELECT 1 FROM interventions i WHERE i.parked_offset = m.commit_offset)
 ORDER BY queue_offset LIMIT ?"""
-IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
 _PENDING_OF = f"""
 SELECT m.queue_key, m.queue_offset, m.commit_offset FROM messages m JOIN queues q ON q.key = m.real_queue_key
 WHERE m.due_us IS NOT NULL AND (q.topic = ? OR {IS_RETRY_OF})"""

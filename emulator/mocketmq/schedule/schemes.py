@@ -125,7 +125,7 @@ class Schemes:
 
         def work(batch: Batch) -> None:
             for scheme in self._all:
-                scheme.cancel(batch, filter(scheme.holds, messages))
+                scheme.cancel(batch, messages)
 
         await self._writer.commit(work)
 

@@ -13,6 +13,8 @@ MAX_SPANS = 200
 """Spans in one query: SQLite takes 500 selects and 32,766 parameters; each tag is one."""
 NO_LIMIT = (1 << 63) - 1
 """A ``max_bytes`` above any size."""
+IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) || ? || char(2)) > 0"
+"""In SQL: whether a record with ``properties`` is a message of the topic given, to be retried."""
 SCAN = 10_000
 """Offsets of one queue that are searched at once for messages that pass a filter."""
 _LOOK = 200

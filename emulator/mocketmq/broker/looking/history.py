@@ -1,5 +1,6 @@
 """The history of a message: its records, deliveries, interventions and takes."""
 
+from collections.abc import Sequence
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -61,6 +62,8 @@ MessageState = Literal["pending", "delivered", "cancelled", "stored"]
 class History(NamedTuple):
     """All records with one unique key, in the order in which they were stored, and what became of them."""
 
+    state: MessageState
+    """Of the newest record."""
     records: list[StoredMessage]
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
@@ -160,14 +163,24 @@ class Histories:
             " ORDER BY 1",
             offsets,
         )
-        interventions = await self._database.rows(
+        rows = await self._database.rows(
             f"SELECT * FROM interventions WHERE parked_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
+        interventions = [InterventionRecord(*row) for row in rows]
         takes = await takes_of_messages(self._database, offsets)
         return History(
+            self._state(records[-1], interventions),
             records,
             [DeliveryRecord(*row) for row in deliveries],
-            [InterventionRecord(*row) for row in interventions],
+            interventions,
             [TakeRecord(*row) for row in takes],
         )
+
+    def _state(self, newest: StoredMessage, interventions: Sequence[InterventionRecord]) -> MessageState:
+        if newest.due_us is None:
+            return "stored" if newest.parked_offset is None else "delivered"
+        if self._schemes.holding(newest):
+            return "pending"
+        kinds = {each.kind for each in interventions if each.parked_offset == newest.commit_offset}
+        return "cancelled" if "cancelled" in kinds else "delivered"

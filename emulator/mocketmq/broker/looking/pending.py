@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.looking.history import Histories, History, MessageState
+from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import whole_ms_us
 from mocketmq.errors import MessageNotFoundError
@@ -98,20 +98,6 @@ class PendingMessages:
             if not waiting:
                 raise not_pending(unique_key)
             await self._schemes.cancel(waiting)
-
-    def state_of(self, history: History) -> MessageState:
-        """What became of a message: of its newest record."""
-        newest = history.records[-1]
-        if newest.due_us is None:
-            return "stored" if newest.parked_offset is None else "delivered"
-        if self.holds(newest):
-            return "pending"
-        kinds = {row.kind for row in history.interventions if row.parked_offset == newest.commit_offset}
-        return "cancelled" if "cancelled" in kinds else "delivered"
-
-    def holds(self, message: StoredMessage) -> bool:
-        """Whether the parked message is still pending."""
-        return self._schemes.holding(message) is not None
 
     def _waiting(self, message_id: str, records: Sequence[StoredMessage]) -> StoredMessage:
         named = commit_offset_of(message_id)  # of several messages with one unique key

@@ -10,11 +10,11 @@ from functools import partial
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
-from mocketmq.schedule.level_queues import IS_RETRY_OF
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
+from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch

@@ -4,7 +4,7 @@ import zlib
 
 import pytest
 
-from mocketmq.broker.consuming.bodies import Body, body_of
+from mocketmq.message.body import Body, body_of
 from mocketmq.message.message import StoredMessage
 
 PLAIN = b"hello, hello, hello" * 10
