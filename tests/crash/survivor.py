@@ -15,6 +15,7 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
+from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
 from tests.support.process import BrokerProcess, StartError, forked_broker
@@ -130,6 +131,7 @@ class Survivor:
             await self._look(client)
             await self._drain(client)
             await self._look(client)
+            await files_removed(client)
         faults = [
             *self.judge.verdict(),
             *faults_of_store(self.data / FILE_NAME, self.judge),

@@ -24,6 +24,7 @@ from tests.crash.faults import (
     assert_refused_by_the_store,
     broker,
     delivered,
+    files_removed,
     read_only,
     send,
     stop_a_move,
@@ -57,6 +58,7 @@ async def test_full_disk_refuses_delayed_messages_until_it_has_room(disk: Disk) 
     async with broker(disk.directory, *manual) as (_, client):
         await client.advance("2m")
         assert await delivered(client) == ["after", "before"]
+        await files_removed(client)
     assert delayed_files(disk.directory) == []
 
 
@@ -72,6 +74,7 @@ async def test_batch_whose_other_messages_find_no_room(disk: Disk) -> None:
         assert (await client.delayed())["messages"] == []
         disk.free(process)
         assert (await client.advance("1m"))["fired"] == 0
+        await files_removed(client)
     assert delayed_files(disk.directory) == []
 
 
