@@ -13,9 +13,9 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.message.identity import VERSION
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.identity import VERSION
 from tests.clients import upstream_codes
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java

@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mocketmq.app import Emulator, running_emulator
+from mocketmq.message.identity import VERSION
 from mocketmq.remoting.listening.advertised_address import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
-from mocketmq.remoting.wire.identity import VERSION
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS
 from tests.support.patience import PATIENCE_S

@@ -9,8 +9,8 @@ from pathlib import Path
 from random import Random
 from typing import NamedTuple
 
+from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
-from mocketmq.remoting.wire.identity import BROKER, CLUSTER
 from tests.support.remoting import connected
 from tests.upstream.jars import class_path
 

@@ -8,12 +8,12 @@ from typing import Final
 from mocketmq.broker.registry.clients import ClientAnswer, OffsetReset, PushedReply
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgumentError
+from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage, Template
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
-from mocketmq.remoting.wire.identity import BROKER
 from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 

@@ -8,6 +8,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.clients import BROADCASTING, CLUSTERING
 from mocketmq.broker.registry.request_modes import PULL, STRATEGIES, RequestMode, assigned
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.message.identity import BROKER
 from mocketmq.remoting.access_rule import ADMIN, KEY, AccessRule, to_consume
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import object_of, text_in, whole_in
@@ -15,7 +16,6 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
-from mocketmq.remoting.wire.identity import BROKER
 
 _MODELS: Final = (BROADCASTING, CLUSTERING)
 

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from mocketmq.broker.registry.topics import MAX_QUEUES
 from mocketmq.errors import InvalidArgumentError, shorten
+from mocketmq.message.identity import BROKER, CLUSTER, REGION
 from mocketmq.message.names import TRACE_TOPIC
 from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -17,7 +18,6 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
-from mocketmq.remoting.wire.identity import BROKER, CLUSTER, REGION
 
 log = logging.getLogger(__name__)
 

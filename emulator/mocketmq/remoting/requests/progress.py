@@ -6,6 +6,7 @@ from typing import Any, Final, NamedTuple
 from mocketmq.broker.looking.group_progress import TopicProgress
 from mocketmq.broker.registry.statistics import MINUTE_US
 from mocketmq.clock import US_PER_MS
+from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -14,7 +15,6 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import GroupHeader, Int32, TopicHeader
-from mocketmq.remoting.wire.identity import BROKER
 from mocketmq.remoting.wire.record import encode_record
 from mocketmq.store.queue import Queue
 

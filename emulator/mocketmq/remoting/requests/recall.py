@@ -12,10 +12,10 @@ from typing import Final, NamedTuple
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
+from mocketmq.message import identity
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
-from mocketmq.remoting.wire import identity
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError, code_of
 

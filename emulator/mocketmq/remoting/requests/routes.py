@@ -9,6 +9,7 @@ from weakref import WeakKeyDictionary
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
+from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
 from mocketmq.remoting.access_rule import ADMIN, OPEN
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -16,7 +17,6 @@ from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.header import NoHeader, TopicHeader
-from mocketmq.remoting.wire.identity import BROKER, CLUSTER
 from mocketmq.rocketmq_versions import V3_4_9
 
 

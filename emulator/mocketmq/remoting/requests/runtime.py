@@ -11,13 +11,13 @@ from typing import Final
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.statistics import HOUR_US, MINUTE_US, Meter, Totals
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.message.identity import VERSION
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import NoHeader
-from mocketmq.remoting.wire.identity import VERSION
 from mocketmq.rocketmq_versions import version_name
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY

@@ -5,12 +5,12 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.statistics import DAY_US, HOUR_US, MINUTE_US, Meter, Statistics, Totals
 from mocketmq.clock import US_PER_MS
+from mocketmq.message.identity import CLUSTER
 from mocketmq.remoting.access_rule import KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
-from mocketmq.remoting.wire.identity import CLUSTER
 
 
 class StatisticHeader(NamedTuple):

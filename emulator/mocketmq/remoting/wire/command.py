@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from mocketmq.remoting.wire.identity import VERSION
+from mocketmq.message.identity import VERSION
 from mocketmq.rocketmq_versions import V3_4_9
 
 _RESPONSE: Final = 1

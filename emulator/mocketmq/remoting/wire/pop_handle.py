@@ -8,8 +8,8 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.message.identity import BROKER
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.remoting.wire.identity import BROKER
 
 IN_ORDER: Final = 999
 """Takes the place of upstream's revive queue id in handles of messages that are popped in order, …"""

@@ -7,9 +7,9 @@ from functools import lru_cache
 from typing import Final, NamedTuple
 
 from mocketmq.errors import IllegalMessageError
+from mocketmq.message import identity
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES
-from mocketmq.remoting.wire import identity
 from mocketmq.rocketmq_versions import V5_0_0
 
 _REGION: Final = f"MSG_REGION\x01{identity.REGION}\x02TRACE_ON\x01true\x02".encode()
