@@ -4,6 +4,7 @@ import json
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from mocketmq.message.identity import CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.op import Op
@@ -12,6 +13,7 @@ from tests.differential.values import (
     CLIENTS,
     FILTERS,
     GROUPS,
+    REGISTERED,
     SUBSCRIPTIONS,
     TOPICS,
 )
@@ -259,7 +261,7 @@ class _Maker(Producing):
 
     def route(self) -> None:
         name = self.random.choice(
-            (*TOPICS, *TOPICS, "nowhere~", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "a b", RETRY_PREFIX + "none~")
+            (*TOPICS, *TOPICS, *REGISTERED, "nowhere~", "", "a b", RETRY_PREFIX + "none~")
         )
         self.add("ask", code=105, ext={"topic": name}, client="ns")
 
@@ -303,7 +305,7 @@ class _Maker(Producing):
 
     def put_topic(self, topic: str | None = None) -> None:
         random = self.random
-        names = (*TOPICS, *TOPICS, "new~", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "", "t" * 128)
+        names = (*TOPICS, *TOPICS, *REGISTERED, "new~", "a b", "", "t" * 128)
         ext = {
             "topic": topic or random.choice(names),
             "defaultTopic": "TBW102",
@@ -358,7 +360,10 @@ class _Maker(Producing):
         if self.chance(0.5):
             self.put_topic(topic)
         send = self.send_args(self.serial(), topic, queue_id=0)
-        self.add("send", **send | {"properties": "", "default_topic": self.random.choice(("TBW102", "no"))})
+        self.add(
+            "send",
+            **send | {"properties": "", "default_topic": self.random.choice(("TBW102", CLUSTER, "no"))},
+        )
         self.add("made_again", topic=topic)
         for _ in range(self.random.randint(1, 6)):
             self.about_made_again(topic, group)
@@ -411,7 +416,7 @@ class _Maker(Producing):
 
     def delete_oddly(self) -> None:
         """What is not there, or may not be deleted."""
-        names = ("nowhere~", "", "a b", "TBW102", "SCHEDULE_TOPIC_XXXX", "t" * 128, DLQ_PREFIX + "none~")
+        names = (*REGISTERED, "nowhere~", "", "a b", "t" * 128, DLQ_PREFIX + "none~")
         self.add("change", code=215, ext={"topic": self.random.choice(names)})
 
     def key_values(self) -> None:

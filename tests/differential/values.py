@@ -11,6 +11,11 @@ LEVELS = "1s 2s 1s 3s"
 """Delays of both brokers."""
 
 TOPICS = ("T0~", "T1~", "T2~")
+REGISTERED = (
+    *("TBW102", "SCHEDULE_TOPIC_XXXX", "DefaultCluster", "broker-a", "DefaultCluster_REPLY_TOPIC"),
+    *("SELF_TEST_TOPIC", "OFFSET_MOVED_EVENT", "BenchmarkTest"),
+)
+"""Topics that RocketMQ registers at its start."""
 GROUPS = ("G0~", "G1~")
 CLIENTS = ("one", "two")
 TAGS = ("A", "B", "Aa", "BB", "tag with space", "null", "ü")  # Aa and BB have one hash in Java

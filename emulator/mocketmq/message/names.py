@@ -4,15 +4,18 @@ Source: TopicValidator.java of RocketMQ 4.9.8; docs/protocol/remoting.md §7.2.
 """
 
 import re
+from collections.abc import Mapping
+from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.message.identity import BROKER, CLUSTER
 
 SCHEDULE_TOPIC = "SCHEDULE_TOPIC_XXXX"
 TIMER_TOPIC = "rmq_sys_wheel_timer"
 """The topic in which messages with an absolute due time are shown while they wait."""
 TEMPLATE_TOPIC = "TBW102"
 """The topic that clients name as template for topics created on first use."""
-REPLY_TOPIC = "DefaultCluster_REPLY_TOPIC"
+REPLY_TOPIC = f"{CLUSTER}_REPLY_TOPIC"
 """The topic of replies; clients form its name from the property ``CLUSTER`` of the request message."""
 RETRY_PREFIX = "%RETRY%"
 DLQ_PREFIX = "%DLQ%"
@@ -40,6 +43,8 @@ TOPIC_NAMES = (
     f" up to {MAX_GROUP_LENGTH} more after {RETRY_PREFIX} or {DLQ_PREFIX}"
 )
 
+_SELF_TEST_TOPIC = "SELF_TEST_TOPIC"
+_OFFSET_MOVED_TOPIC = "OFFSET_MOVED_EVENT"
 FORBIDDEN_TOPICS = frozenset(
     {
         SCHEDULE_TOPIC,
@@ -47,16 +52,24 @@ FORBIDDEN_TOPICS = frozenset(
         CHECKED_HALF_TOPIC,
         "RMQ_SYS_TRANS_OP_HALF_TOPIC",
         UNDECIDED_TOPIC,
-        "SELF_TEST_TOPIC",
-        "OFFSET_MOVED_EVENT",
+        _SELF_TEST_TOPIC,
+        _OFFSET_MOVED_TOPIC,
     }
 )
 """Topics to which no client may send (TopicValidator.NOT_ALLOWED_SEND_TOPIC_SET)."""
 
 TRACE_TOPIC = "RMQ_SYS_TRACE_TOPIC"
-SYSTEM_TOPICS = FORBIDDEN_TOPICS | {
-    *(TEMPLATE_TOPIC, REPLY_TOPIC, "BenchmarkTest", TRACE_TOPIC, "CHECKPOINT_TOPIC"),
+_EXPECTED_TOPICS: Final[Mapping[str, int]] = {
+    REPLY_TOPIC: 1,
+    TRACE_TOPIC: 1,
+    _SELF_TEST_TOPIC: 1,
+    _OFFSET_MOVED_TOPIC: 1,
+    "BenchmarkTest": 1_024,
 }
+"""System topics that upstream registers at its start, and their queues (TopicConfigManager.java, 4.9.8)."""
+SYSTEM_TOPICS = (
+    FORBIDDEN_TOPICS | _EXPECTED_TOPICS.keys() | {TEMPLATE_TOPIC, CLUSTER, BROKER, "CHECKPOINT_TOPIC"}
+)
 _SYSTEM_GROUPS = {
     "TOOLS_CONSUMER",
     "FILTERSRV_CONSUMER",
@@ -105,9 +118,9 @@ def is_trace_topic(name: str) -> bool:
     return name == TRACE_TOPIC or name.startswith("rmq_sys_TRACE_DATA_")
 
 
-def is_expected_topic(name: str) -> bool:
-    """Whether clients expect the system topic to exist: for replies and traces."""
-    return name == REPLY_TOPIC or is_trace_topic(name)
+def expected_queues(name: str) -> int:
+    """The queues of a system topic that clients expect to exist; 0 for any other topic."""
+    return 1 if is_trace_topic(name) else _EXPECTED_TOPICS.get(name, 0)
 
 
 def is_system_group(name: str) -> bool:

@@ -34,6 +34,10 @@ class Mqadmin:
             raise MqadminError(printed)
         return printed
 
+    async def call(self, call: str, **arguments: object) -> Any:
+        """What a call of the driver returned, beside commands. Raises ClientError."""
+        return await self._driver.call(call, name_server=self._name_server, **arguments)
+
     async def json(self, command: str, *arguments: str) -> Any:
         """The JSON that it prints, in the dialect of RocketMQ."""
         return fastjson.loads((await self(command, *arguments)).encode())

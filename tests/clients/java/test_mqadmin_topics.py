@@ -37,6 +37,17 @@ async def test_a_topic_is_created_listed_and_changed(
     }
 
 
+@pytest.mark.parametrize("by", ["admin", "producer"])
+async def test_a_topic_is_created_at_the_brokers_of_a_cluster(
+    broker: RemotingBroker, mqadmin: Mqadmin, topic: str, by: str
+) -> None:
+    route = await mqadmin.call("route", topic="DefaultCluster")
+    assert [queues["readQueueNums"] for queues in route["queueDatas"]] == [16]
+    await mqadmin.call("create_topic", by=by, key="DefaultCluster", topic=topic, queues=8)
+    made = await broker.control.topic(topic)
+    assert (made["read_queues"], made["write_queues"], made["perm"]) == (8, 8, "rw")
+
+
 @pytest.mark.mqadmin("updateTopicPerm")
 async def test_a_topics_permission_is_changed(broker: RemotingBroker, mqadmin: Mqadmin, topic: str) -> None:
     await broker.control.put_topic(topic)

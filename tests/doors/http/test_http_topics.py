@@ -21,8 +21,10 @@ async def test_a_topic_is_created_changed_and_shown(api: Api) -> None:
     ]
     topics = (await api.ok("GET", "/v1/topics"))["topics"]
     assert [(topic["name"], topic["system"]) for topic in topics] == [
+        ("DefaultCluster", True),
         ("SCHEDULE_TOPIC_XXXX", True),
         ("TBW102", True),
+        ("broker-a", True),
         ("orders", False),
         ("rmq_sys_wheel_timer", True),
     ]

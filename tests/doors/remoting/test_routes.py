@@ -10,8 +10,13 @@ import pytest
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.requests.routes import MAX_MISSES
+from tests.doors.remoting.producing import sent
 from tests.support.remoting import Remoting, running_remoting
 
+CREATE = {
+    **{"readQueueNums": "4", "writeQueueNums": "4", "perm": "6", "topicFilterType": "SINGLE_TAG"},
+    **{"defaultTopic": "TBW102", "topicSysFlag": "0", "order": "false"},
+}
 ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
@@ -46,6 +51,41 @@ async def test_trace_topics_are_there_for_whoever_asks(topic: str, auto_create: 
     async with running_remoting(auto_create_topics=auto_create) as remoting:
         (queues,) = (await remoting.route(topic))["queueDatas"]
         assert (queues["perm"], queues["readQueueNums"], queues["writeQueueNums"]) == (6, 1, 1)
+
+
+@pytest.mark.parametrize(("topic", "queues", "perm"), [("DefaultCluster", 16, 7), ("broker-a", 1, 7)])
+async def test_the_clusters_and_the_brokers_name_are_topics(topic: str, queues: int, perm: int) -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        assert topic in json.loads((await remoting.client.ok(206)).body)["topicList"]
+        (found,) = (await remoting.route(topic))["queueDatas"]
+        assert (found["readQueueNums"], found["writeQueueNums"], found["perm"]) == (queues, queues, perm)
+        await sent(remoting.client, topic=topic)
+        for code, ext in ((17, CREATE), (215, {})):
+            answer = await remoting.client.call(code, ext | {"topic": topic})
+            assert (answer.code, answer.remark) == (1, f"The topic[{topic}] is conflict with system topic.")
+
+
+async def test_the_clusters_name_is_a_template() -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client, default_topic="DefaultCluster", default_topic_queue_nums=9)
+        assert remoting.broker.registry.topics.get("orders").write_queues == 9
+
+
+@pytest.mark.parametrize(
+    ("topic", "queues"),
+    [
+        ("DefaultCluster_REPLY_TOPIC", 1),
+        ("SELF_TEST_TOPIC", 1),
+        ("OFFSET_MOVED_EVENT", 1),
+        ("BenchmarkTest", 1_024),
+    ],
+)
+async def test_what_upstream_registers_at_its_start_is_there_when_it_is_asked_for(
+    topic: str, queues: int
+) -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        (found,) = (await remoting.route(topic))["queueDatas"]
+        assert (found["readQueueNums"], found["writeQueueNums"], found["perm"]) == (queues, queues, 6)
 
 
 @pytest.mark.parametrize("topic", ["orders", "", "no such name", "päckchen"])

@@ -363,7 +363,7 @@ async def test_asking_for_a_route_makes_only_trace_topics_unless_more_is_wanted(
         ),
         ({"topic": "x" * 128}, 1, "The specified topic is longer than topic max length."),
         ({"topic": "inbox"}, 16, "the topic[inbox] sending message is forbidden"),
-        ({"topic": "BenchmarkTest"}, 17, "topic[BenchmarkTest] not exist, apply first please!"),
+        ({"topic": "CHECKPOINT_TOPIC"}, 17, "topic[CHECKPOINT_TOPIC] not exist, apply first please!"),
         ({"queue_id": 4}, 1, "request queueId[4] is illegal, orders has 0 to 3"),
         (
             {"queue_id": (1 << 31) - 1},

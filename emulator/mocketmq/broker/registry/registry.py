@@ -7,13 +7,16 @@ from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.name_server import NameServer
 from mocketmq.broker.registry.request_modes import RequestModes
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topics, permission_bits
+from mocketmq.broker.registry.topics import PERM_INHERIT, PERM_READ, PERM_WRITE, Topics, permission_bits
+from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.settings import Settings
 from mocketmq.store.ground import Ground
 
 SCHEDULE_QUEUES = 18
 """Level queues that exist even when the level table is shorter, as upstream."""
+CLUSTER_QUEUES = 16
+"""Queues of the topic that is named after the cluster (TopicConfigManager.java, 4.9.8)."""
 
 
 @dataclass(frozen=True)
@@ -40,6 +43,8 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     level_queues = max(SCHEDULE_QUEUES, levels)
     await topics.put(SCHEDULE_TOPIC, level_queues, level_queues, PERM_READ | PERM_WRITE)
     await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
+    for name, queues in ((CLUSTER, CLUSTER_QUEUES), (BROKER, 1)):
+        await topics.put(name, queues, queues, PERM_READ | PERM_WRITE | PERM_INHERIT)
     await topics.set_auto_create(is_on=settings.auto_create_topics)
     for topic in settings.topics:
         await topics.put_by_client(

@@ -24,7 +24,7 @@ from mocketmq.message.names import (
     SCHEDULE_TOPIC,
     TEMPLATE_TOPIC,
     check_topic_name,
-    is_expected_topic,
+    expected_queues,
     is_forbidden_topic,
     is_hidden_topic,
     is_system_topic,
@@ -257,18 +257,22 @@ class Topics:
     async def for_route(self, name: str, *, first_use: bool) -> Topic:
         """The topic whose route a client asks for. Raises TopicNotFoundError.
 
-        Topics for replies and traces are created. With ``first_use`` others are too, if that is on: for
+        System topics that clients expect are created. With ``first_use`` others are too, if that is on: for
         clients that never look for a template's route (docs/protocol/remoting.md §7.3).
         """
-        is_made = is_expected_topic(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
+        is_made = expected_queues(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
         return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
 
     async def _first_use(self, name: str, template: Template | None = None) -> Topic:
-        """Create a topic like the template; with one queue for replies, traces, retries and dead letters."""
+        """Create a topic like the template, or with the queues that upstream's system topics have.
+
+        Retry and dead-letter topics have one queue.
+        """
         is_of_group = name.startswith((RETRY_PREFIX, DLQ_PREFIX))
         like = None if is_of_group and template is None else self._like(template)
-        if (is_of_group and like is None) or is_expected_topic(name):
-            return await self.ensure(name, 1)
+        queues = 1 if is_of_group and like is None else expected_queues(name)
+        if queues:
+            return await self.ensure(name, queues)
         if like is None or is_system_topic(name):
             return self.get(name)
         queues, perm = like

@@ -9,10 +9,13 @@ import java.util.List;
 import java.util.Map;
 import org.apache.rocketmq.tools.command.MQAdminStartup;
 
-/** RocketMQ's command line, mqadmin, without starting Java for each command. */
+/** RocketMQ's command line, mqadmin, without starting Java for each command, and its Java interface. */
 public final class MqadminDriver {
     public static void main(String[] args) throws Exception {
-        Lines.serve(Map.of("run", MqadminDriver::run));
+        Lines.serve(Map.of(
+            "run", MqadminDriver::run,
+            "create_topic", Topics::create,
+            "route", Topics::route));
     }
 
     /** What a command printed, errors among it: one at a time, since it prints to the streams of the process. */
