@@ -1,6 +1,6 @@
 """Make docs/aliyun-clients.md, of what works with which SDK; ``features`` makes docs/compatibility.md.
 
-``make test ARGS=tests/clients`` keeps its results, and ``python -m tests.clients.compatibility`` makes the
+``make test`` and ``make interop`` keep their results; ``python -m tests.clients.compatibility`` makes the
 pages from them. ``python -m tests.clients.compatibility codes`` writes the table of request codes, which
 needs no results.
 """
@@ -9,16 +9,25 @@ import importlib
 import json
 import re
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
+import pytest
+
 from tests.clients import features
+from tests.clients.java import versions as java
+from tests.clients.results import Results, missing, saved
 
 ROOT = Path(__file__).parents[2]
 PAGE = ROOT / "docs" / "aliyun-clients.md"
 SAVED = ROOT / "build" / "aliyun-clients.json"
 
-SDKS = {"python": "Python `mq_http_sdk`", "node": "Node `@aliyunmq/mq-http-sdk`"}
-"""Names for users. The locks pin the versions."""
+SDKS = {
+    "python": "Python `mq_http_sdk`",
+    "node": "Node `@aliyunmq/mq-http-sdk`",
+    "java": "Java `mq-http-sdk`",
+}
+"""Names for users. The locks of each language pin the versions."""
 
 SECTIONS = {
     "publish_consume": "Publishing and consuming",
@@ -28,17 +37,15 @@ SECTIONS = {
     "doors": "Beside the JSON API",
     "python": "The Python library",
     "node": "The Node library",
+    "java": "The Java library",
 }
 """The test modules that show points, in the order of the page."""
-
-Results = dict[str, dict[str, bool]]
-"""By point and SDK, whether the point held."""
 
 _HEAD = """\
 # Aliyun's HTTP clients
 
-The features that work with Aliyun's own, unmodified client libraries. This page is made from a run of
-`tests/clients`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
+The features that work with Aliyun's own, unmodified client libraries. This page is made from runs of
+`make test` and `make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
 point does not apply to that library."""
 _CELLS = {True: "yes", False: "**no**", None: "–"}
 
@@ -52,14 +59,26 @@ def points() -> dict[str, dict[str, set[str]]]:
             for mark in getattr(test, "pytestmark", []):
                 if mark.name == "point":
                     section = found[SECTIONS[file.stem.removeprefix("test_")]]
-                    sdks = {mark.kwargs["sdk"]} if "sdk" in mark.kwargs else set(SDKS)
-                    section.setdefault(mark.args[0], set()).update(sdks)
+                    section.setdefault(mark.args[0], set()).update(sdks_of(mark))
     return found
 
 
+def sdks_of(mark: pytest.Mark) -> list[str]:
+    """The SDKs that a test's point is about: all, unless the mark names some."""
+    return list(mark.args[1:]) or list(SDKS)
+
+
+def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
+    """The SDKs that this run of a test is about, each with the point."""
+    for mark in item.iter_markers("point"):
+        sdk: str | None = item.callspec.params.get("open_sdk") if hasattr(item, "callspec") else None
+        yield from ((one, mark.args[0]) for one in ([sdk] if sdk else sdks_of(mark)))
+
+
 def tried() -> dict[str, set[str]]:
-    """By point, the SDKs that tests try it with."""
-    return {name: sdks for section in points().values() for name, sdks in section.items()}
+    """By SDK, the points that tests try it with."""
+    found = [(name, sdks) for section in points().values() for name, sdks in section.items()]
+    return {sdk: {name for name, sdks in found if sdk in sdks} for sdk in SDKS}
 
 
 def versions() -> dict[str, str]:
@@ -67,7 +86,8 @@ def versions() -> dict[str, str]:
     pins = (ROOT / "requirements-dev.lock").read_text()
     package = json.loads((Path(__file__).parent / "node" / "package.json").read_text())
     [python] = re.findall(r"^mq-http-sdk==(\S+)", pins, re.MULTILINE)
-    return {"python": python, "node": package["dependencies"]["@aliyunmq/mq-http-sdk"]}
+    ours = {"python": python, "node": package["dependencies"]["@aliyunmq/mq-http-sdk"]}
+    return ours | {"java": java.versions()["http-java"]}
 
 
 def page(results: Results) -> str:
@@ -77,26 +97,19 @@ def page(results: Results) -> str:
     for title, section in points().items():
         lines += [f"\n## {title}\n", f"| | {titles} |", f"|---{'|---' * len(SDKS)}|"]
         for name in section:
-            cells = " | ".join(_CELLS[results[name].get(sdk)] for sdk in SDKS)
+            cells = " | ".join(_CELLS[results[sdk].get(name)] for sdk in SDKS)
             lines.append(f"| {name} | {cells} |".replace("||", r"\|\|"))
     return "\n".join(lines) + "\n"
 
 
-def save(results: Results) -> None:
-    """Keep the results of a run, unless there are none."""
-    if results:
-        SAVED.parent.mkdir(exist_ok=True)
-        SAVED.write_text(json.dumps(results))
-
-
 def main(*arguments: str) -> str | None:
-    """Write the pages. Returns the missing results, if any."""
+    """Write the pages. Returns how to get the results that are missing, if any."""
     if arguments == ("codes",):
         features.write_codes()
         return None
-    results: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
-    if {name: set(held) for name, held in results.items()} != tried():
-        return "The last run was not one of all tests: make test ARGS=tests/clients"
+    results = saved(SAVED)
+    if how := missing(tried(), results):
+        return how
     PAGE.write_text(page(results))
     return features.write()
 

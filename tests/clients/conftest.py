@@ -3,6 +3,7 @@
 import asyncio
 from collections.abc import AsyncIterator, Callable, Generator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from functools import partial
 from typing import NamedTuple
 from uuid import uuid4
 
@@ -12,9 +13,12 @@ import pytest_asyncio
 
 from mocketmq import Client
 from tests.clients import compatibility, features, node_sdk
-from tests.clients.compatibility import Results
+from tests.clients.java.building import build, java_command
+from tests.clients.java_sdk import JavaSdk, open_java_sdk
 from tests.clients.node_sdk import NodeSdk, open_node_sdk
 from tests.clients.python_sdk import open_python_sdk
+from tests.clients.remoting.driver import running_driver
+from tests.clients.results import Results, note, save
 from tests.clients.sdk import Account, Sdk
 from tests.support.process import forked_broker
 
@@ -22,10 +26,11 @@ POLLS_S = 10.0
 """Real seconds in which a poll arrives at the broker."""
 
 RESULTS = pytest.StashKey[Results]()
-FEATURES = pytest.StashKey[features.Results]()
+FEATURES = pytest.StashKey[Results]()
 
 Open = Callable[[Account], AbstractAsyncContextManager[Sdk]]
 OpenNode = Callable[[Account], AbstractAsyncContextManager[NodeSdk]]
+OpenJava = Callable[[Account], AbstractAsyncContextManager[JavaSdk]]
 
 
 class Broker(NamedTuple):
@@ -76,19 +81,38 @@ def open_node() -> OpenNode:
     return open_node_sdk
 
 
-@pytest.fixture(params=compatibility.SDKS)
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def open_java(tmp_path_factory: pytest.TempPathFactory) -> AsyncIterator[OpenJava]:
+    """Open a client for Java, whose driver is built first."""
+    build()
+    home = tmp_path_factory.mktemp("home")
+    async with running_driver((*java_command("http-java", home), "http.HttpDriver"), home) as driver:
+        yield partial(open_java_sdk, driver)
+
+
+def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
+    """Try a test with each SDK that its point is about."""
+    if "open_sdk" in metafunc.fixturenames:
+        sdks = compatibility.sdks_of(next(metafunc.definition.iter_markers("point")))
+        marks = {"java": [pytest.mark.interop]}
+        metafunc.parametrize(
+            "open_sdk", [pytest.param(sdk, marks=marks.get(sdk, [])) for sdk in sdks], indirect=True
+        )
+
+
+@pytest.fixture
 def open_sdk(request: pytest.FixtureRequest) -> Open:
     """Open a client of the library that the test is tried with."""
     if request.param == "python":
         return open_python_sdk
-    opener: Open = request.getfixturevalue("open_node")
+    opener: Open = request.getfixturevalue(f"open_{request.param}")
     return opener
 
 
 @pytest.fixture
 def open_other_sdk(open_sdk: Open, open_node: OpenNode) -> Open:
     """Open a client of another library."""
-    return open_python_sdk if open_sdk is open_node else open_node
+    return open_node if open_sdk is open_python_sdk else open_python_sdk
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -106,7 +130,7 @@ def topic() -> str:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Tests say which conformance point they are about, and for which SDK if they are about one only."""
-    config.addinivalue_line("markers", "point(name, sdk): a conformance point for docs/aliyun-clients.md")
+    config.addinivalue_line("markers", "point(name, *sdks): a conformance point for docs/aliyun-clients.md")
     config.addinivalue_line("markers", "feature(row, *clients): a feature for docs/compatibility.md")
     config.addinivalue_line("markers", "mqadmin(*commands, only): commands for docs/compatibility.md")
     config.stash[RESULTS], config.stash[FEATURES] = {}, {}
@@ -125,17 +149,13 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
     report = yield
     known = report.failed or (report.when == "call" and not report.skipped)
     for client, row in features.shown_by(item) if known else ():
-        held = item.config.stash[FEATURES].setdefault(client, {})
-        held[row] = held.get(row, True) and report.passed
-    mark = item.get_closest_marker("point")
-    if mark and (report.failed or report.when == "call"):
-        sdk = mark.kwargs.get("sdk") or item.callspec.params["open_sdk"]  # type: ignore[attr-defined]
-        held = item.config.stash[RESULTS].setdefault(mark.args[0], {})
-        held[sdk] = held.get(sdk, True) and report.passed
+        note(item.config.stash[FEATURES], client, row, report.passed)
+    for sdk, point in compatibility.shown_by(item) if known else ():
+        note(item.config.stash[RESULTS], sdk, point, report.passed)
     return report
 
 
 def pytest_sessionfinish(session: pytest.Session) -> None:
     """Leave the results for ``python -m tests.clients.compatibility``."""
-    compatibility.save(session.config.stash[RESULTS])
-    features.save(session.config.stash[FEATURES])
+    save(compatibility.SAVED, session.config.stash[RESULTS])
+    save(features.SAVED, session.config.stash[FEATURES])

@@ -19,6 +19,7 @@ from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients import upstream_codes
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java
+from tests.clients.results import Results, missing, saved
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -90,9 +91,6 @@ FEATURES = {
         "To and from the JSON API",
     ],
 }
-
-Results = dict[str, dict[str, bool]]
-"""By client and feature, whether the feature held."""
 
 _HEAD = """\
 # RocketMQ's clients
@@ -172,25 +170,11 @@ def codes() -> str:
     return "\n".join([_CODES, *lines])
 
 
-def save(results: Results) -> None:
-    """Keep the results of a run, in place of those of the last one with the same clients."""
-    if results:
-        SAVED.parent.mkdir(exist_ok=True)
-        SAVED.write_text(json.dumps(saved() | results))
-
-
-def saved() -> Results:
-    """The results of the last runs."""
-    found: Results = json.loads(SAVED.read_text()) if SAVED.exists() else {}
-    return found
-
-
 def write() -> str | None:
-    """Write the page. Returns the missing results, if any."""
-    wanted, results = tried(), saved()
-    missing = [client for client, names in wanted.items() if names != results.get(client, {}).keys()]
-    if missing:
-        return f"The last run was not one of all tests of {', '.join(missing)}: make test, make interop"
+    """Write the page. Returns how to get the results that are missing, if any."""
+    results = saved(SAVED)
+    if how := missing(tried(), results):
+        return how
     PAGE.write_text(page(results))
     return None
 

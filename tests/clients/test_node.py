@@ -22,7 +22,7 @@ async def node(broker: Broker, open_node: OpenNode) -> AsyncIterator[NodeSdk]:
 
 
 @pytest.mark.point(
-    "`Content-MD5` as the library computes it (base64 of hex) is accepted; the answer is 201", sdk="node"
+    "`Content-MD5` as the library computes it (base64 of hex) is accepted; the answer is 201", "node"
 )
 async def test_content_md5(node: NodeSdk, topic: str) -> None:
     response = await node.call("publish", topic=topic, message={"body": "a", "properties": {}})
@@ -31,7 +31,7 @@ async def test_content_md5(node: NodeSdk, topic: str) -> None:
     assert response["body"]["MessageBodyMD5"] == "0CC175B9C0F1B6A831C399E269772661"
 
 
-@pytest.mark.point("Refusals are XML by their content type: errors have `Code` and `RequestId`", sdk="node")
+@pytest.mark.point("Refusals are XML by their content type: errors have `Code` and `RequestId`", "node")
 async def test_error(node: NodeSdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
         await node.call("consume", topic=topic, group=GROUP, limit=1)
@@ -39,7 +39,7 @@ async def test_error(node: NodeSdk, topic: str) -> None:
     assert refused.value.request_id
 
 
-@pytest.mark.point("Failed handles are a 404 answer with a list, a success is 204", sdk="node")
+@pytest.mark.point("Failed handles are a 404 answer with a list, a success is 204", "node")
 async def test_failed_handles(node: NodeSdk, topic: str) -> None:
     await node.publish(topic, Outgoing())
     [message] = await node.take(topic, GROUP)
@@ -54,7 +54,7 @@ async def test_failed_handles(node: NodeSdk, topic: str) -> None:
 
 
 @pytest.mark.point(
-    "The library makes malformed XML of `]]>` in a body, which is refused: `MalformedXML`", sdk="node"
+    "The library makes malformed XML of `]]>` in a body, which is refused: `MalformedXML`", "node"
 )
 async def test_end_of_cdata(node: NodeSdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
@@ -62,21 +62,21 @@ async def test_end_of_cdata(node: NodeSdk, topic: str) -> None:
     assert refused.value.code == "MalformedXML"
 
 
-@pytest.mark.point("Properties without a trailing pipe are all read", sdk="node")
+@pytest.mark.point("Properties without a trailing pipe are all read", "node")
 async def test_last_property(broker: Broker, node: NodeSdk, topic: str) -> None:
     await node.publish(topic, Outgoing(properties={"first": "1", "last": "2"}))
     [message] = await broker.control.receive(topic, group=GROUP)
     assert (message["properties"]["first"], message["properties"]["last"]) == ("1", "2")
 
 
-@pytest.mark.point("Properties that the library itself refuses never reach the broker", sdk="node")
+@pytest.mark.point("Properties that the library itself refuses never reach the broker", "node")
 async def test_checks_of_the_library(node: NodeSdk, topic: str) -> None:
     with pytest.raises(NodeError, match="can not contains"):
         await node.publish(topic, Outgoing(properties={"a": "b:c"}))
     assert await node.take(topic, GROUP) == []
 
 
-@pytest.mark.point("A consumer killed during a long poll leaves all messages visible", sdk="node")
+@pytest.mark.point("A consumer killed during a long poll leaves all messages visible", "node")
 async def test_killed_in_a_poll(broker: Broker, open_node: OpenNode, node: NodeSdk, topic: str) -> None:
     async with open_node(Account(broker.url)) as victim:
         poll = asyncio.create_task(victim.take(topic, GROUP, wait_s=30))

@@ -70,7 +70,6 @@ async def test_empty_poll(sdk: Sdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
         await sdk.consume(topic, GROUP)
     assert refused.value.code == NOTHING
-    assert refused.value.request_id
 
 
 @pytest.mark.point("Bodies round-trip: markup, quotes, Chinese, emoji, line ends, 200 KB")
@@ -82,7 +81,9 @@ async def test_bodies(sdk: Sdk, topic: str, body: str) -> None:
     assert (message.body, message.body_md5) == (body, body_md5(body))
 
 
-@pytest.mark.point("CRLF in a body arrives as LF: XML normalises it before the broker sees it")
+@pytest.mark.point(
+    "CRLF in a body arrives as LF: XML normalises it before the broker sees it", "python", "node"
+)
 async def test_crlf(sdk: Sdk, topic: str) -> None:
     published = await sdk.publish(topic, Outgoing(body="one\r\ntwo"))
     [message] = await sdk.take(topic, GROUP)
@@ -151,9 +152,16 @@ async def test_limit(sdk: Sdk, topic: str) -> None:
     assert sorted(body for bodies in taken for body in bodies) == list("01234")
 
 
-@pytest.mark.point("A poll for fewer than 1 or more than 16 messages is refused: `InvalidArgument`")
-@pytest.mark.parametrize("limit", [-1, 0, 17])
-async def test_limits_of_limit(sdk: Sdk, topic: str, limit: int) -> None:
+@pytest.mark.point("A poll for more than 16 messages is refused: `InvalidArgument`")
+async def test_largest_limit(sdk: Sdk, topic: str) -> None:
+    with pytest.raises(RefusedError) as refused:
+        await sdk.consume(topic, GROUP, limit=17)
+    assert refused.value.code == "InvalidArgument"
+
+
+@pytest.mark.point("A poll for fewer than 1 message is refused: `InvalidArgument`", "python", "node")
+@pytest.mark.parametrize("limit", [-1, 0])
+async def test_smallest_limit(sdk: Sdk, topic: str, limit: int) -> None:
     with pytest.raises(RefusedError) as refused:
         await sdk.consume(topic, GROUP, limit=limit)
     assert refused.value.code == "InvalidArgument"
@@ -231,7 +239,7 @@ async def test_handle_of_another_group(sdk: Sdk, topic: str) -> None:
     await sdk.acknowledge(topic, GROUP, [message.handle])
 
 
-@pytest.mark.point("An acknowledgement without handles is refused: `MissingReceiptHandle`")
+@pytest.mark.point("An acknowledgement without handles is refused: `MissingReceiptHandle`", "python", "node")
 async def test_no_handles(sdk: Sdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
         await sdk.acknowledge(topic, GROUP, [])

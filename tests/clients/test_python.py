@@ -14,7 +14,7 @@ pytestmark = pytest.mark.asyncio(loop_scope="session")
 GROUP = "GID_billing"
 
 
-@pytest.mark.point("Exceptions have type, message, request id and host id", sdk="python")
+@pytest.mark.point("Exceptions have type, message, request id and host id", "python")
 async def test_server_exception(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(broker.url)) as sdk:
         with pytest.raises(MQServerException) as raised:
@@ -27,7 +27,7 @@ async def test_server_exception(broker: Broker, topic: str) -> None:
     assert error.sub_errors is None
 
 
-@pytest.mark.point("Bad handles are `sub_errors` of one exception", sdk="python")
+@pytest.mark.point("Bad handles are `sub_errors` of one exception", "python")
 async def test_sub_errors(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(broker.url)) as sdk:
         await sdk.publish(topic, Outgoing())
@@ -44,7 +44,7 @@ async def test_sub_errors(broker: Broker, topic: str) -> None:
     ]
 
 
-@pytest.mark.point("One connection serves 100 requests of all kinds, also refused ones", sdk="python")
+@pytest.mark.point("One connection serves 100 requests of all kinds, also refused ones", "python")
 async def test_keep_alive(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(broker.url)) as sdk:
         sockets = set()
@@ -57,14 +57,14 @@ async def test_keep_alive(broker: Broker, topic: str) -> None:
         assert len(sockets) == 1
 
 
-@pytest.mark.point("`]]>` in a body", sdk="python")
+@pytest.mark.point("`]]>` in a body", "python")
 async def test_end_of_cdata(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(broker.url)) as sdk:
         await sdk.publish(topic, Outgoing(body="a ]]> b <&>\"'"))
         assert await sdk.bodies(topic, GROUP) == ["a ]]> b <&>\"'"]
 
 
-@pytest.mark.point("Messages that the library itself refuses never reach the broker", sdk="python")
+@pytest.mark.point("Messages that the library itself refuses never reach the broker", "python")
 @pytest.mark.parametrize(
     "outgoing", [Outgoing(body=""), Outgoing(properties={"a": "b:c"}), Outgoing(tag="t" * 65)]
 )
@@ -75,7 +75,7 @@ async def test_checks_of_the_library(broker: Broker, topic: str, outgoing: Outgo
         assert await sdk.take(topic, GROUP) == []
 
 
-@pytest.mark.point("A trailing slash of the address", sdk="python")
+@pytest.mark.point("A trailing slash of the address", "python")
 async def test_trailing_slash(broker: Broker, topic: str) -> None:
     async with open_python_sdk(Account(f"{broker.url}/")) as sdk:
         assert isinstance(sdk, PythonSdk)

@@ -104,7 +104,9 @@ async def test_forty_days(broker: Broker, sdk: Sdk, topic: str) -> None:
     assert await sdk.bodies(topic, GROUP) == ["far"]
 
 
-@pytest.mark.point("A start-deliver time that is not a number is refused: `InvalidArgument`")
+@pytest.mark.point(
+    "A start-deliver time that is not a number is refused: `InvalidArgument`", "python", "node"
+)
 async def test_malformed(sdk: Sdk, topic: str) -> None:
     with pytest.raises(RefusedError) as refused:
         await sdk.publish(topic, Outgoing(start_deliver_ms="tomorrow"))

@@ -1,8 +1,5 @@
 """A broker for all tests of Java clients, and a process of each client."""
 
-import os
-import shutil
-import subprocess
 from collections.abc import AsyncIterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
@@ -10,47 +7,18 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from tests.clients.java.building import build, java_command
 from tests.clients.java.mqadmin import Mqadmin
-from tests.clients.java.versions import FOLDER, PROJECTS
 from tests.clients.remoting.conftest import RemotingBroker, broker
 from tests.clients.remoting.driver import Driver, running_driver
 
 __all__ = ["broker"]
 
-BUILD_S = 600.0
-_BUILT = FOLDER / "target" / "built"
-
-
-def java_command(client: str, home: Path) -> tuple[str, ...]:
-    """How to run a class with a client, whose logs and offsets go into ``home``."""
-    target = FOLDER / PROJECTS[client] / "target"
-    classes = f"{target / 'classes'}{os.pathsep}{target / 'lib' / '*'}"
-    return "java", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", classes
-
 
 @pytest.fixture(scope="session")
 def built() -> None:
     """Build the drivers, unless that has been done."""
-    maven = shutil.which("mvn")
-    if maven is None or shutil.which("java") is None:
-        pytest.skip("needs Java and Maven")
-    made_of = [path for pattern in ("pom.xml", "*/pom.xml", "src/*/*.java") for path in FOLDER.glob(pattern)]
-    if _BUILT.exists() and _BUILT.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
-        return
-    for project in PROJECTS.values():
-        shutil.rmtree(FOLDER / project / "target", ignore_errors=True)  # jars of other versions
-    done = subprocess.run(
-        [maven, "--batch-mode", "--quiet", "compiler:compile", "dependency:copy-dependencies"],
-        check=False,
-        cwd=FOLDER,
-        timeout=BUILD_S,
-        text=True,
-        capture_output=True,
-    )
-    if done.returncode:
-        pytest.fail(f"Maven failed:\n{done.stdout}{done.stderr}")
-    _BUILT.parent.mkdir(exist_ok=True)
-    _BUILT.touch()
+    build()
 
 
 @pytest.fixture(scope="session")

@@ -9,7 +9,7 @@ from uuid import uuid4
 import pytest
 import pytest_asyncio
 
-from tests.clients.java.conftest import java_command
+from tests.clients.java.building import java_command
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, ClientError, Driver, running_driver
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.clients.java.conftest import java_command
+from tests.clients.java.building import java_command
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S
 from tests.clients.remoting.snippets import running_program, snippet

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.clients.java.conftest import java_command
+from tests.clients.java.building import java_command
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import ClientError, Driver, running_driver
 

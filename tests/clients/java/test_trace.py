@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.clients.java.conftest import java_command
+from tests.clients.java.building import java_command
 from tests.clients.remoting import traces
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import running_driver

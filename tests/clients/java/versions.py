@@ -8,12 +8,13 @@ PROJECTS = {
     "java-4.9": "rocketmq-4.9",
     "java-5.3": "rocketmq-5.3",
     "ons-java": "ons",
+    "http-java": "http",
     "mqadmin-4.9": "admin-4.9",
     "mqadmin-5.3": "admin-5.3",
 }
 """The clients, as the compatibility page calls them, and their projects."""
 
-_CLIENT = re.compile(r"-(?:client|tools)</artifactId>\s*<version>(\S+)</version>")
+_CLIENT = re.compile(r"-(?:client|tools|http-sdk)</artifactId>\s*<version>(\S+)</version>")
 
 
 def versions() -> dict[str, str]:
