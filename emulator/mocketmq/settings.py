@@ -272,6 +272,10 @@ class Settings:
     max_message_bytes: int = _setting(
         "4M", _bytes("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
     )
+    max_pull_messages: int = _setting("32", _whole(1, 1024), "most messages in the answer to a pull")
+    max_pull_bytes: int = _setting(
+        "256K", _bytes("1", "15M"), "most bytes in the answer to a pull, unless its first message is larger"
+    )
     max_wait_us: int = _setting("30s", _duration("5m"), "longest long poll of a consumer", name="max_wait")
     aliyun_invisible_us: int = _setting(
         "300s",

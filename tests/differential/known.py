@@ -207,11 +207,6 @@ def _other_filter(difference: Difference) -> bool:
     return difference.given("expressionType") == "OTHER" and difference.codes[1] == 1
 
 
-def _pull_sizes(difference: Difference) -> bool:
-    is_about = difference.path in (("records",), ("ext", "nextBeginOffset"))
-    return difference.op.name == "pull" and is_about and difference.given("topic") == "T4~"
-
-
 def _booleans(difference: Difference) -> bool:
     return _is_refused(difference) and difference.given("unit_mode") == "maybe"
 
@@ -351,7 +346,6 @@ RULES: Final = (
     Rule("booleans", _booleans, ends=True),
     Rule("end-of-filter", _end_of_filter),
     Rule("other-filter", _other_filter),
-    Rule("pull-sizes", _pull_sizes),
     Rule("half-stored-anew", _stored_anew),
     Rule("decided-once", _decided_once, ends=True),
     Rule("route-of-deleted", _deleted_route),

@@ -112,21 +112,22 @@ class _Maker(Producing):
             self.add("pull", **place, flags=0, consumerGroup=group, subVersion=version)
 
     def large(self) -> None:
-        """More than upstream gives at once."""
-        for _ in range(2):
+        """More than one pull gets, in bytes or in messages."""
+        random = self.random
+        place: dict[str, Any] = {"topic": "T4~", "queue_id": 0}
+        for _ in range(random.randint(2, 4)):
             serial = self.serial()
-            args = self.send_args(serial, "T4~", queue_id=0, body=f"{serial}:200000")
+            args = self.send_args(serial, **place, body=f"{serial}:{random.choice((60, 90, 200))}000")
             self.add("send", **args | {"properties": self.properties(serial, delay=0)})
-        self.add(
-            "pull",
-            topic="T4~",
-            queue_id=0,
-            at="min",
-            offset=0,
-            flags=4,
-            consumerGroup="G0~",
-            subscription="*",
-        )
+        serials = [self.serial() for _ in range(40)]
+        args = self.send_args(serials[0], **place, properties="") | {"sys_flag": 0, "batch": True}
+        del args["code"], args["body"]
+        messages = [(serial, self.properties(serial, delay=0)) for serial in serials]
+        self.add("send_batch", messages=messages, **args)
+        for at, offset in (("min", 0), ("min", 1), ("max", -40), ("max", -35)):
+            limit = {"maxMsgNums": random.choice((31, 32, 33, 1_024))}
+            group = {"consumerGroup": "G0~", "subscription": "*"}
+            self.add("pull", **place, at=at, offset=offset, flags=4, **group, **limit)
 
     def some_topic(self) -> str:
         return self.random.choice((*TOPICS, *TOPICS, RETRY_PREFIX + self.group()))

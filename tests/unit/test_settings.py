@@ -29,6 +29,7 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.http_port == 9877
     assert (settings.remoting, settings.namesrv_port, settings.broker_port) == (True, 9876, 10911)
     assert settings.max_message_bytes == 4_194_304
+    assert (settings.max_pull_messages, settings.max_pull_bytes) == (32, 262_144)
     assert settings.max_wait_us == 30_000_000
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
     assert settings.retain_bytes == 0
@@ -83,6 +84,8 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("durability", "normal", "durability", "normal"),
         ("auto_create_topics", "false", "auto_create_topics", False),
         ("max_message_bytes", "64K", "max_message_bytes", 65_536),
+        ("max_pull_messages", "1024", "max_pull_messages", 1_024),
+        ("max_pull_bytes", "15M", "max_pull_bytes", 15 << 20),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
@@ -163,6 +166,8 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("max_message_bytes", "0", "from 1 to 15M"),
         ("max_message_bytes", "16M", "from 1 to 15M"),
         ("max_message_bytes", "M", "from 1 to 15M"),
+        ("max_pull_messages", "0", "1 to 1024"),
+        ("max_pull_bytes", "16M", "from 1 to 15M"),
         ("max_wait", "5m1us", "from 0 to 5m"),
         ("max_wait", "30", "from 0 to 5m"),
         ("retain_age", ["1d"], "from 0 to 36500d"),

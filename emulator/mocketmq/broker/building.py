@@ -98,7 +98,7 @@ async def open_broker(
             schemes.add(scheme)
         await levels.read_ahead()
 
-        consuming = await open_consuming(ground, registry, polls, ledger, levels, timer)
+        consuming = await open_consuming(ground, settings, registry, polls, ledger, levels, timer)
         intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes)
         transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)
         for each in schemes:

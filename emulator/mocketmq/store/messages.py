@@ -17,6 +17,8 @@ IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) 
 """In SQL: whether a record with ``properties`` is a message of the topic given, to be retried."""
 SCAN = 10_000
 """Offsets of one queue that are searched at once for messages that pass a filter."""
+_RECORD = 91
+"""Bytes of a record of RocketMQ's log beside body, topic and properties (CommitLog.java, 4.9.8)."""
 _LOOK = 200
 """Messages whose properties are read before other tasks have their turn."""
 
@@ -28,7 +30,7 @@ _PROPERTIES = (
 )
 _RUN = """
 WITH sizes AS (
- SELECT queue_offset, length(body) AS size FROM messages
+ SELECT queue_offset, length(body) + length(CAST(properties AS BLOB)) + ?6 AS size FROM messages
  WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks} ORDER BY queue_offset LIMIT ?4
 ), sums AS (
  SELECT queue_offset, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
@@ -96,11 +98,13 @@ async def run_of_messages(
 ) -> tuple[list[StoredMessage], int]:
     """Up to ``limit`` messages of the span, and the offset up to which the span was searched.
 
-    Their bodies have at most ``max_bytes`` together, unless the first alone has more.
+    As records of RocketMQ's log they have at most ``max_bytes`` together, unless the first alone has more.
     """
     queue, start, end, hashes = span
-    marks = f" AND tag_hash IN ({','.join(f'?{6 + n}' for n in range(len(hashes)))})" if hashes else ""
-    rows = await database.rows(_RUN.format(marks=marks), (queue.key, start, end, limit, max_bytes, *hashes))
+    marks = f" AND tag_hash IN ({','.join(f'?{7 + n}' for n in range(len(hashes)))})" if hashes else ""
+    each = _RECORD + len(queue.topic.encode())
+    values = (queue.key, start, end, limit, max_bytes, each, *hashes)
+    rows = await database.rows(_RUN.format(marks=marks), values)
     if not rows:
         return [], end
     messages = [StoredMessage._make(row[:-1]) for row in rows]

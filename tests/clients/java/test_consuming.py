@@ -128,6 +128,15 @@ async def test_pull(driver: Driver, topic: str) -> None:
     assert message["body"] == "second"
 
 
+@pytest.mark.feature("Pull consumer", "java-4.9", "java-5.3")
+async def test_a_pull_gets_at_most_32_messages(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    messages = [{"topic": topic, "body": str(n)} for n in range(40)]
+    await driver.call("send_batch", messages=messages)
+    for count in (32, 8):
+        assert len(await driver.call("pull", group=topic, topic=topic, limit=1_000)) == count
+
+
 @pytest.mark.feature("Messages found by key and by id", "java-4.9", "java-5.3")
 async def test_found_by_key_and_id(driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="the seventh", keys=["6", "7"])

@@ -58,6 +58,7 @@ async def test_a_batch(broker: RemotingBroker, driver: Driver, topic: str) -> No
     ]
     assert [one.message_id for one in received] == ids
     assert {one.queue_id for one in received} == {sent["queue_id"]}
+    assert {one.properties["WAIT"] for one in received} == {"true"}
     for message_id in ids:
         assert await broker.control.message(message_id)
 

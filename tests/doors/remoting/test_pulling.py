@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.consuming.pull import MAX_PULLED, MAX_PULLED_BYTES
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
+from mocketmq.message.properties import encode_properties
 from mocketmq.settings import TopicDeclaration
 from tests.doors.remoting.consuming import (
     COMMIT,
@@ -26,6 +26,7 @@ from tests.doors.remoting.consuming import (
     pull_of,
     subscription,
 )
+from tests.doors.remoting.producing import UNIQUE
 from tests.support.brokers import GROUP, TOPIC, S, rows, send
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, running_remoting
@@ -105,25 +106,41 @@ async def test_lite_pulls_are_pulls() -> None:
         assert bodies(await remoting.client.ok(LITE_PULL, pull_of(flags=SUBSCRIPTION | 16))) == ["0"]
 
 
-@pytest.mark.parametrize(("wanted", "found"), [(2, 2), (0, 1), (-5, 1), (5_000, MAX_PULLED)])
-async def test_as_many_come_as_are_wanted_within_reason(wanted: int, found: int) -> None:
-    async with running_remoting() as remoting:
-        await remoting.broker.sender.send_batch([Message(TOPIC, b"x", {}, 0) for _ in range(MAX_PULLED + 1)])
+@pytest.mark.parametrize(
+    ("settings", "wanted", "found"),
+    [({}, 2, 2), ({}, 0, 1), ({}, -5, 1), ({}, 5_000, 32), ({"max_pull_messages": 100}, 5_000, 100)],
+)
+async def test_as_many_come_as_are_wanted_up_to_a_limit(
+    settings: dict[str, int], wanted: int, found: int
+) -> None:
+    async with running_remoting(**settings) as remoting:
+        await remoting.broker.sender.send_batch([Message(TOPIC, b"x", {}, 0) for _ in range(101)])
         answer = await pull(remoting.client, maxMsgNums=wanted)
         assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
 
 
 @pytest.mark.parametrize(
-    ("most", "found"),
-    [(None, 3), (0, 3), (3 << 20, 3), ((3 << 20) - 1, 2), (2 << 20, 2), (1, 1), (-1, 1), (1 << 30, 3)],
+    ("settings", "most", "found"),
+    [
+        ({}, None, 2),
+        ({}, 1 << 30, 2),
+        ({}, 2 * 100_000, 2),
+        ({}, 2 * 100_000 - 1, 1),
+        ({}, -1, 1),
+        ({"max_pull_bytes": 3 * 100_000 - 1}, None, 2),
+        ({"max_pull_bytes": 3 * 100_000}, 0, 3),
+    ],
 )
-async def test_bodies_end_an_answer_before_it_gets_too_large(most: int | None, found: int) -> None:
-    async with running_remoting() as remoting:
-        for _ in range(3):
-            await send(remoting.broker, "x" * (1 << 20), queue=0)
-        await send(remoting.broker, "x" * (2 << 20), queue=0)
-        assert MAX_PULLED_BYTES == 4 << 20
+async def test_records_end_an_answer_before_it_gets_too_large(
+    settings: dict[str, int], most: int | None, found: int
+) -> None:
+    async with running_remoting(**settings) as remoting:
+        for _ in range(4):  # records of 100,000 bytes each
+            properties = {"a": "\u00fc" * 20, "UNIQ_KEY": UNIQUE}
+            size = 100_000 - 91 - len(TOPIC) - len(encode_properties(properties).encode())
+            await remoting.broker.sender.send(Message(TOPIC, bytes(size), properties, 0))
         answer = await pull(remoting.client, maxMsgBytes=most)
+        assert len(answer.body) == found * 100_000
         assert (len(bodies(answer)), answer.ext["nextBeginOffset"]) == (found, str(found))
 
 

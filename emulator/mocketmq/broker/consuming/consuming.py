@@ -16,6 +16,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.timer import Timer
+from mocketmq.settings import Settings
 from mocketmq.store.ground import Ground
 
 
@@ -35,7 +36,13 @@ class Consuming:
 
 
 async def open_consuming(
-    ground: Ground, registry: Registry, polls: Polls, ledger: Ledger, levels: LevelQueues, timer: Timer
+    ground: Ground,
+    settings: Settings,
+    registry: Registry,
+    polls: Polls,
+    ledger: Ledger,
+    levels: LevelQueues,
+    timer: Timer,
 ) -> Consuming:
     """Load the groups' takes and offsets."""
     retries = Retries(registry.topics, levels)
@@ -45,6 +52,17 @@ async def open_consuming(
     await takes.load()
     receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
     committed = CommittedOffsets(ground, registry, groups, ledger)
+    pull = Pull(
+        ground,
+        registry,
+        groups,
+        takes,
+        polls,
+        ledger,
+        retries,
+        max_messages=settings.max_pull_messages,
+        max_bytes=settings.max_pull_bytes,
+    )
     return Consuming(
         groups=groups,
         polls=polls,
@@ -52,7 +70,7 @@ async def open_consuming(
         receipts=receipts,
         pops=Pops(ground, registry, groups, polls, receipts),
         committed=committed,
-        pull=Pull(ground, registry, groups, takes, polls, ledger, retries),
+        pull=pull,
         offsets=Offsets(ground, registry, groups, committed),
         queue_locks=QueueLocks(),
     )

@@ -13,7 +13,6 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.handles import PopHandle
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.broker.consuming.receipts import Receipts, Taken
 from mocketmq.broker.consuming.selection import ReceiveRequest, Selection, known_topic
 from mocketmq.broker.consuming.take import State, Take
@@ -31,6 +30,8 @@ from mocketmq.store.writer import Batch
 ALL_QUEUES = -1
 MAX_POPPED = 32
 """Messages in one answer, as upstream."""
+MAX_POPPED_BYTES = 4 << 20
+"""Bytes of their bodies together, unless the first alone has more."""
 
 
 class PopTarget(NamedTuple):
@@ -132,7 +133,7 @@ class Pops:
         is_pulled = live is not None and retry_topic(group.name) in live.subscriptions
         retries = not (ordered or is_pulled)
         return ReceiveRequest(
-            group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_PULLED_BYTES, popped=True
+            group, topic, MAX_POPPED, EVERYTHING, ordered, queue, retries, MAX_POPPED_BYTES, popped=True
         )
 
     async def _begin_at_end(self, target: PopTarget) -> None:
@@ -216,7 +217,7 @@ class Pops:
         size = 0
         for message in [*again.values(), *filter(partial(self._is_of, target.topic), fresh)][:limit]:
             size += len(message.body)
-            if peeked and size > MAX_PULLED_BYTES:
+            if peeked and size > MAX_POPPED_BYTES:
                 break
             take = takes.get(message.commit_offset)
             times, first_us = (take.times, take.first_taken_us) if take else (0, 0)

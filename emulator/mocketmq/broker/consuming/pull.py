@@ -32,10 +32,6 @@ from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)
 
-MAX_PULLED = 128
-"""Messages in one answer. With the longest properties they still fit into a frame of 16 MiB."""
-MAX_PULLED_BYTES = 4 << 20
-"""Bytes of their bodies together, unless the first alone has more."""
 MAX_NOTED = 10_000
 """Pulled delayed messages that are remembered, by group and queue, for the ledger."""
 
@@ -62,7 +58,11 @@ class Pulled(NamedTuple):
 
 
 class Pull:
-    """Reads queues by offset."""
+    """Reads queues by offset.
+
+    A pull gets up to ``max_messages``, with up to ``max_bytes`` together, unless the first alone has more:
+    upstream's limits of messages in memory (``isTheBatchFull`` in DefaultMessageStore.java, 4.9.8).
+    """
 
     def __init__(
         self,
@@ -73,7 +73,12 @@ class Pull:
         polls: Polls,
         ledger: Ledger,
         retries: Retries,
+        *,
+        max_messages: int,
+        max_bytes: int,
     ) -> None:
+        self._max_messages = max_messages
+        self._max_bytes = max_bytes
         self._database = ground.database
         self._writer = ground.writer
         self._topics = registry.topics
@@ -153,15 +158,17 @@ class Pull:
         *,
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
-        max_bytes: int = MAX_PULLED_BYTES,
+        max_bytes: int | None = None,
     ) -> Pulled:
         """Read messages for a group; at the end of the queue, wait for some up to ``wait_s`` real seconds.
 
         A message that does not pass the filter does not end the long poll. The ledger notes the first pull of
-        each delayed message. Offsets do not change. Raises as ``admit``.
+        each delayed message. Offsets do not change. ``limit`` and ``max_bytes`` lower the broker's limits.
+        Raises as ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
-        limit, max_bytes = min(max(limit, 1), MAX_PULLED), min(max_bytes, MAX_PULLED_BYTES)
+        limit = min(max(limit, 1), self._max_messages)
+        max_bytes = min(max_bytes or self._max_bytes, self._max_bytes)
         if (group_queue := group.queues.get(queue)) is not None:
             group_queue.pulled_offset = offset
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)

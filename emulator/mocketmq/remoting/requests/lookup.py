@@ -2,7 +2,6 @@
 
 from typing import Final, NamedTuple
 
-from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES
 from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -34,6 +33,8 @@ class ViewMessageHeader(NamedTuple):
 _MAX_FOUND: Final = 64
 _MAX_BY_UNIQUE_KEY: Final = 32
 """The most messages of an answer, as upstream (maxMsgsNumBatch, defaultQueryMaxNum)."""
+_MAX_BYTES: Final = 4 << 20
+"""Bytes of all records of an answer, unless the newest alone has more."""
 _LATE_US: Final = 10 * US_PER_S
 """If the clock does not keep real time, a range of times that ends this recently has no end.
 
@@ -43,7 +44,7 @@ once (NettyRemotingClient.java).
 
 
 async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
-    """Answer with the newest messages that have a key, up to the size of a pull.
+    """Answer with the newest messages that have a key.
 
     For a unique key the range of times is ignored: clients derive it from the key, and the clock may have
     been moved since.
@@ -70,7 +71,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
     size = 0
     for record in (_record(call, one) for one in reversed(found)):
         size += len(record)
-        if records and size > MAX_PULLED_BYTES:
+        if records and size > _MAX_BYTES:
             break
         records.append(record)
     return Response(ext, b"".join(reversed(records)))

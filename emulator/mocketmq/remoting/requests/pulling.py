@@ -3,7 +3,7 @@
 from typing import Final, NamedTuple
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.consuming.pull import MAX_PULLED_BYTES, Pulled, PullStatus
+from mocketmq.broker.consuming.pull import Pulled, PullStatus
 from mocketmq.broker.filters.filter import EVERYTHING, SQL92, TAG, Filter
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
@@ -65,7 +65,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         header.max_msg_nums,
         wait_s=wait_ms * US_PER_MS / US_PER_S,
         tag_filter=tag_filter,
-        max_bytes=header.max_msg_bytes or MAX_PULLED_BYTES,
+        max_bytes=header.max_msg_bytes,
     )
     host, version = call.channel.store_host, call.command.version
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]

@@ -151,16 +151,17 @@ public final class RocketmqDriver {
         return found;
     }
 
-    /** What is in all queues from where the group's offset is, which is then moved on. */
+    /** What is in all queues from where the group's offset is, up to a limit; the offset is then moved on. */
     private Object pull(JSONObject command) throws Exception {
         DefaultMQPullConsumer consumer = new DefaultMQPullConsumer(command.getString("group"), keys);
         consumer.setNamesrvAddr(nameServer);
         consumer.start();
         try {
+            int limit = Objects.requireNonNullElse(command.getInteger("limit"), 32);
             List<Object> found = new ArrayList<>();
             for (MessageQueue queue : consumer.fetchSubscribeMessageQueues(command.getString("topic"))) {
                 long from = Math.max(0, consumer.fetchConsumeOffset(queue, true));
-                var result = consumer.pull(queue, "*", from, 32);
+                var result = consumer.pull(queue, "*", from, limit);
                 if (result.getMsgFoundList() != null) {
                     result.getMsgFoundList().forEach(message -> found.add(Listener.shown(message)));
                 }
