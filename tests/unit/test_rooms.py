@@ -17,8 +17,8 @@ SOURCES = {
 
 ROOMS = {
     "ground": {
-        *("mocketmq", "mocketmq.clock", "mocketmq.duration", "mocketmq.errors", "mocketmq.failpoint"),
-        *("mocketmq.message", "mocketmq.rocketmq_versions", "mocketmq.settings"),
+        *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.duration", "mocketmq.errors"),
+        *("mocketmq.failpoint", "mocketmq.message", "mocketmq.rocketmq_versions", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},

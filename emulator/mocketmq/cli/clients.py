@@ -1,10 +1,13 @@
 """``mocketmq clients`` and ``client``."""
 
+import json
+
 import click
-import msgspec
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.output import Output, harmless, table
+from mocketmq.cli.output import Output
+from mocketmq.cli.table import Table
+from mocketmq.cli.text import harmless
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 
@@ -27,7 +30,9 @@ def clients(broker: BlockingClient, output: Output) -> None:
         ]
         if not client["producer_groups"] and not client["consumer_groups"]:
             rows.append((*who, *[None] * 4))
-    output.show({"clients": found}, table(columns, rows) if found else "no clients")
+    least = ("version", "language", "address", "as")
+    shown = Table(columns, rows, least=least, folded="subscriptions")
+    output.show({"clients": found}, shown if found else "no clients")
 
 
 @click.command()
@@ -52,11 +57,13 @@ def client(broker: BlockingClient, output: Output, client_id: str, group: str, c
     topics = [(topic, *map(told.get, _OF_TOPIC)) for topic, told in _table(info, "statusTable")]
     output.show(
         info,
-        table(("topic", ">queue", ">committed", ">cached", "locked"), queues) if queues else "no queues",
-        table(("topic", ">pulled/s", ">consumed/s", ">failed/s", ">failed in 1h", ">takes ms"), topics),
+        Table(_QUEUE_COLUMNS, queues) if queues else "no queues",
+        Table(_TOPIC_COLUMNS, topics, least=("failed in 1h", "pulled/s", "takes ms")),
     )
 
 
+_QUEUE_COLUMNS = ("topic", ">queue", ">committed", ">cached", "locked")
+_TOPIC_COLUMNS = ("topic", ">pulled/s", ">consumed/s", ">failed/s", ">failed in 1h", ">takes ms")
 _OF_QUEUE = ("commitOffset", "cachedMsgCount", "locked")
 _OF_TOPIC = ("pullTPS", "consumeOKTPS", "consumeFailedTPS", "consumeFailedMsgs", "consumeRT")
 
@@ -69,10 +76,10 @@ def _table(info: JsonObject, name: str) -> list[tuple[str, JsonObject]]:
 def _queue(key: str) -> tuple[object, object]:
     """Topic and number of a queue that is a key of JSON; C++ clients write another form."""
     try:
-        queue = msgspec.json.decode(key, type=dict[str, object])
-    except msgspec.DecodeError:
+        queue = json.loads(key)
+        return queue["topic"], queue["queueId"]
+    except (ValueError, TypeError, KeyError):
         return key, None
-    return queue.get("topic"), queue.get("queueId")
 
 
 def _role(consuming: JsonObject) -> str:

@@ -5,6 +5,7 @@ A broker may be running on it, or none.
 
 import json
 import sys
+from base64 import b64encode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -14,8 +15,10 @@ import msgspec
 
 from mocketmq.cli.delayed import DIRECTORY
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.output import Output, harmless, instant, table
+from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.cli.table import Table
+from mocketmq.cli.text import harmless
 from mocketmq.client.answer import JsonObject
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
@@ -52,17 +55,17 @@ def show_list(
     with _reading(directory) as (root, progress):
         listing = list_files(root, progress)
         troubles = [*listing.strays]
-        found: list[DeliverableFile] = []
+        files: list[DeliverableFile] = []
         for each in in_order(root, listing.places, progress, behind):
             if isinstance(each, Trouble):
                 troubles.append(each)
             elif topic in (None, each.file.header.topic):
-                found.append(each)
-                if len(found) == max_messages:
+                files.append(each)
+                if len(files) == max_messages:
                     break
-    more = found[-1].entry.name if len(found) == max_messages else None
+    more = files[-1].entry.name if len(files) == max_messages else None
     columns = ("due", "topic", ">queue", "message", "tag", "keys", ">size", "file")
-    shown = [_described(each) for each in found]
+    shown = [_described(each) for each in files]
     rows = (
         (
             instant(each["due_ms"]),
@@ -78,7 +81,8 @@ def show_list(
     )
     notes = [f"{_count(len(troubles), 'file')} skipped: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
-    output.show_page(answer, columns, rows, "nothing is pending", *notes)
+    found = Table(columns, rows, least=("keys", "tag", "size", "queue", "file", "topic"))
+    output.show_page(answer, found, "nothing is pending", *notes)
 
 
 @click.command()
@@ -101,7 +105,7 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
     try:
         text, binary = file.body.decode(), None
     except UnicodeDecodeError:
-        text, binary = None, file.body
+        text, binary = None, b64encode(file.body).decode()
     header = msgspec.json.format(msgspec.json.encode(file.header), indent=2).decode()
     shown = "".join(c if c.isprintable() or c == "\n" else json.dumps(c)[1:-1] for c in header)
     body = f"a body of {_count(len(file.body), 'byte')} that is not text: write it with --body"
@@ -132,7 +136,7 @@ def verify(directory: Path, as_json: bool) -> None:
         "troubles": _described_all(report.troubles),
         "quarantined": _described_all(report.quarantined),
     }
-    parts = [table(_TROUBLE, troubles)] if troubles else []
+    parts = [Table(_TROUBLE, troubles, folded="reason")] if troubles else []
     Output(as_json).show(answer, *parts, _summary(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
@@ -161,7 +165,7 @@ def import_(data: Path, as_json: bool, source: Path) -> None:
         if root.resolve() == (data / FOLDER).resolve():
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_files(data, root, progress)
-    parts = [table(_TROUBLE, done.troubles)] if done.troubles else []
+    parts = [Table(_TROUBLE, done.troubles, folded="reason")] if done.troubles else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
     told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
     Output(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)

@@ -7,7 +7,8 @@ import click
 from click.core import ParameterSource
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.output import Output, instant, table
+from mocketmq.cli.output import Output, distance, instant
+from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 
 _ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
@@ -21,7 +22,10 @@ def levels(broker: BlockingClient, output: Output) -> None:
     answer = broker.levels()
     files = answer["second_directories"]
     now_ms = (broker.clock())["now_ms"]
-    columns = (">level", ">delay", ">pending", ">delivered to", ">end", "next due", "oldest overdue")
+    columns = (
+        *(">level", ">delay", ">pending", ">delivered to", ">end"),
+        *("next due", ">from now", "oldest overdue", ">since"),
+    )
     rows = (
         (
             level["level"],
@@ -29,8 +33,10 @@ def levels(broker: BlockingClient, output: Output) -> None:
             level["pending"],
             level["delay_offset"],
             level["max_offset"],
-            instant(level["next_due_ms"], now_ms),
-            instant(level["oldest_overdue_ms"], now_ms),
+            instant(level["next_due_ms"]),
+            distance(level["next_due_ms"], now_ms),
+            instant(level["oldest_overdue_ms"]),
+            distance(level["oldest_overdue_ms"], now_ms),
         )
         for level in answer["levels"]
     )
@@ -38,7 +44,9 @@ def levels(broker: BlockingClient, output: Output) -> None:
     told = (
         f"with an absolute due time: {files['pending']} pending in {files['directories']} second directories"
     )
-    output.show(answer, table(columns, rows), f"{told}, the next due {due}" if files["pending"] else told)
+    least = ("end", "delivered to", "oldest overdue", "delay")
+    shown = Table(columns, rows, least=least)
+    output.show(answer, shown, f"{told}, the next due {due}" if files["pending"] else told)
 
 
 class _Delayed(click.Group):
@@ -118,10 +126,11 @@ def _list_pending(
 ) -> None:
     page = broker.delayed(topic=topic, level=level, after=after, max_messages=max_messages)
     now_ms = (broker.clock())["now_ms"]
-    columns = ("due", ">level", "topic", ">queue", "message", "tag", "keys")
+    columns = ("due", ">from now", ">level", "topic", ">queue", "message", "tag", "keys")
     rows = (
         (
-            instant(each["due_ms"], now_ms),
+            instant(each["due_ms"]),
+            distance(each["due_ms"], now_ms),
             each["level"],
             each["real_topic"],
             each["real_queue_id"],
@@ -131,7 +140,8 @@ def _list_pending(
         )
         for each in page["messages"]
     )
-    output.show_page(page, columns, rows, "nothing is pending")
+    least = ("keys", "tag", "queue", "level", "topic", "from now")
+    output.show_page(page, Table(columns, rows, least=least), "nothing is pending")
 
 
 @delayed.command("cancel")

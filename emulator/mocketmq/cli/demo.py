@@ -10,7 +10,8 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
 from mocketmq.cli.exit_codes import Exit, Failure
-from mocketmq.cli.output import console, instant, table
+from mocketmq.cli.output import instant, show
+from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
@@ -63,9 +64,7 @@ def _day(data: Path, messages: int) -> bool:
     except (BrokerError, UnreachableError) as error:
         raise Failure(f"the demo's broker failed: {error}", Exit.REFUSED) from error
     took_s = (steady_us() - began_us) / US_PER_S
-    console().print(
-        table(_COLUMNS, map(_row, (*expectations.levels, expectations.retries, expectations.total)))
-    )
+    show(Table(_COLUMNS, map(_row, (*expectations.levels, expectations.retries, expectations.total))))
     verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if expectations.unknown:
@@ -95,7 +94,7 @@ async def _play(data: Path, messages: int) -> Expectations:
     text = TextColumn("{task.description}")
     async with own_broker(data) as url, Client(url) as broker:
         click.echo(f"the demo's broker is at {url}")
-        with Bars(text, BarColumn(), MofNCompleteColumn(), console=console()) as bars:
+        with Bars(text, BarColumn(), MofNCompleteColumn()) as bars:
             sent, received = (bars.add_task(verb, total=messages) for verb in ("sent", "received"))
 
             def report(progress: DayProgress) -> None:

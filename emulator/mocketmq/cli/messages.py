@@ -8,7 +8,8 @@ import click
 
 from mocketmq.cli.connection import with_broker
 from mocketmq.cli.exit_codes import Exit
-from mocketmq.cli.output import Output, distance, instant, table
+from mocketmq.cli.output import Output, distance, instant
+from mocketmq.cli.table import Table
 from mocketmq.cli.timeline import timeline
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
@@ -101,9 +102,14 @@ def receive(
     messages = broker.receive(
         topic, group=group, max_messages=max_messages, wait=wait, tags=tags or "*", sql=sql
     )
-    columns = ("stored", "message", "tag", "keys", ">attempt", "body")
+    found = Table(
+        ("stored", "message", "tag", "keys", ">attempt", "body"),
+        map(_received_row, messages),
+        least=("attempt", "keys", "tag", "stored"),
+        folded="body",
+    )
     nothing = f"nothing to receive from {topic} for group {group}"
-    output.show({"messages": messages}, table(columns, map(_received_row, messages)) if messages else nothing)
+    output.show({"messages": messages}, found if messages else nothing)
     if not messages:
         raise click.exceptions.Exit(Exit.NOTHING)
     if not no_ack:
@@ -116,10 +122,8 @@ def receive(
 def message(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
     history = broker.message(message_id)
-    columns = ("time", ">after", "what happened")
-    output.show(
-        history, f"message {history['message_id']} is {history['state']}", table(columns, timeline(history))
-    )
+    events = Table(("time", ">after", "what happened"), timeline(history), folded="what happened")
+    output.show(history, f"message {history['message_id']} is {history['state']}", events)
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
@@ -149,7 +153,7 @@ def _describe_sent(sent: JsonObject) -> str:
     if sent["due_ms"] is None:
         return f"{where}, offset {sent['queue_offset']}"
     level = f", level {sent['delay_level']}" if sent["delay_level"] else ""
-    return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'] - sent['store_ms'])}"
+    return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'], sent['store_ms'])}"
 
 
 def _received_row(message: JsonObject) -> tuple[object, ...]:

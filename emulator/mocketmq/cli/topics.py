@@ -3,7 +3,8 @@
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
-from mocketmq.cli.output import Output, table
+from mocketmq.cli.output import Output
+from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 
 
@@ -51,7 +52,8 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
         )
         for topic in found
     )
-    output.show({"topics": found}, table(columns, rows))
+    least = ("kind", "perm", "write queues", "read queues")
+    output.show({"topics": found}, Table(columns, rows, least=least))
 
 
 @click.group(invoke_without_command=True)
@@ -88,7 +90,8 @@ def _list_groups(broker: BlockingClient, output: Output) -> None:
         for queue in group["queues"]
     ]
     rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
-    output.show({"groups": found}, table(columns, rows) if found else "no consumer groups")
+    shown = Table(columns, rows, least=("end", "committed", "in flight"))
+    output.show({"groups": found}, shown if found else "no consumer groups")
 
 
 @click.command()

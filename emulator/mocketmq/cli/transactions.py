@@ -3,7 +3,8 @@
 import click
 
 from mocketmq.cli.connection import with_broker
-from mocketmq.cli.output import Output, instant
+from mocketmq.cli.output import Output, distance, instant
+from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 
 
@@ -30,22 +31,27 @@ def ls(
     """List undecided half messages in order of arrival."""
     page = broker.transactions(topic=topic, after=after, max_messages=max_messages)
     now_ms = (broker.clock())["now_ms"]
-    columns = ("prepared", "topic", ">queue", "producers", ">checks", "next check", "message", "tag", "keys")
+    columns = (
+        *("prepared", "topic", ">queue", "producers", ">checks", "next check", ">from now"),
+        *("message", "tag", "keys"),
+    )
     rows = (
         (
-            instant(each["store_ms"], now_ms),
+            instant(each["store_ms"]),
             each["real_topic"],
             each["real_queue_id"],
             each["producer_group"],
             each["checks"],
-            instant(each["next_check_ms"], now_ms),
+            instant(each["next_check_ms"]),
+            distance(each["next_check_ms"], now_ms),
             each["message_id"],
             each["tag"],
             " ".join(each["keys"]),
         )
         for each in page["messages"]
     )
-    output.show_page(page, columns, rows, "nothing waits for a decision")
+    least = ("keys", "tag", "queue", "next check", "prepared", "producers", "checks")
+    output.show_page(page, Table(columns, rows, least=least), "nothing waits for a decision")
 
 
 @transactions.command("commit")

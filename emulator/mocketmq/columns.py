@@ -1,0 +1,26 @@
+"""Choose the columns of a table that fit a width."""
+
+from collections.abc import Iterable, Sequence
+
+GAP = 3
+"""Blank cells between two columns."""
+
+
+def fitting(widths: Sequence[int], width: int, least: Iterable[int]) -> list[int]:
+    """The columns that are shown on ``width`` cells.
+
+    Those of ``least`` are left out, one after the other, until the rest fits. All others stay, even if they
+    do not.
+    """
+    shown = list(range(len(widths)))
+    for column in least:
+        if total_width(widths[each] for each in shown) <= width:
+            break
+        if column in shown:
+            shown.remove(column)
+    return shown
+
+
+def total_width(widths: Iterable[int]) -> int:
+    """The width of columns side by side."""
+    return sum(each + GAP for each in widths) - GAP

@@ -1,0 +1,97 @@
+"""Tables: as wide as they need, or as a terminal allows."""
+
+import pytest
+
+from mocketmq.cli.table import Table
+from mocketmq.cli.text import cell_width, fold, harmless
+
+COLUMNS = ("time", "id", ">size", "tag", "body")
+ROWS = (
+    ("2023-11-14T22:13:20.007Z", "E3186257647E1A2041DB157000000000", 7, "paid", "short"),
+    (
+        "2023-11-14T22:13:20.008Z",
+        "E3186257647E1A2041DB157000000001",
+        12_345,
+        None,
+        "a longer body a longer body a longer body a longer body",
+    ),
+)
+
+
+def shown(width: int | None, **options: object) -> list[str]:
+    return list(Table(COLUMNS, ROWS, **options).lines(width))  # type: ignore[arg-type]
+
+
+def test_without_a_terminal_each_row_is_a_line() -> None:
+    heading, rule, *rows = shown(None, least=("tag", "size"), folded="body")
+    assert heading == f"{'time':<24}   {'id':<32}    size   tag    body"
+    assert rule == "─" * (24 + 32 + 5 + 4 + 55 + 4 * 3)
+    assert rows == [
+        "2023-11-14T22:13:20.007Z   E3186257647E1A2041DB157000000000       7   paid   short",
+        "2023-11-14T22:13:20.008Z   E3186257647E1A2041DB157000000001   12345   –      "
+        + "a longer body a longer body a longer body a longer body",
+    ]
+
+
+def test_a_long_text_is_folded_between_its_words() -> None:
+    heading, _, first, *second = shown(104, folded="body")
+    assert heading.split() == ["time", "id", "size", "tag", "body"]
+    assert first.endswith("paid   short")
+    assert [line[77:] for line in second] == ["a longer body a longer body", "a longer body a longer body"]
+    assert {len(line[:77].split()) for line in second} == {4, 0}
+
+
+def test_columns_are_left_out_the_least_important_first() -> None:
+    heading, _, *rows, note = shown(100, least=("tag", "size"), folded="body")
+    assert heading.split() == ["time", "id", "size", "body"]
+    assert note == "not shown here: tag"
+    heading, _, *rows, note = shown(90, least=("tag", "size"), folded="body")
+    assert heading.split() == ["time", "id", "body"]
+    assert note == "not shown here: size, tag"
+    assert all(cell_width(row) <= 90 for row in rows)
+
+
+def test_what_has_to_be_shown_is_never_cut() -> None:
+    heading, _, *rows, _ = shown(40, least=("tag", "size", "body"), folded="body")
+    assert heading.split() == ["time", "id"]
+    assert [row.split() for row in rows] == [list(row[:2]) for row in ROWS]
+
+
+def test_columns_without_a_value_go_first() -> None:
+    table = Table(("a", "b", "c", "d"), [("x" * 10, None, "", "y" * 10)], least=("a",))
+    assert next(table.lines(27)).split() == ["a", "b", "d"]
+    assert next(table.lines(26)).split() == ["a", "d"]
+    assert next(table.lines(22)).split() == ["d"]
+
+
+def test_a_table_may_have_no_rows() -> None:
+    assert list(Table(("a", ">b"), []).lines(80)) == ["a   b", "─────"]
+
+
+def test_cells_are_shown_as_they_are_but_for_control_characters_and_length() -> None:
+    _, _, first, second = Table(("text", ">n"), [("[red]a\tb\x1b[0m é", 7), (None, "x" * 1000)]).lines(None)
+    assert first.split("   ")[0] == "[red]a\\tb\\x1b[0m é"
+    assert second == f"{'–':<18}   {'x' * 500}…"
+    assert harmless("a\nb\x07", "\n") == "a\nb\\x07"
+
+
+def test_wide_characters_keep_the_columns_in_line() -> None:
+    _, _, *rows = Table(("body", ">n"), [("订单", 1), ("e\u0301a", 22)]).lines(None)
+    assert rows == ["订单    1", "e\u0301a     22"]
+    assert [cell_width(row) for row in rows] == [9, 9]
+
+
+@pytest.mark.parametrize(
+    ("text", "width", "lines"),
+    [
+        ("", 5, [""]),
+        ("one two", 7, ["one two"]),
+        ("one two", 6, ["one", "two"]),
+        ("  indented", 20, ["  indented"]),
+        ("ab longword c", 4, ["ab", "long", "word", "c"]),
+        ("订单订单", 5, ["订单", "订单"]),
+        ("订", 1, ["订"]),
+    ],
+)
+def test_lines_end_between_words(text: str, width: int, lines: list[str]) -> None:
+    assert list(fold(text, width)) == lines
