@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 import uvloop
 
 from tests.bench import (
+    commands,
     files,
     herd,
     http_sends,
@@ -31,6 +32,7 @@ class Bench(NamedTuple):
 
 BENCHES = {
     "start": Bench("Start of an empty broker", start.measure),
+    "commands": Bench("Commands of the command line (floor: python -c pass)", commands.measure),
     "sends": Bench("Acknowledged sends, straight to the broker", sends.measure),
     "http": Bench("Acknowledged sends, through HTTP", http_sends.measure),
     "remoting": Bench("Acknowledged sends, through remoting", remoting.sends),

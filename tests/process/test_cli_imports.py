@@ -1,0 +1,81 @@
+"""What a command imports that talks to a broker: its time is nearly all imports."""
+
+import asyncio
+import subprocess
+import sys
+from asyncio.subprocess import DEVNULL, PIPE
+from itertools import chain
+
+import click
+
+from mocketmq import Client
+from mocketmq.cli import commands
+from tests.support.process import clean_environment, forked_broker
+
+COMMANDS = {
+    "send": ["send orders hi --delay 1s", "send orders hi --at 2030-01-31T08:00:00Z", "send orders hi"],
+    "receive": ["receive orders --group g --wait 1s"],
+    "message": ["message {id}", "message nosuch"],
+    "levels": ["levels", "levels --json"],
+    "delayed": ["delayed ls", "delayed deliver {id}", "delayed cancel {id}"],
+    "transactions": ["transactions ls", "transactions commit {id}"],
+    "clock": ["clock", "clock advance 1s", "clock to 0", "clock next"],
+    "topics": ["topics", "topics create more", "topics delete more"],
+    "groups": ["groups", "groups delete g"],
+    "clients": ["clients"],
+    "client": ["client nobody --group g"],
+    "reset": ["reset --topic orders"],
+    "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
+}
+OTHERS = {"serve", "export", "report", "demo"}
+"""Commands that do their work themselves."""
+
+PROGRAM = """
+import atexit, sys
+atexit.register(lambda: print("imported", *sys.modules, file=sys.stderr))
+from mocketmq.cli import main
+main()
+"""
+HEAVY = {"asyncio", "dataclasses", "logging", "multiprocessing", "shutil", "tempfile", "tomllib", "xml"}
+"""Modules of the standard library that they do without: the first alone would take a third of a command."""
+
+OUR_HEAVY = ("mocketmq.app", "mocketmq.broker", "mocketmq.http_api", "mocketmq.settings", "mocketmq.store")
+SITE = set(
+    subprocess.run(
+        [sys.executable, "-c", "import sys; print(*{name.partition('.')[0] for name in sys.modules})"],
+        stdout=subprocess.PIPE,
+        check=True,
+        text=True,
+    ).stdout.split()
+)
+"""What an interpreter imports by itself in this environment."""
+
+
+def test_every_command_is_looked_at() -> None:
+    known = COMMANDS.keys() | OTHERS
+    assert known == set(commands.list_commands(click.Context(commands)))
+
+
+async def test_it_imports_click_and_little_else_that_is_not_ours() -> None:
+    async with forked_broker("--clock", "manual") as broker, Client(broker.url) as client:
+        sent = await client.send("orders", "hi", delay_level=3)
+        for command in chain.from_iterable(COMMANDS.values()):
+            modules = await imported_by(command.format(id=sent["message_id"]), broker.url)
+            tops = {module.partition(".")[0] for module in modules}
+            assert "http" in tops, f"{command} did not get as far as asking the broker"
+            assert tops - sys.stdlib_module_names - SITE == {"click", "mocketmq"}, command
+            assert not tops & HEAVY, command
+            assert not {module for module in modules if module.startswith(OUR_HEAVY)}, command
+
+
+async def imported_by(command: str, url: str) -> set[str]:
+    """The modules of a process at the end of the command."""
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", PROGRAM, *command.split()),
+        env={**clean_environment(), "MOCKETMQ_URL": url},
+        stdout=DEVNULL,
+        stderr=PIPE,
+    )
+    _, told = await process.communicate()
+    *_, last = told.decode().splitlines()
+    return set(last.split()[1:])
