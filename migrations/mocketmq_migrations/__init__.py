@@ -12,28 +12,33 @@ from pathlib import Path
 from alembic import command
 from alembic.config import Config
 from alembic.util import CommandError
-from sqlalchemy import Connection
+from sqlalchemy import URL, create_engine
 
 from mocketmq.errors import StoreUnreadableError
 
 
-def alembic_config(connection: Connection) -> Config:
-    """Alembic's configuration for an open connection; ``env.py`` reads it from the attributes."""
+def alembic_config() -> Config:
+    """Alembic's configuration, without a connection."""
     config = Config()
     config.set_main_option("script_location", str(Path(__file__).parent))
-    config.attributes["connection"] = connection
     return config
 
 
-def upgrade(connection: Connection, path: str, revision: str = "head") -> None:
-    """Bring the database to ``revision`` in one transaction.
+def upgrade(path: str, revision: str = "head") -> None:
+    """Bring the database file to ``revision`` in one transaction.
 
     Raises StoreUnreadableError when it was made by a newer version of this program.
     """
+    config = alembic_config()
+    engine = create_engine(URL.create("sqlite", database=path))
     try:
-        command.upgrade(alembic_config(connection), revision)
+        with engine.connect() as connection:
+            config.attributes["connection"] = connection  # for env.py
+            command.upgrade(config, revision)
     except CommandError as error:
         raise StoreUnreadableError(
             f"{path} has a schema that this version does not know ({error}); it was left as it is."
             " Start it with the newer version that made it"
         ) from error
+    finally:
+        engine.dispose()

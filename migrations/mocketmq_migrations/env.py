@@ -3,15 +3,12 @@
 from alembic import context
 
 from mocketmq.failpoint import pass_point
-from mocketmq.store.tables import metadata
 
 connection = context.config.attributes["connection"]
 connection.rollback()
 # Python's sqlite3 opens no transaction for DDL by itself.
 connection.exec_driver_sql("BEGIN IMMEDIATE")
-context.configure(
-    connection=connection, target_metadata=metadata, transactional_ddl=True, render_as_batch=True
-)
+context.configure(connection=connection, transactional_ddl=True, render_as_batch=True)
 context.run_migrations()
 pass_point("migrate.upgraded")
 connection.commit()

@@ -18,11 +18,10 @@ from tests.support.process import clean_environment
 
 _BARE = """
 import asyncio, sys
-import aiohttp.web, aiosqlite, sqlalchemy.ext.asyncio
+import aiohttp.web, aiosqlite
 async def main():
-    engine = sqlalchemy.ext.asyncio.create_async_engine("sqlite+aiosqlite:///" + sys.argv[1])
-    async with engine.connect() as connection:
-        await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    async with aiosqlite.connect(sys.argv[1]) as connection:
+        await connection.execute("PRAGMA journal_mode=WAL")
         print("ready", flush=True)
         sys.stdin.readline()
 asyncio.run(main())

@@ -5,11 +5,9 @@ from contextlib import closing
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import create_engine
-
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.store.database import FILE_NAME
-from mocketmq.store.tables import make_schema
+from mocketmq.store.tables import SCHEMA
 from tests.support.brokers import S, acknowledge, give_back, receive, running_broker, send
 from tests.support.second_directories import send_in
 
@@ -71,10 +69,8 @@ class MadeStore:
         self.database = data / FILE_NAME
         data.mkdir(parents=True, exist_ok=True)
         self.run("PRAGMA journal_mode=WAL")
-        engine = create_engine(f"sqlite:///{self.database}")
-        with engine.connect() as connection:
-            make_schema(connection)
-        engine.dispose()
+        with closing(sqlite3.connect(self.database)) as connection:
+            connection.executescript(SCHEMA)
         for key in range(1, 19):
             self.put("queues", key=key, topic=SCHEDULE_TOPIC, queue_id=key - 1, min_offset=0, next_offset=0)
         self.put("queues", key=TIMED, topic=TIMER_TOPIC, queue_id=0, min_offset=0, next_offset=0)

@@ -6,14 +6,13 @@ removed meanwhile, so removing never races a save.
 """
 
 import contextlib
-import ctypes
 import errno
 import io
 import itertools
 import os
 import threading
 from collections.abc import Callable, Iterable, Iterator
-from functools import partial
+from functools import cache, partial
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -32,7 +31,6 @@ _TRIES: Final = 100
 _LONGEST_NAME: Final = 200
 _READ_FILES: Final = os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK
 """Follow no links, and do not wait for the writer of a pipe."""
-_syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
 
 
 class Found(NamedTuple):
@@ -86,9 +84,9 @@ class DelayDirectory:
 
         One call for all where the system has it; otherwise a sync of each file and directory.
         """
-        if _syncfs is not None:
-            if _syncfs(self._fd) != 0:
-                code = ctypes.get_errno()
+        sync_all = _sync_all()
+        if sync_all is not None:
+            if code := sync_all(self._fd):
                 raise OSError(code, os.strerror(code), str(self.root))
             return
         directories = set()
@@ -220,6 +218,15 @@ def _write_whole(path: str, content: bytes) -> None:
             written += os.write(fd, memoryview(content)[written:])
     finally:
         os.close(fd)
+
+
+@cache
+def _sync_all() -> Callable[[int], int] | None:
+    """The system's ``syncfs``, which returns 0 or an error's number; None where there is none."""
+    import ctypes  # noqa: PLC0415 - takes long, and many brokers never keep a file
+
+    syncfs = getattr(ctypes.CDLL(None, use_errno=True), "syncfs", None)
+    return None if syncfs is None else lambda fd: ctypes.get_errno() if syncfs(fd) else 0
 
 
 def _sync(path: str) -> None:

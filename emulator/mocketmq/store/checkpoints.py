@@ -13,8 +13,7 @@ import logging
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection
+import aiosqlite
 
 log = logging.getLogger(__name__)
 
@@ -25,7 +24,7 @@ ROWS = 4_000
 class Checkpoints:
     """Owns the task that copies, and its connection, which is opened when it is first needed."""
 
-    def __init__(self, connect: Callable[[], Awaitable[AsyncConnection]]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[aiosqlite.Connection]]) -> None:
         self._connect = connect
         self._rows = 0
         self._closing = False
@@ -49,12 +48,12 @@ class Checkpoints:
             await self._task
 
     async def _run(self) -> None:
-        connection: AsyncConnection | None = None
+        connection: aiosqlite.Connection | None = None
         while not self._closing:
             self._enough.clear()
             with _failures_logged("the write-ahead log could not be copied back"):
                 connection = connection or await self._connect()
-                await connection.exec_driver_sql("PRAGMA wal_checkpoint(PASSIVE)")
+                await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
             await self._enough.wait()
         if connection is not None:
             with _failures_logged("the connection that copies the write-ahead log could not be closed"):
@@ -66,4 +65,4 @@ def _failures_logged(what: str) -> Iterator[None]:
     try:
         yield
     except Exception as error:  # noqa: BLE001 - no failure here may end the task, or keep the broker from stopping
-        log.warning("%s: %s", what, error.orig if isinstance(error, DBAPIError) else error)
+        log.warning("%s: %s", what, error)

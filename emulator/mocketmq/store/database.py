@@ -1,29 +1,25 @@
 """Open the SQLite file, upgrade its schema, read from it, and write a transaction.
 
-By SQLAlchemy's asyncio engine over aiosqlite. One connection writes; a few others read what is committed. A
-transaction or a query is one call in its connection's thread. So an in-memory database, with one connection
-for both, never shows what is not committed yet.
+By aiosqlite, which gives each connection a thread. One connection writes; a few others read what is
+committed. A transaction or a query is one call in its connection's thread. So an in-memory database, with one
+connection for both, never shows what is not committed yet.
 """
 
 import asyncio
 import sqlite3
-from collections.abc import Mapping, Sequence
-from functools import cache
+from collections.abc import Awaitable, Callable, Mapping, Sequence
+from functools import cache, partial
 from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
 import aiosqlite
-from sqlalchemy import event
-from sqlalchemy.exc import DBAPIError
-from sqlalchemy.ext.asyncio import AsyncConnection, AsyncEngine, create_async_engine
-from sqlalchemy.pool import NullPool
 
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.checkpoints import Checkpoints
 from mocketmq.store.log_header import check_log
-from mocketmq.store.tables import HEAD_REVISION, make_schema
+from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 
 FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
@@ -84,19 +80,17 @@ class Database:
 
     def __init__(
         self,
-        engine: AsyncEngine,
-        connections: Sequence[AsyncConnection],
-        drivers: Sequence[aiosqlite.Connection],
+        connections: Sequence[aiosqlite.Connection],
+        connect_reader: Callable[[], Awaitable[aiosqlite.Connection]],
     ) -> None:
-        """The first connection writes, and reads if it is the only one; ``drivers`` are theirs."""
-        self._engine = engine
+        """The first connection writes, and reads if it is the only one."""
         self._connections = connections
-        self._writer, *readers = drivers
+        self._writer, *readers = connections
         self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
         for reader in readers or [self._writer]:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
-        self._checkpoints = Checkpoints(lambda: _connect_reader(engine))
+        self._checkpoints = Checkpoints(connect_reader)
 
     @classmethod
     async def open(cls, data: str, durability: str) -> "Database":
@@ -109,26 +103,21 @@ class Database:
         path = MEMORY if in_memory else str(Path(data) / FILE_NAME)
         if not in_memory:
             check_log(path)
-        engine = create_async_engine(
-            f"sqlite+aiosqlite:///{path}", poolclass=NullPool, connect_args={"factory": _Connection}
-        )
-        event.listen(engine.sync_engine, "connect", _set_pragmas(in_memory, durability))
-        connections: list[AsyncConnection] = []
+        pragmas = _pragmas(in_memory, durability)
+        connect_reader = partial(_connect, path, pragmas, isolation_level=None)
+        connections: list[aiosqlite.Connection] = []
         try:
-            writer = await engine.connect()
-            connections.append(writer)
-            await _bring_up_to_date(writer, path)
+            connections.append(await _connect(path, pragmas))
+            await _bring_up_to_date(connections[0], path)
             while not in_memory and len(connections) <= READERS:
-                connections.append(await _connect_reader(engine))
-            drivers = [await _driver_of(connection) for connection in connections]
+                connections.append(await connect_reader())
         except BaseException as error:
             for connection in connections:
                 await connection.close()
-            await engine.dispose()
-            if isinstance(error, DBAPIError):
+            if isinstance(error, sqlite3.Error):
                 raise _opening_error(path, error) from error
             raise
-        return cls(engine, connections, drivers)
+        return cls(connections, connect_reader)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
@@ -163,71 +152,62 @@ class Database:
         await self._checkpoints.close()
         for connection in reversed(self._connections):
             await connection.close()
-        await self._engine.dispose()
 
 
-def _set_pragmas(in_memory: bool, durability: str) -> Any:
-    pragmas = ["PRAGMA temp_store=MEMORY"]
-    if not in_memory:
-        pragmas += [
-            f"PRAGMA synchronous={durability.upper()}",
-            f"PRAGMA wal_autocheckpoint={WAL_PAGES}",
-            "PRAGMA busy_timeout=5000",
-        ]
-
-    def set_pragmas(connection: Any, _record: object) -> None:
-        cursor = connection.cursor()
-        try:
-            for pragma in pragmas:
-                cursor.execute(pragma)
-        except BaseException:
-            connection.close()  # SQLAlchemy 2.0 would leave it open
-            raise
-        cursor.close()
-
-    return set_pragmas
+def _pragmas(in_memory: bool, durability: str) -> Sequence[str]:
+    if in_memory:
+        return ("temp_store=MEMORY",)
+    return (
+        "temp_store=MEMORY",
+        f"synchronous={durability.upper()}",
+        f"wal_autocheckpoint={WAL_PAGES}",
+        "busy_timeout=5000",
+    )
 
 
-async def _connect_reader(engine: AsyncEngine) -> AsyncConnection:
-    connection = await engine.connect()
-    return await connection.execution_options(isolation_level="AUTOCOMMIT")
+async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqlite.Connection:
+    """A connection whose thread does not keep the interpreter from ending."""
+    connection = aiosqlite.connect(path, factory=_Connection, **options)
+    thread: Any = connection  # before aiosqlite 0.22 it is one itself
+    getattr(thread, "_thread", thread).daemon = True
+    await connection
+    try:
+        for pragma in pragmas:
+            await connection.execute_fetchall(f"PRAGMA {pragma}")
+    except BaseException:
+        await connection.close()
+        raise
+    return connection
 
 
-async def _driver_of(connection: AsyncConnection) -> aiosqlite.Connection:
-    driver = (await connection.get_raw_connection()).driver_connection
-    assert isinstance(driver, aiosqlite.Connection)  # noqa: S101 - narrows SQLAlchemy's Any | None
-    return driver
-
-
-async def _bring_up_to_date(connection: AsyncConnection, path: str) -> None:
-    tables = {
-        row[0]
-        for row in await connection.exec_driver_sql("SELECT name FROM sqlite_master WHERE type='table'")
-    }
+async def _bring_up_to_date(connection: aiosqlite.Connection, path: str) -> None:
+    tables = await _column(connection, "SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")
     if "alembic_version" in tables:
-        revisions = [
-            row[0] for row in await connection.exec_driver_sql("SELECT version_num FROM alembic_version")
-        ]
-        if revisions == [HEAD_REVISION]:
+        if await _column(connection, "SELECT version_num FROM alembic_version") == [HEAD_REVISION]:
             return
     elif tables:
         raise StoreUnreadableError(
-            f"{path} is a database of another program (it has a table {sorted(tables)[0]!r} and no schema"
+            f"{path} is a database of another program (it has a table {tables[0]!r} and no schema"
             " version); it was left as it is. Give another directory with --data"
         )
     # Only now is it certain that the file is ours to change.
-    await connection.exec_driver_sql("PRAGMA journal_mode=WAL")
+    await connection.execute_fetchall("PRAGMA journal_mode=WAL")
     if not tables:
-        await connection.run_sync(make_schema)
+        await connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
+        pass_point("migrate.upgraded")
+        await connection.commit()
         return
-    # Alembic takes as long to import as the rest of the store, and is needed only here.
-    import mocketmq_migrations  # noqa: PLC0415
+    import mocketmq_migrations  # noqa: PLC0415 - with Alembic and SQLAlchemy
 
-    await connection.run_sync(mocketmq_migrations.upgrade, path)
+    mocketmq_migrations.upgrade(path)
 
 
-def _opening_error(path: str, error: DBAPIError) -> StoreError:
-    reason = str(error.orig)
+async def _column(connection: aiosqlite.Connection, sql: str) -> list[Any]:
+    return [value for (value,) in await connection.execute_fetchall(sql)]
+
+
+def _opening_error(path: str, error: sqlite3.Error) -> StoreError:
+    reason = str(error)
     if "not a database" in reason or "malformed" in reason or "corrupt" in reason:
         return StoreUnreadableError(
             f"{path} cannot be read as a database ({reason}); it was left as it is."

@@ -1,6 +1,5 @@
 """The delay directory: files appear whole or not at all, and nothing that lies about can stop it."""
 
-import ctypes
 import errno
 import os
 import subprocess
@@ -307,7 +306,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_without_a_call_for_all_each_file_and_directory_is_synced(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delay_directory, "_syncfs", None)
+    monkeypatch.setattr(delay_directory, "_sync_all", lambda: None)
     files = [made("A"), made("B"), made("C", due_ms=DUE_MS + 1_000)]
     for file in files:
         directory.write(file.entry, file.content)
@@ -324,16 +323,16 @@ def test_without_a_call_for_all_each_file_and_directory_is_synced(
 def test_one_call_syncs_everything_where_there_is_one(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    if delay_directory._syncfs is None:
+    syncfs = delay_directory._sync_all()
+    if syncfs is None:
         pytest.skip("the system has no syncfs")
-    syncfs = delay_directory._syncfs
     called: list[int] = []
 
     def count(fd: int) -> int:
         called.append(fd)
-        return int(syncfs(fd))
+        return syncfs(fd)
 
-    monkeypatch.setattr(delay_directory, "_syncfs", count)
+    monkeypatch.setattr(delay_directory, "_sync_all", lambda: count)
     file = made()
     directory.write(file.entry, file.content)
     inodes = synced(monkeypatch)
@@ -343,11 +342,7 @@ def test_one_call_syncs_everything_where_there_is_one(
 
 
 def test_a_sync_that_fails_says_why(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(_: int) -> int:
-        ctypes.set_errno(errno.EIO)
-        return -1
-
-    monkeypatch.setattr(delay_directory, "_syncfs", fail)
+    monkeypatch.setattr(delay_directory, "_sync_all", lambda: lambda _: errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as failure:
         directory.sync([])
     assert failure.value.errno == errno.EIO
