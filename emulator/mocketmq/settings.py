@@ -276,6 +276,12 @@ class Settings:
     max_pull_bytes: int = _setting(
         "256K", _bytes("1", "15M"), "most bytes in the answer to a pull, unless its first message is larger"
     )
+    recall_levels: bool = _setting(
+        "false", _BOOLEAN, "give handles to recall messages that are delayed by level, too"
+    )
+    strict_recall: bool = _setting(
+        "false", _BOOLEAN, "refuse to recall what no longer waits; RocketMQ answers with success"
+    )
     max_wait_us: int = _setting("30s", _duration("5m"), "longest long poll of a consumer", name="max_wait")
     aliyun_invisible_us: int = _setting(
         "300s",

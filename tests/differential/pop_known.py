@@ -115,14 +115,6 @@ def _group_names(difference: Difference) -> bool:
     return difference.given("group") in ("", "a b") and difference.codes[1] == 1
 
 
-def _recalled_nothing(difference: Difference) -> bool:
-    return difference.op.name == "recall" and difference.codes == (0, 604)
-
-
-def _recall_of_levels(difference: Difference) -> bool:
-    return difference.path == ("ext", "recallHandle") and difference.theirs is None
-
-
 def _timer_properties(difference: Difference) -> bool:
     return difference.path[-1] in _TIMER and "properties" in difference.path
 
@@ -145,7 +137,5 @@ POP_RULES: Final = (
     Rule("order-counts", _order_counts),
     Rule("invisible-times", _negative, ends=True),
     Rule("request-modes", _mode, ends=True),
-    Rule("recall-of-nothing", _recalled_nothing),
-    Rule("recall-of-levels", _recall_of_levels),
     Rule("timer-properties", _timer_properties),
 )

@@ -71,6 +71,7 @@ ODD_RECALLS: Sequence[dict[str, str]] = (
     {"broker": "other"},
     {"time": "1000"},
     {"time": "x"},
+    {"key": "nobody"},
 )
 
 

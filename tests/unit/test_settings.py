@@ -29,6 +29,7 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.http_port == 9877
     assert (settings.remoting, settings.namesrv_port, settings.broker_port) == (True, 9876, 10911)
     assert settings.max_message_bytes == 4_194_304
+    assert (settings.recall_levels, settings.strict_recall) == (False, False)
     assert (settings.max_pull_messages, settings.max_pull_bytes) == (32, 262_144)
     assert settings.max_wait_us == 30_000_000
     assert settings.retain_age_us == 72 * 60 * MINUTE_US
@@ -86,6 +87,8 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("max_message_bytes", "64K", "max_message_bytes", 65_536),
         ("max_pull_messages", "1024", "max_pull_messages", 1_024),
         ("max_pull_bytes", "15M", "max_pull_bytes", 15 << 20),
+        ("recall_levels", "true", "recall_levels", True),
+        ("strict_recall", "true", "strict_recall", True),
         ("max_wait", "5m", "max_wait_us", 5 * MINUTE_US),
         ("retain_age", "0", "retain_age_us", 0),
         ("retain_size", "2G", "retain_bytes", 2 << 30),
@@ -333,4 +336,6 @@ def test_options_offer_every_setting_but_the_declarations() -> None:
         "--remoting",
         "--auto-create-topics",
         "--auto-create-groups",
+        "--recall-levels",
+        "--strict-recall",
     }

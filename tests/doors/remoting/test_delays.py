@@ -57,7 +57,7 @@ async def test_a_level_delays_a_message_by_exactly_its_time(level: int) -> None:
         ext = await sent(remoting.client, b"later", properties=given, queue_id=3, reconsume_times=1, flag=9)
         # The sender is told of its own queue, and otherwise of the parked record.
         assert (ext["queueId"], ext["queueOffset"], ext["transactionId"]) == ("3", "1", UNIQUE)
-        names = ("MSG_REGION", "TRACE_ON", "msgId", "queueId", "queueOffset", "transactionId", "recallHandle")
+        names = ("MSG_REGION", "TRACE_ON", "msgId", "queueId", "queueOffset", "transactionId")
         assert set(ext) == set(names)
         parked = await viewed(remoting, ext)
         assert (parked.topic, parked.queue_id, parked.queue_offset) == (SCHEDULE_TOPIC, level - 1, 1)

@@ -1,4 +1,4 @@
-"""Recall delayed messages. Upstream can since 5.3, for timers alone, and only if it is switched on.
+"""Recall delayed messages. Upstream can since 5.3, timers alone, and only if it is switched on.
 
 A handle names a message as upstream's does: ``v1 topic broker instant unique-key`` in Base64. The instant
 is the due time by the emulated clock, in milliseconds, rounded up.
@@ -62,10 +62,13 @@ class RecallHandle(NamedTuple):
         return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
 
 
-def recall_handle_of(sent: SendResult) -> str | None:
-    """The handle of a delayed message; None for any other message, and for retries."""
+def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
+    """The handle of a delayed message; None for any other message, and for retries.
+
+    ``of_levels``: also for messages that are delayed by level.
+    """
     due_us, topic = sent.stored.due_us, sent.queue.topic
-    if due_us is None or topic.startswith(RETRY_PREFIX):
+    if due_us is None or topic.startswith(RETRY_PREFIX) or (sent.level and not of_levels):
         return None
     return RecallHandle(topic, identity.BROKER, _due_ms(due_us), sent.stored.unique_key).encode()
 
@@ -93,7 +96,8 @@ async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
     try:
         await call.broker.looking.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
     except NotPendingError as error:
-        raise _illegal(f"recall failed, {error}") from None
+        if call.settings.strict_recall:
+            raise _illegal(f"recall failed, {error}") from None
     return handle.unique_key
 
 

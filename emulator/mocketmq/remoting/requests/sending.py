@@ -159,7 +159,7 @@ def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -
     }
     if not call.header.batch:
         ext["transactionId"] = sent[0].stored.unique_key
-        handle = recall_handle_of(sent[0])
+        handle = recall_handle_of(sent[0], of_levels=call.settings.recall_levels)
         if handle is not None:
             ext["recallHandle"] = handle
     return Response(ext)
