@@ -11,8 +11,10 @@ from mocketmq.access.access import Access, access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
+from mocketmq.doors import Door, Doors
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
+from mocketmq.ready_file import ReadyFile
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
@@ -28,8 +30,6 @@ from mocketmq_compat.delay.opening import open_second_directories
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_second_directories,)
 """Delay schemes for absolute due times. The first one that claims a message keeps it."""
 
-_ALIYUN_PORT: Final = "aliyun_port"
-
 
 class Emulator:
     """A running emulator. Made by :func:`running_emulator`."""
@@ -44,24 +44,33 @@ class Emulator:
         self.run = run
 
     @property
+    def doors(self) -> Doors:
+        """Every port that is listened on, and its address."""
+        return self.http.doors
+
+    @property
     def url(self) -> str:
         """Where the JSON API listens."""
-        return self.http.url
+        return self.doors.http.address
 
     @property
     def aliyun_url(self) -> str | None:
         """Where Aliyun's HTTP protocol listens by itself; the JSON API's port serves it as well."""
-        return self.http.more_urls.get(_ALIYUN_PORT)
+        return _address(self.doors.aliyun)
 
     @property
     def namesrv_address(self) -> str | None:
         """``host:port`` of the name server, unless remoting is off."""
-        return None if self.remoting is None else self.remoting.namesrv_address
+        return _address(self.doors.namesrv)
 
     @property
     def broker_address(self) -> str | None:
         """``host:port`` of the broker, unless remoting is off."""
-        return None if self.remoting is None else self.remoting.broker_address
+        return _address(self.doors.broker)
+
+
+def _address(door: Door | None) -> str | None:
+    return None if door is None else door.address
 
 
 @asynccontextmanager
@@ -75,6 +84,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
     async with AsyncExitStack() as stack:
         if settings.data != MEMORY:
             stack.callback(DirectoryLock(Path(settings.data)).close)
+        ready_file = ReadyFile(settings.ready_file) if settings.ready_file else None
         database = await Database.open(settings.data, settings.durability)
         stack.push_async_callback(database.close)
         broker, run = await _open_broker(settings, table, database, stack)
@@ -82,14 +92,18 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         if remoting is not None:
             stack.push_async_callback(remoting.close)
             await remoting.start()
-        doors, listeners = _doors(broker, settings, access, remoting)
+        by_segment, listeners = _protocols(broker, settings, access, remoting)
         more_metrics = [remoting.metrics] if remoting is not None else []
-        http = HttpServer(broker, settings, run, doors, listeners, more_metrics)
+        more_doors = remoting.doors if remoting is not None else {}
+        http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
         stack.push_async_callback(http.close)
         await http.start()
         # Long polls end before the listeners wait for their handlers.
         stack.callback(broker.consuming.polls.close)
         http.is_ready = True
+        if ready_file is not None:
+            ready_file.write(http.doors)
+            stack.callback(ready_file.remove)
         try:
             yield Emulator(settings, broker, http, remoting, run)
         finally:
@@ -122,17 +136,17 @@ async def _open_broker(
     return broker, run.run
 
 
-def _doors(
+def _protocols(
     broker: Broker, settings: Settings, access: Access | None, remoting: RemotingServer | None
 ) -> tuple[dict[str, HttpHandler], list[Listener]]:
     """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
     namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
-    doors = {
+    by_segment = {
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(
             settings.namesrv_address, namesrv_port
         ),
     }
     port = settings.aliyun_port
-    return doors, [] if port is None else [Listener(_ALIYUN_PORT, port, doors, aliyun)]
+    return by_segment, [] if port is None else [Listener("aliyun", port, by_segment, aliyun)]

@@ -210,6 +210,9 @@ class Settings:
         "", _ADDRESS, "host:port of the name server to give to clients that ask over HTTP, instead of our own"
     )
     port: int | None = _setting("", _ZERO, "0 picks a free port for each listener without a port setting")
+    ready_file: str | None = _setting(
+        "", _TEXT, "file that names the ports, as JSON; it exists while the broker is ready"
+    )
     clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting(
         "exact", _choice(Profile), "timing of the delay levels: exact, or as rocketmq4"

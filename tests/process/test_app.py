@@ -5,14 +5,16 @@ import logging
 import os
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from mocketmq.app import running_emulator
+from mocketmq.doors import Doors
 from mocketmq.errors import SettingError, StoppingError, StoreLockedError, StoreUnreadableError
 from mocketmq.settings import Settings
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
-from tests.support.brokers import S, bodies, receive, running_broker, send, visible
+from tests.support.brokers import FREE_PORTS, S, bodies, receive, running_broker, send, visible
 
 
 def names(directory: Path) -> list[str]:
@@ -120,3 +122,44 @@ async def test_a_quiet_broker_logs_no_warning(tmp_path: Path, caplog: pytest.Log
             await broker.mover.advance(1 * S)
             await receive(broker)
     assert caplog.text == ""
+
+
+async def test_the_ready_file_is_there_while_the_broker_is_ready(tmp_path: Path) -> None:
+    file = tmp_path / "broker.json"
+    file.write_text("from a broker that was killed")
+    settings = Settings(data=":memory:", ready_file=str(file), **FREE_PORTS)
+    async with running_emulator(settings) as emulator:
+        assert msgspec.json.decode(file.read_bytes(), type=Doors) == emulator.doors
+        assert names(tmp_path) == ["broker.json"]
+    assert names(tmp_path) == []
+
+
+async def test_a_broker_that_does_not_start_leaves_no_ready_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.json"
+    file.write_text("from a broker that was killed")
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / FILE_NAME).write_text("no database")
+    with pytest.raises(StoreUnreadableError):
+        async with running_emulator(
+            Settings(data=str(tmp_path / "data"), ready_file=str(file), **FREE_PORTS)
+        ):
+            pass
+    assert not file.exists()
+
+
+async def test_a_second_broker_on_the_same_directory_leaves_the_ready_file(tmp_path: Path) -> None:
+    file = tmp_path / "broker.json"
+    settings = Settings(data=str(tmp_path / "data"), ready_file=str(file), **FREE_PORTS)
+    async with running_emulator(settings):
+        with pytest.raises(StoreLockedError):
+            async with running_emulator(settings):
+                pass
+        assert file.exists()
+
+
+@pytest.mark.parametrize("place", ["missing/broker.json", "."])
+async def test_a_ready_file_that_cannot_be_written_is_refused(tmp_path: Path, place: str) -> None:
+    settings = Settings(data=":memory:", ready_file=str(tmp_path / place), **FREE_PORTS)
+    with pytest.raises(SettingError, match=r"ready_file is .*; allowed: a file that can be written"):
+        async with running_emulator(settings):
+            pass

@@ -8,8 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mocketmq.app import Emulator, running_emulator
+from mocketmq.doors import with_port
 from mocketmq.message.identity import VERSION
-from mocketmq.remoting.listening.advertised_address import with_port
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader, encode

@@ -19,7 +19,7 @@ FACE = {
 }
 """The names that stay as they are. Taking one away breaks users."""
 
-CLIENT = {"client", "client.answer", "client.operations", "duration", "errors"}
+CLIENT = {"client", "client.answer", "client.info", "client.operations", "duration", "errors"}
 
 IMPORTED = """
 import sys

@@ -17,7 +17,14 @@ SOURCES = {
 
 ROOMS = {
     "ground": {
-        *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.duration", "mocketmq.errors"),
+        *(
+            "mocketmq",
+            "mocketmq.clock",
+            "mocketmq.columns",
+            "mocketmq.doors",
+            "mocketmq.duration",
+            "mocketmq.errors",
+        ),
         *("mocketmq.failpoint", "mocketmq.message", "mocketmq.rocketmq_versions", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
@@ -55,7 +62,7 @@ ROOMS = {
     "live": {"mocketmq_report.live"},
     "spark": {"mocketmq_report"},  # the rest of it
     # On top
-    "app": {"mocketmq.app"},
+    "app": {"mocketmq.app", "mocketmq.ready_file"},
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
 """A room holds these modules, and those below them that no other room names. Rooms may lie in others."""

@@ -3,11 +3,12 @@
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict, Unpack
+from typing import TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
+from mocketmq.client.info import Info
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 
@@ -268,9 +269,9 @@ class Operations:
         """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
         return await self._call("POST", _path("reset"), {"topic": topic} if topic else {})
 
-    async def info(self) -> JsonObject:
-        """The broker's version, settings and limits."""
-        return await self._get(_path("info"))
+    async def info(self) -> Info:
+        """The broker's version, settings and limits, and the ports that it listens on."""
+        return cast("Info", await self._get(_path("info")))
 
     async def ready(self) -> JsonObject:
         """That the broker is ready; BrokerError with status 503 while it starts or stops. Needs no token."""

@@ -23,7 +23,7 @@ HttpHandler = Callable[[web.BaseRequest], Awaitable[RoutedResponse]]
 class Listener(NamedTuple):
     """A port, the handlers of paths by their first segment, and the handler of all other paths."""
 
-    setting: str  # the setting that names the port
+    door: str  # its name among the doors
     port: int
     by_segment: Mapping[str, HttpHandler]
     otherwise: HttpHandler

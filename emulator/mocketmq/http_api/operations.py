@@ -9,6 +9,7 @@ from msgspec import UNSET, UnsetType
 from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
+from mocketmq.doors import Doors
 from mocketmq.errors import StoppingError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicName
 from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup
@@ -17,7 +18,7 @@ TEXT, HTML = "text/plain", "text/html"
 
 
 class Info(msgspec.Struct, frozen=True):
-    """The broker's settings and limits. `run` counts its starts on this store."""
+    """The broker's settings and limits, and its open `doors`. `run` counts its starts on this store."""
 
     version: str
     profile: str
@@ -30,6 +31,7 @@ class Info(msgspec.Struct, frozen=True):
     max_message_bytes: int
     max_batch: int
     max_wait_ms: int
+    doors: Doors
 
 
 class ResetIn(Input, frozen=True):
@@ -57,7 +59,10 @@ class Readiness(msgspec.Struct, frozen=True):
 
 
 async def info(call: ApiCall, _: NoInput) -> Info:
-    """Version, settings, limits and uptime of the broker."""
+    """Version, settings, limits, uptime, and the ports that are listened on.
+
+    In `doors`, `http` is this API and `namesrv` the name server. Doors that are closed are missing.
+    """
     settings = call.api.settings
     return Info(
         __version__,
@@ -71,6 +76,7 @@ async def info(call: ApiCall, _: NoInput) -> Info:
         call.broker.sender.intake.max_message_bytes,
         MAX_BATCH,
         settings.max_wait_us // US_PER_MS,
+        call.api.doors(),
     )
 
 
@@ -128,7 +134,7 @@ OPERATIONS = RouteGroup(
     "operations",
     "Health, information, reset, metrics",
     [
-        Route("GET", "/v1/info", info, "Show version, settings and limits", Info),
+        Route("GET", "/v1/info", info, "Show version, settings, limits and ports", Info),
         Route(
             "POST",
             "/v1/reset",

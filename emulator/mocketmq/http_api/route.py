@@ -10,6 +10,7 @@ from msgspec import UNSET
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
+from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.request import (
@@ -67,7 +68,7 @@ class Created(NamedTuple):
 
 
 class Api:
-    """What handlers share: broker, settings, counters. ``more_metrics`` are those of other front doors."""
+    """What handlers share: broker, settings, counters, open doors, and metrics of other protocols."""
 
     def __init__(
         self,
@@ -75,13 +76,15 @@ class Api:
         settings: Settings,
         run: int,
         route_groups: Sequence[RouteGroup],
-        more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
+        more_metrics: Sequence[Callable[[], Iterable[Any]]],
+        doors: Callable[[], Doors],
     ) -> None:
         self.broker = broker
         self.settings = settings
         self.run = run
         self.route_groups = route_groups
         self.more_metrics = more_metrics
+        self.doors = doors
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self.max_body_bytes = max_body_bytes(settings)

@@ -7,11 +7,12 @@ import asyncio
 import hmac
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any
 
 from aiohttp import web
 
 from mocketmq.broker.broker import Broker
+from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
@@ -35,14 +36,12 @@ GRACE_S = 2.0
 MAX_LINE_BYTES = 1 << 16
 """Longest request line: the longest filter fits with every character percent-encoded."""
 
-_MAIN: Final = "http_port"
-
 
 class HttpServer:
     """Serve the JSON API and, on the same port, other protocols ``by_segment``: the first of a path.
 
     The app starts and closes it, and sets :attr:`is_ready`. ``more`` are listeners on other ports,
-    ``more_metrics`` yield metrics of other front doors.
+    ``more_metrics`` yield metrics of other protocols, ``more_doors`` are their ports.
     """
 
     def __init__(
@@ -53,9 +52,11 @@ class HttpServer:
         by_segment: Mapping[str, HttpHandler],
         more: Sequence[Listener] = (),
         more_metrics: Sequence[Callable[[], Iterable[Any]]] = (),
+        more_doors: Mapping[str, Door] = {},
     ) -> None:
         self._settings = settings
-        self._api = Api(broker, settings, run, route_groups(settings), more_metrics)
+        self._doors = dict(more_doors)
+        self._api = Api(broker, settings, run, route_groups(settings), more_metrics, lambda: self.doors)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
         self._open_paths: set[str] = set()
         self._router: Router[Endpoint] = Router()
@@ -64,9 +65,8 @@ class HttpServer:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
                 if route.is_open:
                     self._open_paths.add(route.path)
-        self._listeners = (Listener(_MAIN, settings.http_port, by_segment, self._answer), *more)
+        self._listeners = (Listener("http", settings.http_port, by_segment, self._answer), *more)
         self._runners: list[web.ServerRunner] = []
-        self._ports: dict[str, int] = {}
 
     @property
     def is_ready(self) -> bool:
@@ -78,18 +78,9 @@ class HttpServer:
         self._api.is_ready = ready
 
     @property
-    def url(self) -> str:
-        """The address of the JSON API, with the port that was picked."""
-        return self._url_of(_MAIN)
-
-    @property
-    def more_urls(self) -> dict[str, str]:
-        """The addresses of the other listeners, by the setting that names the port."""
-        return {setting: self._url_of(setting) for setting in self._ports if setting != _MAIN}
-
-    def _url_of(self, setting: str) -> str:
-        host = self._settings.host
-        return f"http://{f'[{host}]' if ':' in host else host}:{self._ports.get(setting, 0)}"
+    def doors(self) -> Doors:
+        """Every open port of the broker, once this server has started."""
+        return Doors(**self._doors)
 
     async def start(self) -> None:
         """Open every port, or none: raises ListenError."""
@@ -124,7 +115,8 @@ class HttpServer:
                 f"cannot listen on {host}:{port} for HTTP: {error.strerror or error};"
                 " choose another port or address"
             ) from error
-        self._ports[listener.setting] = runner.addresses[0][1]
+        opened = runner.addresses[0][1]
+        self._doors[listener.door] = Door(opened, f"http://{with_port(host, opened)}")
 
     async def close(self) -> None:
         """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""

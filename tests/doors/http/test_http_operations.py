@@ -4,13 +4,19 @@ import asyncio
 import gzip
 import logging
 import socket
-from typing import Any
+from typing import Any, get_type_hints
 
+import msgspec
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
 from mocketmq import __version__
+from mocketmq.client.info import Door as TypedDoor
+from mocketmq.client.info import Doors as TypedDoors
+from mocketmq.client.info import Info as TypedInfo
+from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, StoreUnavailableError
+from mocketmq.http_api.operations import Info
 from tests.support.api import Api, running_api
 from tests.support.patience import PATIENCE_S
 
@@ -39,7 +45,7 @@ async def test_what_is_running(api: Api) -> None:
     info = await api.ok("GET", "/v1/info")
     assert info["data"].endswith("data")
     assert info["uptime_ms"] >= 0
-    assert {name: info[name] for name in info if name not in ("data", "uptime_ms")} == {
+    assert {name: info[name] for name in info if name not in ("data", "uptime_ms", "doors")} == {
         "version": __version__,
         "profile": "exact",
         "clock": "manual",
@@ -50,6 +56,34 @@ async def test_what_is_running(api: Api) -> None:
         "max_batch": 1000,
         "max_wait_ms": 30_000,
     }
+
+
+@pytest.mark.parametrize(
+    ("settings", "names"),
+    [
+        ({"remoting": False}, ["http"]),
+        ({"aliyun_port": 0}, ["http", "aliyun", "namesrv", "broker", "vip"]),
+        ({"host": "::1"}, ["http", "namesrv", "broker", "vip"]),
+    ],
+)
+async def test_every_open_door_is_named(settings: dict[str, Any], names: list[str]) -> None:
+    async with running_api(**settings) as api:
+        info = await api.ok("GET", "/v1/info")
+        doors: dict[str, Any] = info["doors"]
+        assert list(doors) == names
+        assert msgspec.to_builtins(api.emulator.doors) == doors
+        host = settings.get("host", "127.0.0.1")
+        for name, door in doors.items():
+            scheme = "http://" if name in ("http", "aliyun") else ""
+            assert door["address"] == f"{scheme}{with_port(host, door['port'])}"
+            _, writer = await asyncio.open_connection(host, door["port"])
+            writer.close()
+            await writer.wait_closed()
+
+
+def test_the_client_gives_it_a_type() -> None:
+    for typed, struct in ((TypedInfo, Info), (TypedDoors, Doors), (TypedDoor, Door)):
+        assert list(get_type_hints(typed)) == [field.name for field in msgspec.structs.fields(struct)]
 
 
 async def test_reset_of_a_topic_and_of_everything(api: Api) -> None:

@@ -4,7 +4,8 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway, with_port
+from mocketmq.doors import with_port
+from mocketmq.remoting.listening.advertised_address import Advertiser, container_gateway
 
 PORT = 10_911
 GATEWAY = "172.17.0.1"

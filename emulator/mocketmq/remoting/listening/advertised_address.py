@@ -11,6 +11,8 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from mocketmq.doors import with_port
+
 LOOPBACK: Final = "127.0.0.1"
 _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
 _ROUTES: Final = Path("/proc/net/route")
@@ -53,11 +55,6 @@ def plain(address: str) -> str:
     parsed = ipaddress.ip_address(address.partition("%")[0])
     mapped = parsed.ipv4_mapped if isinstance(parsed, ipaddress.IPv6Address) else None
     return str(mapped or parsed)
-
-
-def with_port(host: str, port: int) -> str:
-    """``host:port``, with an IPv6 address in brackets."""
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def _advertised(host: str, port: int) -> AdvertisedAddress:

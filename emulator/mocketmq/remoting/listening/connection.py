@@ -5,9 +5,10 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from mocketmq.doors import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
-from mocketmq.remoting.listening.advertised_address import AdvertisedAddress, with_port
+from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
 from mocketmq.remoting.request import LongPoll, Response

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.doors import Door, with_port
 from mocketmq.errors import ListenError
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
@@ -19,7 +20,6 @@ from mocketmq.remoting.listening.advertised_address import (
     AdvertisedAddress,
     Advertiser,
     container_gateway,
-    with_port,
 )
 from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.connection import Connection, ConnectionHub
@@ -71,6 +71,14 @@ class RemotingServer:
     def broker_address(self) -> str:
         """``host:port`` of the broker."""
         return with_port(self._settings.host, self.broker_port)
+
+    @property
+    def doors(self) -> dict[str, Door]:
+        """The open ports."""
+        ports = {"namesrv": self.namesrv_port, "broker": self.broker_port, "vip": self.vip_port}
+        return {
+            name: Door(port, with_port(self._settings.host, port)) for name, port in ports.items() if port
+        }
 
     @property
     def connections(self) -> int:

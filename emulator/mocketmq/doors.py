@@ -1,0 +1,25 @@
+"""Where the broker listens: the port and the address of each of its doors."""
+
+import msgspec
+
+
+class Door(msgspec.Struct, frozen=True):
+    """A port that is listened on. The host of `address` is the one given by `--host`."""
+
+    port: int
+    address: str
+
+
+class Doors(msgspec.Struct, frozen=True, omit_defaults=True):
+    """The open doors: JSON API, Aliyun's extra port, name server, broker, and the broker's VIP channel."""
+
+    http: Door
+    aliyun: Door | None = None
+    namesrv: Door | None = None
+    broker: Door | None = None
+    vip: Door | None = None
+
+
+def with_port(host: str, port: int) -> str:
+    """``host:port``, with an IPv6 address in brackets."""
+    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"

@@ -1,0 +1,35 @@
+"""The ready file: tells other processes that the broker is ready, and where it listens."""
+
+from pathlib import Path
+
+import msgspec
+
+from mocketmq.doors import Doors
+from mocketmq.errors import SettingError
+
+
+class ReadyFile:
+    """A JSON file that exists while the broker is ready. Methods raise SettingError when the disk refuses."""
+
+    def __init__(self, path: str) -> None:
+        self._file = Path(path)
+        self.remove()  # one that a killed broker left
+
+    def write(self, doors: Doors) -> None:
+        """Name the doors. Whoever sees the file sees all of it."""
+        temporary = self._file.with_name(f"{self._file.name}.tmp")
+        try:
+            temporary.write_bytes(msgspec.json.encode(doors) + b"\n")
+            temporary.replace(self._file)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def remove(self) -> None:
+        """Remove it. May be called twice."""
+        try:
+            self._file.unlink(missing_ok=True)
+        except OSError as error:
+            raise self._refused(error) from error
+
+    def _refused(self, error: OSError) -> SettingError:
+        return SettingError("ready_file", str(self._file), f"a file that can be written ({error.strerror})")
