@@ -15,14 +15,13 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import LOCK_FILE
 from tests.crash.disks import Disk
+from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, StartError, broker_process, forked_broker
 
 TOPIC = "orders"
 GROUP = "shop"
 WAL = f"{FILE_NAME}-wal"
 FRAME_BYTES = 24 + 4096
-LIMIT_S = 60.0
-"""Real seconds after which what does not happen fails the test."""
 
 WITHOUT_ROOTS_RIGHTS = (
     sys.executable,
@@ -94,14 +93,14 @@ def read_only(directory: Path) -> Iterator[None]:
 
 async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) -> None:
     """Wait until the broker has said it on stderr."""
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(HANGING_S):
         while sentence not in process.stderr:
             await client.wait_delivered(TOPIC, 1_000, wait="20ms")
 
 
 async def files_removed(client: Client) -> None:
     """Wait until no delayed message has a file: a broker that stops may leave some to its next start."""
-    async with asyncio.timeout(LIMIT_S):
+    async with asyncio.timeout(HANGING_S):
         while (await client.levels())["second_directories"]["disk_bytes"]:
             await client.clock()
 
@@ -114,7 +113,7 @@ async def emptied_log(directory: Path, client: Client) -> AsyncIterator[None]:
     nobody else can, so this tries until it has ended. Nothing is copied under somebody who reads.
     """
     with closing(sqlite3.connect(directory / FILE_NAME, isolation_level=None)) as other:
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANGING_S):
             while other.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone() != (0, 0, 0):
                 await client.clock()
         other.execute("BEGIN")

@@ -18,10 +18,9 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_n
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
+from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, StartError, forked_broker
 
-LIMIT_S = 60.0
-"""Real seconds after which a load that did not reach its point, or a drain that does not end, fails."""
 RETRY_TOPIC = f"%RETRY%{GROUP}"
 CONFIG = f'[[groups]]\nname = "{GROUP}"\nmax_retries = 1000\n'
 
@@ -107,7 +106,7 @@ class Survivor:
     ) -> None:
         """Run a load until the broker dies at the point, or is killed so many seconds after its start."""
         try:
-            async with asyncio.timeout(LIMIT_S), self.broker(failpoint) as (process, client):
+            async with asyncio.timeout(HANGING_S), self.broker(failpoint) as (process, client):
                 if after_s is not None:
                     asyncio.get_running_loop().call_later(after_s, process.kill)
                 with suppress(UnreachableError):
@@ -127,7 +126,7 @@ class Survivor:
 
     async def recover(self) -> None:
         """Start again, let everything come that was promised, stop in order, and judge."""
-        async with asyncio.timeout(LIMIT_S), self.broker() as (_, client):
+        async with asyncio.timeout(HANGING_S), self.broker() as (_, client):
             await self._look(client)
             await self._drain(client)
             await self._look(client)

@@ -88,7 +88,7 @@ async def test_due_files_wait_for_room_on_the_disk(disk: Disk) -> None:
         assert (files["pending"], files["oldest_overdue_ms"] is None) == (20, False)
         assert await delivered(client) == []
         disk.free(process)
-        assert (await client.wait_delivered(TOPIC, 20, wait="10s"))["reached"]
+        assert (await client.wait_delivered(TOPIC, 20, wait="30s"))["reached"]
         assert await delivered(client) == parked
     assert process.stderr.count("due messages cannot be delivered") == 1
 

@@ -81,7 +81,7 @@ async def test_due_messages_wait_for_room_on_the_disk(disk: Disk) -> None:
         assert level["pending"] == 20
         assert level["oldest_overdue_ms"] is not None
         disk.free(process)
-        assert (await client.wait_delivered(TOPIC, 20, wait="10s"))["reached"]
+        assert (await client.wait_delivered(TOPIC, 20, wait="30s"))["reached"]
         assert await delivered(client) == parked
     assert process.stderr.count("due messages cannot be delivered") == 1
 

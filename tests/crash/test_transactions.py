@@ -15,6 +15,7 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.message.names import UNDECIDED_TOPIC
 from tests.crash.points import OTHER_TIMES, TRANSACTION_TIMES
+from tests.support.patience import HANGING_S
 from tests.support.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
@@ -27,8 +28,6 @@ SETTINGS = (
 )
 DELAYS: list[JsonObject] = [{}, {"delay_level": 1}, {"delay_ms": 3_000}]
 WORKERS = 6
-LIMIT_S = 60.0
-"""Real seconds after which a load that did not reach its point fails."""
 
 
 class Producers:
@@ -137,7 +136,7 @@ async def run_until_killed(data: Path, producers: Producers, failpoint: str) -> 
     environment = {ENVIRONMENT: failpoint}
     try:
         async with forked_broker("--data", str(data), *SETTINGS, env=environment) as process:
-            async with Client(process.url) as client, asyncio.timeout(LIMIT_S):
+            async with Client(process.url) as client, asyncio.timeout(HANGING_S):
                 await producers.run(client)
             assert await process.wait() == -signal.SIGKILL, process.stderr
     except StartError as error:

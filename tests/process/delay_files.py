@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 from mocketmq.cli import commands
 from tests.support.command_line import runner
 from tests.support.delayed_files import Made
+from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 
 NOWHERE = "http://127.0.0.1:9"
@@ -45,7 +46,7 @@ def in_a_process(*args: str | Path, code: str = "", **options: Any) -> subproces
         "delayed",
         *map(str, args),
     ]
-    return subprocess.run(command, env=clean_environment(), timeout=60, check=False, **options)
+    return subprocess.run(command, env=clean_environment(), timeout=HANGING_S, check=False, **options)
 
 
 def files_below(root: Path) -> dict[str, bytes]:

@@ -21,14 +21,13 @@ from pyspark.sql import SparkSession
 from mocketmq_report.job import Job, run
 from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
+from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 
 pytestmark = pytest.mark.slow
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_report")
-WAIT_S = 300.0
-"""Real seconds within which a process must get ready, or end."""
 ROWS = 1_500
 
 CLUSTER = """
@@ -94,7 +93,7 @@ def figures(report: bytes) -> Any:
 def finish(command: list[str], environment: Mapping[str, str], where: Path) -> str:
     """The output of a command that must succeed."""
     done = subprocess.run(
-        command, env=environment, cwd=where, capture_output=True, text=True, timeout=WAIT_S, check=False
+        command, env=environment, cwd=where, capture_output=True, text=True, timeout=HANGING_S, check=False
     )
     assert done.returncode == 0, done.stderr
     return done.stdout
@@ -173,7 +172,7 @@ def serving(command: list[str], ready: str, environment: Mapping[str, str], wher
         command, env=environment, cwd=where, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True
     ) as process:
         assert process.stderr
-        deadline = threading.Timer(WAIT_S, process.kill)
+        deadline = threading.Timer(HANGING_S, process.kill)
         deadline.start()
         said: list[str] = []
         rest = threading.Thread(target=said.extend, args=[process.stderr])  # or it would wait for room

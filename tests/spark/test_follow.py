@@ -20,11 +20,9 @@ from mocketmq import Client
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_report.live import follow as module
 from mocketmq_report.live.follow import follow
+from tests.support.patience import HANGING_S
 from tests.support.process import forked_broker
 from tests.support.stores import MadeStore
-
-WAIT_S = 60.0
-"""Real seconds within which a text must appear."""
 
 
 class Screen:
@@ -58,14 +56,14 @@ class Screen:
 
     async def shows(self, words: str) -> str:
         """The next table with these words."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGING_S):
             while words not in (shown := await self._next()):
                 pass
         return shown
 
     async def row(self, level: str, delivered: str) -> list[str]:
         """The cells of a level, once so many deliveries are in the window."""
-        async with asyncio.timeout(WAIT_S):
+        async with asyncio.timeout(HANGING_S):
             while True:
                 for line in (await self._next()).splitlines():
                     cells = line.split()

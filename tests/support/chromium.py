@@ -12,6 +12,8 @@ from typing import Any, Final
 
 import aiohttp
 
+from tests.support.patience import HANGING_S
+
 NAMES: Final = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 _FLAGS: Final = (
     *("--headless", "--no-sandbox", "--disable-gpu", "--hide-scrollbars"),
@@ -58,7 +60,7 @@ class Page:
         await self._call("Page.navigate", url=path.as_uri())
         while not self._is_loaded:
             self._hear(await self._socket.receive_json())
-        await asyncio.wait_for(self.evaluate(_DRAWN), timeout=15)
+        await asyncio.wait_for(self.evaluate(_DRAWN), timeout=HANGING_S)
 
     async def resize(self, width: int, scale: float = 1) -> None:
         """Give the window this width; below 500 it is a phone's."""

@@ -9,9 +9,8 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 
 from tests.support.fork_server import Forked, fork
+from tests.support.patience import HANGING_S
 
-START_S = 60.0
-STOP_S = 60.0
 """Real seconds after which a process that neither starts nor stops fails the test."""
 
 SERVE = ("serve", "--port", "0", "--data", ":memory:")
@@ -83,7 +82,7 @@ class BrokerProcess:
 
     async def wait(self) -> int:
         """Its exit code, once it is gone: negative for a signal."""
-        async with asyncio.timeout(STOP_S):
+        async with asyncio.timeout(HANGING_S):
             # Both pipes are read to their end, or the process might wait for room in one of them.
             assert self._process.stdout
             await asyncio.gather(self._process.stdout.read(), asyncio.shield(self._reading))
@@ -92,7 +91,7 @@ class BrokerProcess:
     async def ready(self) -> None:
         """Wait for the start line. Raises StartError."""
         assert self._process.stdout
-        async with asyncio.timeout(START_S):
+        async with asyncio.timeout(HANGING_S):
             self.start_line = (await self._process.stdout.readline()).decode()
         if not self.start_line:
             raise StartError(await self.wait(), self.stderr)

@@ -14,11 +14,10 @@ from schemathesis.specs.openapi.definitions import OPENAPI_31_VALIDATOR
 from mocketmq.http_api.server import route_groups
 from mocketmq.settings import Settings
 from tests.support.api import Api, running_api
+from tests.support.patience import HANGING_S
 from tests.support.process import forked_broker
 
 TOKEN = "s3cret"  # noqa: S105 - guards nothing
-LIMIT_S = 600.0
-"""Only against a hanging run; the longest takes a minute."""
 OPEN: tuple[list[str], list[str]] = ([], [])
 GUARDED = (["--token", TOKEN], ["--header", f"Authorization: Bearer {TOKEN}"])
 
@@ -118,7 +117,7 @@ async def test_schemathesis_finds_nothing(
             stderr=STDOUT,
         )
         try:
-            async with asyncio.timeout(LIMIT_S):
+            async with asyncio.timeout(HANGING_S):
                 output, _ = await process.communicate()
         finally:
             if process.returncode is None:

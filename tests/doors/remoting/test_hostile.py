@@ -19,13 +19,11 @@ from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import JSON, ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import FrameReader, encode
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.process import BrokerProcess, broker_process
 from tests.support.remoting import READERS, RemotingClient, connected
 
 MB = 1 << 20
-LIMIT_S = 120.0
-"""Real seconds in which a broker must recover."""
 SEND = dict(zip("abcdefgh", ("PG", "orders", "TBW102", "1", "0", "0", "1", "0"), strict=True))
 PULL = {
     **{"consumerGroup": "billing", "topic": "orders", "queueId": "0", "queueOffset": "0", "maxMsgNums": "32"},
@@ -51,7 +49,7 @@ class Victim:
         await self.metric("mocketmq_remoting_connections", 1)
         await self.metric("mocketmq_remoting_held_bytes", 0)
         await self.metric("mocketmq_remoting_unread_bytes", 0)
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANGING_S):
             while self.memory() - before >= returned_mb * MB:  # it is given back a while after it was freed
                 await self.unharmed()
 
@@ -73,7 +71,7 @@ class Victim:
 
     async def metric(self, name: str, wanted: int) -> None:
         """Wait until the gauge is there."""
-        async with asyncio.timeout(LIMIT_S):
+        async with asyncio.timeout(HANGING_S):
             while True:
                 async with self._session.get(f"{self.process.url}/metrics") as answer:
                     found = re.search(rf"^{name} (\S+)$", await answer.text(), re.MULTILINE)

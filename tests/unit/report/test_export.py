@@ -283,5 +283,5 @@ def test_neither_spark_nor_java_is_needed(tmp_path: Path) -> None:
         "print(export(Path(sys.argv[1]), Path(sys.argv[2]), lambda *_: None).rows)"
     )
     command = [sys.executable, "-W", "error", "-c", code, str(tmp_path / "data"), str(tmp_path / "out")]
-    done = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, timeout=60, check=False)
+    done = subprocess.run(command, env={"PATH": ""}, capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout, done.stderr) == (0, "1\n", "")
