@@ -1,5 +1,6 @@
 """The images and the services that run them: what is easily forgotten, as there is no Docker in a test."""
 
+import json
 import re
 from pathlib import Path
 from typing import Any
@@ -8,7 +9,7 @@ import pytest
 import yaml
 
 from mocketmq.remoting.listening.server import VIP_OFFSET
-from mocketmq.settings import Settings
+from mocketmq.settings import Settings, options
 
 ROOT = Path(__file__).parents[2]
 DOCKERFILE = (ROOT / "Dockerfile").read_text()
@@ -20,6 +21,19 @@ STAGES = {
     for found in re.finditer(r"^FROM (\S+)(?: AS (\S+))?\n(?:(?!FROM ).*\n)*", DOCKERFILE, re.MULTILINE)
 }
 """The text of each, in order."""
+
+PORTS = {
+    Settings().http_port: "MOCKETMQ_HTTP_PORT",
+    Settings().namesrv_port: "MOCKETMQ_NAMESRV_PORT",
+    Settings().broker_port: "MOCKETMQ_BROKER_PORT",
+    Settings().broker_port + VIP_OFFSET: "",
+}
+"""The port of each door, and the setting that moves it. The VIP channel's follows from the broker's."""
+
+
+def interpolated(text: str, environment: dict[str, str]) -> str:
+    """Compose's ``${NAME:-default}``."""
+    return re.sub(r"\$\{(\w+):-(\w+)\}", lambda found: environment.get(found[1]) or found[2], text)
 
 
 def test_the_emulator_is_built_and_started_unless_more_is_asked_for() -> None:
@@ -33,15 +47,29 @@ def test_the_emulator_is_built_and_started_unless_more_is_asked_for() -> None:
         assert SERVICES[name]["image"] != SERVICES["emulator"]["image"]
 
 
-def test_every_port_of_the_defaults_is_exposed_and_published_by_its_number() -> None:
-    settings = Settings()
-    ports = {
-        *(settings.http_port, settings.namesrv_port),
-        *(settings.broker_port, settings.broker_port + VIP_OFFSET),
-    }
+def test_every_port_of_the_defaults_is_exposed() -> None:
     (exposed,) = re.findall(r"^EXPOSE (.+)$", STAGES["emulator"], re.MULTILINE)
-    assert set(map(int, exposed.split())) == ports
-    assert set(SERVICES["emulator"]["ports"]) == {f"{port}:{port}" for port in ports}
+    assert set(map(int, exposed.split())) == PORTS.keys()
+
+
+@pytest.mark.parametrize("moved", [{}, {"MOCKETMQ_HTTP_PORT": "9000", "MOCKETMQ_BROKER_PORT": "11000"}])
+def test_every_port_is_published_by_its_number(moved: dict[str, str]) -> None:
+    published = {interpolated(each, moved) for each in SERVICES["emulator"]["ports"]}
+    numbers = {moved.get(name, str(port)) for port, name in PORTS.items()}
+    assert published == {f"{number}:{number}" for number in numbers}
+    assert f"MOCKETMQ_URL=http://127.0.0.1:{moved.get('MOCKETMQ_HTTP_PORT', 9877)}" in [
+        interpolated(each, moved) for each in SERVICES["emulator"]["environment"]
+    ]
+
+
+def test_every_setting_reaches_the_container() -> None:
+    """A name without a value is passed on; those that are left out are flags of the image's command."""
+    passed = [each for each in SERVICES["emulator"]["environment"] if "=" not in each]
+    (command,) = re.findall(r"^CMD (\[\"serve.+)$", STAGES["emulator"], re.MULTILINE)
+    fixed = {word.removeprefix("--") for word in json.loads(command) if word.startswith("--")}
+    assert fixed == {"host", "data"}
+    names = [option.name for option in options() if option.name not in {*fixed, "port"}]
+    assert passed == [f"MOCKETMQ_{name.upper()}" for name in ("config", *names)]
 
 
 @pytest.mark.parametrize("stage", ["build", "emulator"])
