@@ -53,7 +53,7 @@ def follow(
                 anew = None
                 while anew is None:
                     notes = (Text(each) for each in (event, trouble) if each)
-                    show(Group(*notes, counting.table.render(now)))
+                    show(Group(*notes, counting.table.render(now, console.width)))
                     if until is not None and until():
                         return
                     counting.wait()

@@ -1,6 +1,6 @@
 """The table of ``mocketmq report --follow``: the latest window of each level, and totals."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
 from pyspark.sql import Row
@@ -9,6 +9,7 @@ from rich.table import Table
 from rich.text import Text
 
 from mocketmq.clock import US_PER_S
+from mocketmq.columns import fitting
 from mocketmq.duration import format_duration
 from mocketmq_report.figures import NONE, count, duration, instant, rate
 from mocketmq_report.live.delivery_stream import STEPS
@@ -16,8 +17,10 @@ from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
 
 _COLUMNS: Final = (
     *("level", "delay", "delivered", "rate", "p50", "p99", "max", "early", "pending", "overdue"),
-    *("total", "max", "early"),
+    *("total", "total max", "total early"),
 )
+_LEAST: Final = ("delay", "rate", "total max", "p50", "total", "total early", "delivered", "max")
+"""Columns that may be left out, the least important first."""
 _NOTHING: Final = Backlog(0, 0)
 
 
@@ -54,38 +57,47 @@ class RollingTable:
         over_us = max((from_us for _, from_us in self._windows), default=0) - self.window_us
         self._windows = {key: row for key, row in self._windows.items() if key[1] >= over_us}
 
-    def render(self, now: BrokerStatus) -> Table:
-        """Make the table for the instant of a status."""
-        step_us = self.window_us // STEPS
-        from_us = (now.now_us // step_us + 1) * step_us - self.window_us
-        seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
-        table = Table(*_COLUMNS, box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    def render(self, now: BrokerStatus, width: int) -> Table:
+        """Make the table for the instant of a status, with the columns that fit the width."""
+        cells = [list(map(Text, _COLUMNS)), *self._rows(now)]
+        widths = [max(text.cell_len for text in column) for column in zip(*cells, strict=True)]
+        shown = fitting(widths, width, map(_COLUMNS.index, _LEAST))
+        table = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False)
         table.title = Text(
             f"{format_duration(self.window_us)} up to {instant(now.now_us)},"
             f" total since {instant(self.since_us)};"
             f" run {now.run}, mocketmq {now.version}, profile {now.profile}, clock {now.clock}"
         )
         table.title_justify = "left"
-        for column in table.columns:
-            column.justify = "right"
+        headings, *rows = ([row[column] for column in shown] for row in cells)
+        for heading in headings:
+            table.add_column(heading, justify="right", no_wrap=True)
+        for row in rows:
+            table.add_row(*row)
+        return table
+
+    def _rows(self, now: BrokerStatus) -> Iterator[list[Text]]:
+        """A row with all columns for each level."""
+        step_us = self.window_us // STEPS
+        from_us = (now.now_us // step_us + 1) * step_us - self.window_us
+        seconds = (now.now_us - max(from_us, min(now.first_us, now.now_us - step_us))) / US_PER_S
         nothing = 0 if self._sums else None  # nothing was counted yet
         for level in self._levels(now):
             row, total = self._windows.get((level, from_us)), self._sums.get(level, LevelTotal())
             waiting = now.waiting.get(level, _NOTHING)
-            table.add_row(
-                "other" if level == NO_LEVEL else str(level),
-                "any" if level == NO_LEVEL else now.levels.describe(level),
-                count(row.deliveries if row else nothing),
-                rate(row.deliveries / seconds if row else None),
-                *(duration(row[name] if row else None) for name in ("p50_us", "p99_us", "max_us")),
+            yield [
+                Text("other" if level == NO_LEVEL else str(level)),
+                Text("any" if level == NO_LEVEL else now.levels.describe(level)),
+                Text(count(row.deliveries if row else nothing)),
+                Text(rate(row.deliveries / seconds if row else None)),
+                *(Text(duration(row[name] if row else None)) for name in ("p50_us", "p99_us", "max_us")),
                 _alarm(row.early if row else 0),
-                count(waiting.pending),
+                Text(count(waiting.pending)),
                 _alarm(waiting.overdue),
-                count(total.deliveries if self._sums else None),
-                duration(total.max_us),
+                Text(count(total.deliveries if self._sums else None)),
+                Text(duration(total.max_us)),
                 _alarm(total.early),
-            )
-        return table
+            ]
 
     def _levels(self, now: BrokerStatus) -> list[int]:
         """The broker's levels and all others with counts; those without a level come last."""

@@ -3,6 +3,7 @@
 import io
 import math
 import random
+import re
 from collections import defaultdict
 from pathlib import Path
 from typing import Any
@@ -139,12 +140,13 @@ def at(now_us: int, **changed: Any) -> BrokerStatus:
 def shown(table: RollingTable, now: BrokerStatus) -> dict[str, list[str]]:
     """The cells of each level."""
     console = Console(file=io.StringIO(), width=200)
-    rendered = table.render(now)
+    rendered = table.render(now, console.width)
     columns = [[str(cell) for cell in column.cells] for column in rendered.columns]
     console.print(rendered)
     return {cells[0]: cells[1:] for cells in map(list, zip(*columns, strict=True))}
 
 
+ALL = "level  delay  delivered  rate  p50  p99  max  early  pending  overdue  total  total max  total early"
 NOTHING = ["0", "–", "–", "–", "–", "–", "0", "–", "0", "–", "–"]
 
 
@@ -209,8 +211,41 @@ def test_what_waits_and_what_should_not_be_is_shown() -> None:
     assert cells["other"][6:9] == ["2", "7", "–"]
 
 
+@pytest.mark.parametrize(
+    ("width", "headings"),
+    [
+        (80, ["level", "delivered", "p99", "max", "early", "pending", "overdue", "total early"]),
+        (
+            100,
+            [
+                "level",
+                "delivered",
+                "p50",
+                "p99",
+                "max",
+                "early",
+                "pending",
+                "overdue",
+                "total",
+                "total early",
+            ],
+        ),
+        (160, []),
+    ],
+)
+def test_what_fits_the_terminal_is_shown_whole(width: int, headings: str) -> None:
+    table = RollingTable(WINDOW_US, START_US)
+    table.update([window(1, NOW_US - WINDOW_US + STEP_US, 123_456, early=1), window(2, NOW_US, 7_654_321)])
+    screen = io.StringIO()
+    Console(file=screen, width=width).print(table.render(at(NOW_US), width))
+    lines = screen.getvalue().splitlines()
+    [shown] = [line for line in lines if "level" in line and "pending" in line]
+    assert re.split(r"  +", shown.strip()) == headings.split("  ")
+    assert all(len(line) <= width and "…" not in line for line in lines)
+
+
 def test_its_title_says_what_is_shown() -> None:
-    title = str(RollingTable(WINDOW_US, START_US).render(at(NOW_US, run=3)).title)
+    title = str(RollingTable(WINDOW_US, START_US).render(at(NOW_US, run=3), 200).title)
     assert title == (
         "1m up to 2026-11-01T01:00:00.000Z, total since 2026-11-01T00:00:00.000Z;"
         " run 3, mocketmq 0.1.0, profile exact, clock real"
