@@ -7,7 +7,7 @@ Spark is imported when the job runs, so that a wrong command line is refused at 
 import sys
 import traceback
 import webbrowser
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from enum import IntEnum
 from pathlib import Path
@@ -21,6 +21,7 @@ from rich.progress import Progress as Bars
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
+from mocketmq_report.interruption import ended_by_signals
 from mocketmq_report.judge import compare, thresholds
 from mocketmq_report.judge.condition import InvalidThresholdError
 
@@ -191,7 +192,7 @@ def report(
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
     with failing():
         if follow:
-            _follow(data, window, master, chatter)
+            ended_by_signals(lambda: _follow(data, window, master, chatter))
             return
         made = make_report(_job(data, judged_by, **options), master=master, chatter=chatter)
     made.show(as_json)
@@ -235,8 +236,18 @@ class WrittenReport(NamedTuple):
         console.print(f"written: {self.page}", soft_wrap=True)
 
 
-def make_report(job: "Job", *, master: str | None = None, chatter: bool = False) -> WrittenReport:
-    """Run the job, with a progress bar, and write the report."""
+def make_report(
+    job: "Job",
+    *,
+    master: str | None = None,
+    chatter: bool = False,
+    clean: Callable[[], object] = lambda: None,
+) -> WrittenReport:
+    """Run the job, with a progress bar, and write the report. A signal ends the process, after ``clean``."""
+    return ended_by_signals(lambda: _make_report(job, master, chatter), clean)
+
+
+def _make_report(job: "Job", master: str | None, chatter: bool) -> WrittenReport:
     from mocketmq_report.job import run  # noqa: PLC0415
     from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415

@@ -1,8 +1,11 @@
 """``mocketmq demo``: play a day of delayed messages, and check what consumers receive."""
 
 import asyncio
+import shutil
 import signal
 import tempfile
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 
 import click
@@ -49,7 +52,7 @@ def demo(messages: int, data: Path | None, report: str | None) -> None:
         store = data or Path(temporary)
         is_clean = _day(store, messages)
         if report is not None:
-            is_clean &= _report(store, report)
+            is_clean &= _report(store, report, clean=partial(shutil.rmtree, temporary, ignore_errors=True))
     if not is_clean:
         raise click.exceptions.Exit(Exit.REFUSED)
 
@@ -72,8 +75,11 @@ def _day(data: Path, messages: int) -> bool:
     return expectations.is_clean
 
 
-def _report(data: Path, out: str) -> bool:
-    """Write the lateness report of the broker's ledger. Return whether it passes."""
+def _report(data: Path, out: str, clean: Callable[[], None]) -> bool:
+    """Write the lateness report of the broker's ledger. Return whether it passes.
+
+    ``clean`` is called before a signal ends the process.
+    """
     from mocketmq_report.command import failing, make_report  # noqa: PLC0415 - Spark is an extra
 
     with failing():
@@ -81,7 +87,8 @@ def _report(data: Path, out: str) -> bool:
         from mocketmq_report.judge.thresholds import parse  # noqa: PLC0415
 
         made = make_report(
-            Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)])
+            Job(data=(str(data),), out=out, title="a demo day", thresholds=[*map(parse, _FAULTLESS)]),
+            clean=clean,
         )
     made.show()
     return made.report.passed

@@ -23,7 +23,8 @@ def export(as_json: bool, data: Path, out: Path) -> None:
     may share a folder; exporting a store again replaces its files.
     """
     try:
-        from mocketmq_report.ledger.export import export as write  # noqa: PLC0415 - an extra, which other commands do without
+        from mocketmq_report.interruption import ended_by_signals  # noqa: PLC0415 - of an extra
+        from mocketmq_report.ledger.export import export as write  # noqa: PLC0415
     except ModuleNotFoundError as error:
         if error.name is None or error.name.partition(".")[0] not in _EXTRA:
             raise
@@ -32,6 +33,6 @@ def export(as_json: bool, data: Path, out: Path) -> None:
             Exit.USAGE,
         ) from error
     with ProgressLine() as meter:
-        done = write(data, out, meter)
+        done = ended_by_signals(lambda: write(data, out, meter))
     told = f"exported {done.rows:,} rows of {done.runs:,} runs to {out}"
     Output(as_json).show(done._asdict(), f"{told}: {done.files:,} files, {done.bytes:,} bytes")

@@ -68,16 +68,17 @@ def serve(config: Path | None, **flags: Any) -> None:
         )
     _favour_short_turns()
     _allow_many_connections()
+    # A signal ends a start at once, however much there is to load. No store minds that.
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
     with asyncio.Runner(loop_factory=_loop_factory()) as runner:
         runner.run(_run(settings))
 
 
 async def _run(settings: Settings) -> None:
     stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop.set)
     async with running_emulator(settings) as emulator:
+        for number in (signal.SIGINT, signal.SIGTERM):
+            asyncio.get_running_loop().add_signal_handler(number, stop.set)
         click.echo(_start_line(emulator))
         gc.freeze()  # these objects stay; collections need not look at them
         await _until_stopped_or_broken(stop, emulator)

@@ -5,7 +5,6 @@ place of the first, counting starts again.
 """
 
 import queue
-import tempfile
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -91,7 +90,6 @@ class _DeliveryCount:
     def __init__(self, spark: SparkSession, path: Path, since_us: int, window_us: int) -> None:
         self.table = RollingTable(window_us, since_us)
         self._counted: queue.SimpleQueue[list[Row]] = queue.SimpleQueue()
-        self._checkpoints = tempfile.TemporaryDirectory(prefix="mocketmq-follow-", ignore_cleanup_errors=True)
         own = spark.newSession()
         own.conf.set("spark.sql.shuffle.partitions", "1")
         own.dataSource.register(DeliveryStream)
@@ -99,7 +97,6 @@ class _DeliveryCount:
         self._query = (
             windows(deliveries, window_us)
             .writeStream.outputMode("update")
-            .option("checkpointLocation", self._checkpoints.name)
             .trigger(processingTime=f"{TICK_S} seconds")
             .foreachBatch(self._take)
             .start()
@@ -112,7 +109,6 @@ class _DeliveryCount:
         self, kind: type[BaseException] | None, error: BaseException | None, where: TracebackType | None
     ) -> None:
         self._query.stop()
-        self._checkpoints.cleanup()
 
     def wait(self) -> None:
         """Wait until something was counted, or for a tick."""

@@ -1,0 +1,152 @@
+"""A signal ends every command at once, whenever it comes."""
+
+import asyncio
+import random
+import signal
+import socket
+import sys
+from asyncio.subprocess import DEVNULL, PIPE, Process
+from collections.abc import Iterator
+from pathlib import Path
+
+import click
+import psutil
+import pytest
+
+from mocketmq.cli import commands
+from tests.support.patience import HANGING_S
+from tests.support.process import clean_environment
+from tests.support.stores import MadeStore
+
+ASKING = {
+    "send": "send orders hi",
+    "receive": "receive orders --group g --wait 30s",
+    "message": "message 0A",
+    "levels": "levels",
+    "delayed": "delayed ls",
+    "transactions": "transactions ls",
+    "clock": "clock advance 2h",
+    "topics": "topics",
+    "groups": "groups",
+    "clients": "clients",
+    "client": "client me@1 --group g",
+    "reset": "reset",
+    "healthcheck": "healthcheck",
+}
+"""A command line of each command that asks a broker."""
+WORKING = {
+    "serve": "serve --port 0 --data {store}",
+    "export": "export {store} {folder}",
+    "report": "report {store} --out {folder}",
+    "demo": "demo",
+}
+SIGNALS = [signal.SIGINT, signal.SIGTERM]
+ENDED = {
+    signal.SIGINT: {130, -signal.SIGINT},  # the second one, if the interpreter is still starting
+    signal.SIGTERM: {143, -signal.SIGTERM, 130},
+}
+"""Exit codes by signal. A broker that is ready, and the demo, stop in order."""
+
+
+async def start(command: str, code: str = "from mocketmq.cli import main; main()", **env: str) -> Process:
+    return await asyncio.create_subprocess_exec(
+        *(sys.executable, "-c", code, *command.split()),
+        env=clean_environment() | env,
+        stdin=DEVNULL,
+        stdout=PIPE,
+        stderr=DEVNULL,
+    )
+
+
+async def code_after(process: Process, number: signal.Signals) -> int:
+    process.send_signal(number)
+    async with asyncio.timeout(HANGING_S):
+        await process.communicate()
+    assert process.returncode is not None
+    return process.returncode
+
+
+@pytest.fixture
+def silent() -> Iterator[socket.socket]:
+    """A server that takes connections and never answers."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        server.setblocking(False)
+        yield server
+
+
+def test_every_command_is_ended_here() -> None:
+    assert ASKING.keys() | WORKING.keys() == set(commands.list_commands(click.Context(commands)))
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_command_that_waits_for_its_broker_ends(
+    silent: socket.socket, number: signal.Signals
+) -> None:
+    url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    for command in sorted(ASKING.keys() - {"healthcheck"}):  # which waits for two seconds only
+        process = await start(ASKING[command], MOCKETMQ_URL=url)
+        connection, _ = await asyncio.get_running_loop().sock_accept(silent)
+        with connection:
+            assert await code_after(process, number) in ENDED[number], command
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_a_command_ends_at_any_moment(
+    silent: socket.socket, tmp_path: Path, number: signal.Signals
+) -> None:
+    url = f"http://127.0.0.1:{silent.getsockname()[1]}"
+    store = MadeStore(tmp_path / "store").data
+    for command in [*ASKING.values(), *WORKING.values()]:
+        process = await start(command.format(store=store, folder=tmp_path / "out"), MOCKETMQ_URL=url)
+        try:
+            await asyncio.wait_for(process.wait(), random.uniform(0, 0.5))
+        except TimeoutError:
+            code = await code_after(process, number)
+            assert code in ENDED[number] or (command.startswith("serve") and code == 0), command
+
+
+LOSING = """
+import sys, threading
+import mocketmq_report.session as module
+from mocketmq.cli import main
+
+def session(**_):
+    while True:
+        try:
+            print("starting", flush=True)
+            threading.Event().wait()
+        except KeyboardInterrupt:  # as in the callback of a weak reference
+            pass
+
+module.session = session
+main()
+"""
+"""A report whose Spark never starts, and loses every KeyboardInterrupt."""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+@pytest.mark.parametrize("option", ["--json", "--follow"])
+async def test_a_report_loses_no_signal(tmp_path: Path, number: signal.Signals, option: str) -> None:
+    store = MadeStore(tmp_path / "store").data
+    process = await start(f"report {store} {option} --out {tmp_path / 'out'}", LOSING)
+    assert process.stdout
+    assert await process.stdout.readline() == b"starting\n"
+    assert await code_after(process, number) == 128 + number
+
+
+async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
+    (temporary := tmp_path / "tmp").mkdir()
+    store = MadeStore(tmp_path / "store").data
+    process = await start(
+        f"report {store} --follow", TMPDIR=str(temporary), JAVA_TOOL_OPTIONS=f"-Djava.io.tmpdir={temporary}"
+    )
+    assert process.stdout
+    async with asyncio.timeout(HANGING_S):
+        while b"pending" not in await process.stdout.readline():
+            pass
+    children = psutil.Process(process.pid).children(recursive=True)
+    assert children
+    assert await code_after(process, signal.SIGINT) == 130
+    _, alive = await asyncio.to_thread(psutil.wait_procs, children, HANGING_S)
+    assert not alive
+    assert not list(temporary.iterdir())
