@@ -33,6 +33,7 @@ LogLevel = Literal["debug", "info", "warning", "error"]
 Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
+AutoCreate = bool | Literal["send"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
@@ -140,9 +141,14 @@ def _parse_group(text: str) -> str:
     return text
 
 
+def _parse_auto_create(text: str) -> object:
+    return text if text == "send" else _BOOLEAN.parse(text)
+
+
 _VISIBLE: Final = re.compile("[!-~]{1,256}")
 _TEXT: Final = _pattern("(?s).+", "any text that is not empty")
 _BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
+_AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create)
 _PORT: Final = _whole(0, 65_535)
 _ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(text), 0))
 _QUEUES: Final = _whole(1, 1024)
@@ -269,7 +275,12 @@ class Settings:
     tls_key: str | None = _setting(
         "", _TEXT, "key of the certificate, a PEM file, unless the certificate's file has it"
     )
-    auto_create_topics: bool = _setting("true", _BOOLEAN, "create topics on first use")
+    auto_create_topics: AutoCreate = _setting(
+        "true",
+        _AUTO_CREATE,
+        "create topics when a client first asks for their route (true), or first sends to them (send, and in"
+        " profile rocketmq4), or never (false)",
+    )
     auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
     topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
     max_message_bytes: int = _setting(

@@ -62,7 +62,8 @@ async def _running_duel(
                 **theirs,
             ) as upstream,
             broker_process(
-                *("--levels", LEVELS, *ours, "--data", f"{folder}/ours", "--log-level", "error")
+                *("--levels", LEVELS, "--auto-create-topics", "send", *ours),
+                *("--data", f"{folder}/ours", "--log-level", "error"),
             ) as broker,
         ):
             duel = Duel(

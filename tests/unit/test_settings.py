@@ -84,6 +84,7 @@ def test_variables_that_are_no_settings_are_let_be() -> None:
         ("start_deliver_window", "7d", "start_deliver_window_us", 7 * 1440 * MINUTE_US),
         ("durability", "normal", "durability", "normal"),
         ("auto_create_topics", "false", "auto_create_topics", False),
+        ("auto_create_topics", "send", "auto_create_topics", "send"),
         ("max_message_bytes", "64K", "max_message_bytes", 65_536),
         ("max_pull_messages", "1024", "max_pull_messages", 1_024),
         ("max_pull_bytes", "15M", "max_pull_bytes", 15 << 20),
@@ -164,7 +165,7 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("start_deliver_window", "36501d", "from 0 to 36500d"),
         ("durability", "none", "full or normal"),
         ("tls", "on", "permissive or enforcing or disabled"),
-        ("auto_create_topics", "maybe", "true or false"),
+        ("auto_create_topics", "maybe", "true, send or false"),
         ("topic_queues", "0", "1 to 1024"),
         ("max_message_bytes", "0", "from 1 to 15M"),
         ("max_message_bytes", "16M", "from 1 to 15M"),
@@ -334,7 +335,6 @@ def test_options_offer_every_setting_but_the_declarations() -> None:
     assert (max_wait.flag, max_wait.default, max_wait.is_bool) == ("--max-wait", "30s", False)
     assert {option.flag for option in offered if option.is_bool} == {
         "--remoting",
-        "--auto-create-topics",
         "--auto-create-groups",
         "--recall-levels",
         "--strict-recall",

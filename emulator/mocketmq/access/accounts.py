@@ -25,7 +25,10 @@ class Permission(Flag):
 
 
 class Need(NamedTuple):
-    """A permission that a request requires. A retry topic stands for its group, as upstream."""
+    """A permission that a request requires, or several of which one is enough.
+
+    A retry topic stands for its group, as upstream.
+    """
 
     kind: str  # topic or group
     name: str
@@ -70,8 +73,8 @@ class Account:
             owned, default = (
                 (self.topics, self.default_topic) if kind == "topic" else (self.groups, self.default_group)
             )
-            is_trace = kind == "topic" and wanted is Permission.PUB and is_trace_topic(name)
-            if not is_trace and wanted not in owned.get(name, default):
+            is_trace = kind == "topic" and Permission.PUB in wanted and is_trace_topic(name)
+            if not is_trace and not wanted & owned.get(name, default):
                 raise AccessError(f"No default permission for {kind}:{name}")
 
     def check_admin(self, what: str) -> None:

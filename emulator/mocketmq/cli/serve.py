@@ -43,6 +43,13 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
 
 @click.command()
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings, topics and groups.")
+@click.option(
+    "--no-auto-create-topics",
+    "auto_create_topics",
+    flag_value="false",
+    default=None,
+    help="The same as --auto-create-topics false.",
+)
 @_with_settings
 def serve(config: Path | None, **flags: Any) -> None:
     """Start a broker and run it until Ctrl-C or SIGTERM.

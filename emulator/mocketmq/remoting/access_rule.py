@@ -34,6 +34,16 @@ KEY: Final = AccessRule(_nothing)
 ADMIN: Final = AccessRule(_nothing, is_admin=True)
 
 
+def looks_for(topic: str) -> AccessRule:
+    """Anybody may; permission to publish to this topic, or to consume it, makes the sender authorized."""
+
+    def needs(command: Command) -> Iterator[Need]:
+        if name := command.ext.get(topic):
+            yield topic_need(name, Permission.PUB | Permission.SUB)
+
+    return AccessRule(needs, is_open=True)
+
+
 def publishes(topic: str) -> AccessRule:
     """Permission to publish to the topic in this ext field; for a retry topic, to consume as its group."""
 

@@ -7,11 +7,19 @@ import pytest
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
+from tests.clients.remoting.early_consumers import gets_the_first_message
 from tests.clients.remoting.restarts import committed, goes_on_where_it_was
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S
 from tests.support.remoting import connected
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
+
+
+@pytest.mark.feature("Push consumer", "java-4.9", "java-5.3")
+async def test_a_consumer_that_starts_before_its_topic_exists(
+    broker: RemotingBroker, driver: Driver, topic: str
+) -> None:
+    await gets_the_first_message(broker, driver, topic)
 
 
 @pytest.mark.feature("Push consumer, in order", "java-4.9", "java-5.3")

@@ -8,6 +8,7 @@ import pytest_asyncio
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver, running_driver
+from tests.clients.remoting.early_consumers import gets_the_first_message
 from tests.clients.remoting.restarts import goes_on_where_it_was
 from tests.clients.remoting.test_delaying import HOUR_MS
 
@@ -36,6 +37,13 @@ async def test_a_message_arrives_as_it_was_sent(ons: Driver, topic: str) -> None
     assert (received.topic, received.body, received.message_id) == (topic, "两个字", sent["message_id"])
     assert (received.tag, received.keys, received.times) == ("a", "7", 0)
     assert received.properties["colour"] == "grün"
+
+
+@pytest.mark.feature("Push consumer", "ons-java")
+async def test_a_consumer_that_starts_before_its_topic_exists(
+    broker: RemotingBroker, ons: Driver, topic: str
+) -> None:
+    await gets_the_first_message(broker, ons, f"{topic}-fresh")
 
 
 @pytest.mark.feature("Send with a callback", "ons-java")

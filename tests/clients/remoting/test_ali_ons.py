@@ -65,10 +65,3 @@ async def test_where_a_new_group_begins(broker: RemotingBroker, node: Driver, to
     more = {"consumeFromWhere": f"CONSUME_FROM_{start}"}
     await node.call("consume", group=topic, topic=topic, more=more)
     assert await node.bodies(topic, 1) == ["before"]
-
-
-@pytest.mark.feature("A topic that does not exist yet", "node")
-async def test_a_consumer_that_is_there_before_its_topic(node: Driver, topic: str) -> None:
-    await node.call("consume", group=topic, topic=topic)
-    await node.call("send", topic=topic, body="first")
-    assert await node.bodies(topic, 1) == ["first"]

@@ -10,8 +10,16 @@ import pytest
 
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver, Received
+from tests.clients.remoting.early_consumers import gets_the_first_message
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
+
+
+@pytest.mark.feature("Push consumer", "python", "node")
+async def test_a_consumer_that_starts_before_its_topic_exists(
+    broker: RemotingBroker, driver: Driver, topic: str
+) -> None:
+    await gets_the_first_message(broker, driver, topic)
 
 
 @pytest.mark.feature("Tag filters", "python", "node")

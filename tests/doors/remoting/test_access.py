@@ -10,7 +10,7 @@ import pytest
 import pytest_asyncio
 
 from mocketmq.errors import SettingError
-from mocketmq.remoting.access_rule import ADMIN, KEY, OPEN
+from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.signature import sign
@@ -106,21 +106,29 @@ def test_only_the_name_server_is_open() -> None:
 
 
 async def test_who_asks_for_a_route_without_a_key_makes_nothing(guarded: Remoting) -> None:
-    """Else it makes a group's retry topic, a trace topic, and for ali-ons any."""
-    for topic in ("%RETRY%GID_mine", "rmq_sys_TRACE_DATA_x", "new"):
+    for topic in ("%RETRY%GID_mine", "rmq_sys_TRACE_DATA_x", "sold", "read"):
         ext = {"topic": topic}
         for fields in (ext, signed(CLERK, ext, secret="wrong")):  # noqa: S106
-            assert (await guarded.client.call(105, fields, version=121)).code == 17
+            assert (await guarded.client.call(105, fields)).code == 17
         assert guarded.broker.registry.topics.find(topic) is None
-        await guarded.client.ok(105, signed(CLERK, ext), version=121)
+        await guarded.client.ok(105, signed(CLERK, ext))
     assert guarded.broker.registry.groups.find("GID_mine")
+
+
+@pytest.mark.parametrize("topic", ["new", "%RETRY%GID_other", "%DLQ%GID_mine"])
+async def test_nor_does_who_may_not_use_the_topic(guarded: Remoting, topic: str) -> None:
+    await guarded.broker.registry.groups.put("GID_mine", 16, 1)
+    ext = {"topic": topic}
+    for version in (409, 121):
+        assert (await guarded.client.call(105, signed(CLERK, ext), version=version)).code == 17
+    await guarded.client.ok(105, signed(OWNER, ext))
 
 
 async def test_what_is_not_open_takes_a_key(guarded: Remoting) -> None:
     for code, request in REQUESTS.items():
         answer = await guarded.client.call(code, {"AccessKey": ""} if code % 2 else {})
         words = "No acl config for " if code % 2 else "No accessKey is configured"
-        assert refusal(answer) == (None if request.access is OPEN else words), code
+        assert refusal(answer) == (None if request.access.is_open else words), code
 
 
 async def test_what_is_for_administrators(guarded: Remoting) -> None:
@@ -226,7 +234,10 @@ async def test_what_takes_permissions(guarded: Remoting) -> None:
         assert await asked(guarded.client, CLERK, code, ext, body) == words, (code, ext, body)
         assert await asked(guarded.client, OWNER, code, ext, body) is None, (code, ext, body)
     tried = {code for code, *_ in NEEDS}
-    assert {code for code, request in REQUESTS.items() if request.access not in (OPEN, KEY, ADMIN)} == tried
+    plain = (KEY, ADMIN)
+    assert {
+        code for code, one in REQUESTS.items() if one.access not in plain and not one.access.is_open
+    } == tried
 
 
 async def test_retries_of_a_group_whose_name_goes_on_are_not_read(file: Path) -> None:

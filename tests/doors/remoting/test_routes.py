@@ -21,6 +21,16 @@ ALI_ONS: dict[str, Any] = {"language": "JAVA", "version": 121}
 FAQ = "\nSee http://rocketmq.apache.org/docs/faq/ for further details."
 
 
+async def refused(remoting: Remoting, topic: str, **client: Any) -> None:
+    """The name server says, in upstream's words, that there is no such topic, and makes none."""
+    answer = await remoting.client.call(105, {"topic": topic}, **client)
+    assert (answer.code, answer.remark) == (
+        17,
+        f"No topic route info in name server for the topic: {topic}{FAQ}",
+    )
+    assert remoting.broker.registry.topics.find(topic) is None
+
+
 async def test_a_route_is_compact_standard_json_in_upstreams_order(remoting: Remoting) -> None:
     await remoting.broker.registry.topics.put("orders", 4, 2, PERM_READ | PERM_WRITE)
     answer = await remoting.client.ok(105, {"topic": "orders"})
@@ -88,12 +98,71 @@ async def test_what_upstream_registers_at_its_start_is_there_when_it_is_asked_fo
         assert (found["readQueueNums"], found["writeQueueNums"], found["perm"]) == (queues, queues, 6)
 
 
-@pytest.mark.parametrize("topic", ["orders", "", "no such name", "päckchen"])
-async def test_a_topic_that_is_nowhere_is_refused_in_upstreams_words(remoting: Remoting, topic: str) -> None:
-    answer = await remoting.client.call(105, {"topic": topic})
-    assert answer.code == 17
-    assert answer.remark == f"No topic route info in name server for the topic: {topic}{FAQ}"
-    assert remoting.broker.registry.topics.find(topic) is None
+async def test_a_topic_is_made_when_its_route_is_asked_for() -> None:
+    async with running_remoting(topic_queues=3) as remoting:
+        (queues,) = (await remoting.route("orders"))["queueDatas"]
+        assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (3, 3, 6)
+        assert not remoting.broker.registry.topics.get("orders").is_system
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"auto_create_topics": "send"},
+        {"profile": "rocketmq4"},
+        {"profile": "rocketmq4", "auto_create_topics": True},
+    ],
+)
+async def test_or_else_by_the_first_send_as_upstream(settings: dict[str, Any]) -> None:
+    async with running_remoting(**settings) as remoting:
+        await refused(remoting, "orders")
+        await remoting.route("TBW102")
+        await sent(remoting.client, default_topic_queue_nums=5)
+        assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 5
+
+
+async def test_or_not_at_all() -> None:
+    async with running_remoting(auto_create_topics=False) as remoting:
+        await remoting.broker.registry.groups.put("GID_billing", 16, 1)
+        for topic in ("orders", "%DLQ%GID_billing"):
+            await refused(remoting, topic)
+
+
+async def test_an_operator_may_change_that(remoting: Remoting) -> None:
+    await remoting.client.ok(25, body=b"autoCreateTopicEnable=false")
+    await refused(remoting, "orders")
+    await remoting.client.ok(25, body=b"autoCreateTopicEnable=true")
+    await remoting.route("orders")
+
+
+@pytest.mark.parametrize(
+    "topic",
+    [
+        *("", " ", "no such name", "päckchen", "x" * 128, "CHECKPOINT_TOPIC", "rmq_sys_x", "%HALF%orders"),
+        *("%DLQ%GID_unknown", "%DLQ%", "%RETRY%", "%RETRY%no/name"),
+    ],
+)
+async def test_what_cannot_be_made_is_refused_in_upstreams_words(remoting: Remoting, topic: str) -> None:
+    for client in ({}, ALI_ONS):
+        await refused(remoting, topic, **client)
+
+
+async def test_dead_letters_of_a_known_group_can_be_consumed_before_there_are_any() -> None:
+    async with running_remoting() as remoting:
+        await remoting.broker.registry.groups.put("GID_billing", 16, 1)
+        (queues,) = (await remoting.route("%DLQ%GID_billing"))["queueDatas"]
+        assert (queues["readQueueNums"], queues["writeQueueNums"], queues["perm"]) == (1, 1, 6)
+
+
+async def test_a_deleted_topic_is_not_made_again_by_those_that_still_look_for_it(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await remoting.route("orders")
+        await remoting.broker.upkeep.reset.delete_topic("orders")
+        await refused(remoting, "orders")
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await refused(remoting, "orders")
+        await sent(remoting.client)
+        await remoting.route("orders")
 
 
 async def test_a_request_without_a_topic_is_refused(remoting: Remoting) -> None:
@@ -101,45 +170,64 @@ async def test_a_request_without_a_topic_is_refused(remoting: Remoting) -> None:
     assert (answer.code, answer.remark) == (1, "the custom field <topic> is null")
 
 
-async def test_for_ali_ons_which_never_falls_back_a_topic_is_made(remoting: Remoting) -> None:
-    assert (await remoting.client.call(105, {"topic": "orders"}, version=121, language="CPP")).code == 17
-    await remoting.client.ok(105, {"topic": "orders"}, **ALI_ONS)
-    assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 4
-    assert (await remoting.client.call(105, {"topic": "no such name"}, **ALI_ONS)).code == 1
+async def test_for_ali_ons_which_never_falls_back_a_topic_is_made() -> None:
+    async with running_remoting(auto_create_topics="send") as remoting:
+        await refused(remoting, "orders", version=121, language="CPP")
+        await remoting.client.ok(105, {"topic": "orders"}, **ALI_ONS)
+        assert (await remoting.route("orders"))["queueDatas"][0]["writeQueueNums"] == 4
 
 
 async def test_for_ali_ons_no_topic_is_made_when_none_is_on_first_use() -> None:
     async with running_remoting(auto_create_topics=False) as remoting:
-        assert (await remoting.client.call(105, {"topic": "orders"}, **ALI_ONS)).code == 17
+        await refused(remoting, "orders", **ALI_ONS)
 
 
-async def test_a_miss_is_logged_once_with_what_helps(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize(
+    ("settings", "reason"),
+    [
+        (
+            {"auto_create_topics": "send"},
+            "topic 'orders' does not exist; the first message to it creates it, or mocketmq topics create",
+        ),
+        (
+            {"auto_create_topics": False},
+            "topic 'orders' does not exist, and auto_create_topics is false; create it by mocketmq topics"
+            " create, or declare it in the configuration as [[topics]]",
+        ),
+    ],
+)
+async def test_a_missing_topic_is_logged_once_with_what_helps(
+    caplog: pytest.LogCaptureFixture, settings: dict[str, Any], reason: str
+) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
-    async with running_remoting() as remoting:
+    async with running_remoting(**settings) as remoting:
         for topic in ("orders", "orders", "%RETRY%billing", "TBW102", "TBW102"):
             await remoting.client.call(105, {"topic": topic})
-        (record,) = caplog.records
-        assert record.levelname == "INFO"
-        assert record.getMessage() == (
-            "topic 'orders' is not there yet: the first send makes it, or mocketmq topics create"
-        )
-    caplog.clear()
-    async with running_remoting(auto_create_topics=False) as remoting:
-        for topic in ("orders", "orders", "bills", "TBW102"):
-            await remoting.client.call(105, {"topic": topic})
-        assert [record.levelname for record in caplog.records] == ["WARNING", "WARNING"]
-        assert caplog.messages[1] == (
-            "topic 'bills' is not there, and auto_create_topics is off: mocketmq topics create makes it, or a"
-            " [[topics]] table of the configuration"
-        )
+    assert caplog.messages == [f"a client finds no route: {reason}"]
 
 
-async def test_misses_of_any_number_of_names_take_bounded_room(
+async def test_why_a_topic_is_not_made_is_logged(
     remoting: Remoting, caplog: pytest.LogCaptureFixture
 ) -> None:
     caplog.set_level(logging.INFO, "mocketmq.remoting")
-    for number in range(MAX_MISSES + 10):
-        await remoting.client.call(105, {"topic": f"t{number}"})
+    await remoting.route("bills")
+    await remoting.broker.upkeep.reset.delete_topic("bills")
+    for topic in ("bills", "no such name", "rmq_sys_x", "%DLQ%GID_unknown"):
+        await refused(remoting, topic)
+    assert [line.removeprefix("a client finds no route: ") for line in caplog.messages] == [
+        "topic 'bills' was deleted; a message to it creates it again, or mocketmq topics create",
+        "topic 'no such name' cannot exist: The specified topic contains illegal characters, allowing only"
+        " ^[%|a-zA-Z0-9_-]+$",
+        "topic 'rmq_sys_x' is a system topic, which the broker creates if needed",
+        "topic '%DLQ%GID_unknown' belongs to no known group",
+    ]
+
+
+async def test_misses_of_any_number_of_names_take_bounded_room(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mocketmq.remoting")
+    async with running_remoting(auto_create_topics="send") as remoting:
+        for number in range(MAX_MISSES + 10):
+            await refused(remoting, f"t{number}")
     assert len(caplog.records) == MAX_MISSES
 
 
@@ -207,5 +295,4 @@ async def test_a_retry_topic_is_there_before_its_group_is() -> None:
 
 async def test_no_retry_topic_without_a_group_that_may_be_made() -> None:
     async with running_remoting(auto_create_groups=False) as remoting:
-        for name in ("%RETRY%GID_billing", "%RETRY%", "%RETRY%no/name"):
-            assert (await remoting.client.call(105, {"topic": name})).code == 17
+        await refused(remoting, "%RETRY%GID_billing")

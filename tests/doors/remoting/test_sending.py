@@ -13,7 +13,6 @@ from mocketmq.errors import (
     StoreBusyError,
     StoreFullError,
     StoreUnavailableError,
-    TopicNotFoundError,
 )
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import FORBIDDEN_TOPICS
@@ -323,30 +322,6 @@ async def test_traces_are_taken_quietly(topic: str, auto_create_topics: bool) ->
         await sent(remoting.client, topic=topic)
         made = remoting.broker.registry.topics.get(topic)
         assert (made.read_queues, made.write_queues, made.perm, made.is_system) == (1, 1, 6, True)
-
-
-@pytest.mark.parametrize("auto_create_topics", [True, False])
-async def test_asking_for_a_route_makes_only_trace_topics_unless_more_is_wanted(
-    auto_create_topics: bool,
-) -> None:
-    async with running_broker(auto_create_topics=auto_create_topics) as broker:
-        assert (
-            await broker.registry.topics.for_route("RMQ_SYS_TRACE_TOPIC", first_use=False)
-        ).write_queues == 1
-        for name, first_use in (
-            ("a", False),
-            ("%RETRY%g", True),
-            ("%DLQ%g", True),
-            ("CHECKPOINT_TOPIC", True),
-        ):
-            with pytest.raises(TopicNotFoundError, match=rf"topic\[{name}\] not exist"):
-                await broker.registry.topics.for_route(name, first_use=first_use)
-        if auto_create_topics:
-            made = await broker.registry.topics.for_route("a", first_use=True)
-            assert (made.read_queues, made.write_queues, made.perm) == (4, 4, 6)
-        else:
-            with pytest.raises(TopicNotFoundError):
-                await broker.registry.topics.for_route("a", first_use=True)
 
 
 # Refusals

@@ -153,7 +153,7 @@ async def test_any_number_of_unknown_codes_takes_bounded_room(remoting: Remoting
 
 @pytest.mark.parametrize("code", [105, 9_999])
 async def test_a_oneway_request_is_not_answered(remoting: Remoting, code: int) -> None:
-    remoting.client.oneway(code, {"topic": "nowhere"})
+    remoting.client.oneway(code, {"topic": "no such name"})
     await remoting.client.ok(105, ROUTE)  # a stray answer would fail the client
     assert remoting.server.dispatcher.answered[str(code), 3 if code == 9_999 else 17] == 1
 
@@ -207,7 +207,7 @@ async def test_errors_are_told_with_code_and_remark_and_the_connection_lives(
 
 async def test_metrics_count_requests_and_connections(remoting: Remoting) -> None:
     await remoting.client.ok(105, ROUTE)
-    await remoting.client.call(105, {"topic": "nowhere"})
+    await remoting.client.call(105, {"topic": "no such name"})
     await remoting.client.call(9_999)
     async with remoting.another():
         text = await metrics(remoting)

@@ -35,7 +35,8 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     """Load the registry, and declare the topics and groups of the settings; ``levels`` delay levels."""
     topics = Topics(
         ground,
-        auto_create=settings.auto_create_topics,
+        auto_create=bool(settings.auto_create_topics),
+        by_route=settings.auto_create_topics != "send" and settings.profile != "rocketmq4",
         default_queues=settings.topic_queues,
         on_deleted=statistics.forget_topic,
     )
@@ -45,7 +46,7 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     await topics.put(TIMER_TOPIC, 1, 1, PERM_READ | PERM_WRITE)
     for name, queues in ((CLUSTER, CLUSTER_QUEUES), (BROKER, 1)):
         await topics.put(name, queues, queues, PERM_READ | PERM_WRITE | PERM_INHERIT)
-    await topics.set_auto_create(is_on=settings.auto_create_topics)
+    await topics.set_auto_create(is_on=topics.auto_create)
     for topic in settings.topics:
         await topics.put_by_client(
             topic.name, topic.read_queues, topic.write_queues, permission_bits(topic.perm)

@@ -16,6 +16,7 @@ from mocketmq.errors import (
     QueueNotFoundError,
     TopicNotFoundError,
     WrongQueueError,
+    shorten,
 )
 from mocketmq.message.message import Template
 from mocketmq.message.names import (
@@ -94,13 +95,18 @@ def permission_bits(letters: str) -> int:
 
 
 class Topics:
-    """Every topic. Reads are from memory; a change is durable before it is seen."""
+    """Every topic. Reads are from memory; a change is durable before it is seen.
+
+    With ``auto_create`` topics are created on first use; ``by_route``, the first question for their route
+    is one.
+    """
 
     def __init__(
         self,
         ground: Ground,
         *,
         auto_create: bool,
+        by_route: bool,
         default_queues: int,
         on_deleted: Callable[[str], None],
     ) -> None:
@@ -110,6 +116,7 @@ class Topics:
         self._writer = ground.writer
         self._on_deleted = on_deleted
         self._auto_create = auto_create
+        self._by_route = by_route
         self._topics: dict[str, Topic] = {}
         self._queues: dict[int, Queue] = {}  # those of deleted topics as well
         self._deleted: dict[str, list[Queue]] = {}  # by topic
@@ -185,6 +192,11 @@ class Topics:
         """Whether topics are created on first use."""
         return self._auto_create
 
+    @property
+    def auto_create_by_route(self) -> bool:
+        """Whether topics are created when their route is asked for."""
+        return self._auto_create and self._by_route
+
     async def set_auto_create(self, *, is_on: bool) -> None:
         """Create topics on first use from now on, or not; clients see that by the template topic."""
         if is_on or TEMPLATE_TOPIC in self._topics:
@@ -254,14 +266,44 @@ class Topics:
             self.get(name)
         return await self.for_receive(name)
 
-    async def for_route(self, name: str, *, first_use: bool) -> Topic:
-        """The topic whose route a client asks for. Raises TopicNotFoundError.
+    async def for_route(self, name: str, *, is_needed: bool = False) -> Topic:
+        """The topic whose route a client asks for, created if that is on.
 
-        System topics that clients expect are created. With ``first_use`` others are too, if that is on: for
-        clients that never look for a template's route (docs/protocol/remoting.md §7.3).
+        ``is_needed``: the client cannot send without a route, so topics are created as by a send. Raises
+        TopicNotFoundError, which says what helps.
         """
-        is_made = expected_queues(name) or (first_use and not name.startswith((RETRY_PREFIX, DLQ_PREFIX)))
-        return await self._first_use(name) if is_made and name not in self._topics else self.get(name)
+        topic = self._topics.get(name)
+        if topic is not None:
+            return topic
+        if not expected_queues(name):
+            self._check_is_made_by_route(name, is_needed)
+        return await self._first_use(name)
+
+    def _check_is_made_by_route(self, name: str, is_needed: bool) -> None:
+        shown, is_of_group = shorten(name), name.startswith((RETRY_PREFIX, DLQ_PREFIX))
+        try:
+            check_topic_name(name)
+        except InvalidArgumentError as error:
+            raise TopicNotFoundError(f"topic {shown} cannot exist: {error}") from None
+        if is_system_topic(name):
+            raise TopicNotFoundError(f"topic {shown} is a system topic, which the broker creates if needed")
+        if not self._auto_create:
+            raise TopicNotFoundError(
+                f"topic {shown} does not exist, and auto_create_topics is false; create it by mocketmq topics"
+                " create, or declare it in the configuration as [[topics]]"
+            )
+        if is_needed and not is_of_group:
+            return
+        if name in self._deleted:  # running clients still ask for its route, every 30 s
+            raise TopicNotFoundError(
+                f"topic {shown} was deleted; a message to it creates it again, or mocketmq topics create"
+            )
+        if not self._by_route:
+            raise TopicNotFoundError(
+                f"topic {shown} does not exist; the first message to it creates it, or mocketmq topics create"
+            )
+        if is_of_group:
+            raise TopicNotFoundError(f"topic {shown} belongs to no known group")
 
     async def _first_use(self, name: str, template: Template | None = None) -> Topic:
         """Create a topic like the template, or with the queues that upstream's system topics have.

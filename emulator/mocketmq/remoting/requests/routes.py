@@ -10,8 +10,8 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.registry.topics import Topic
 from mocketmq.errors import RefusedError, TopicNotFoundError, shorten
 from mocketmq.message.identity import BROKER, CLUSTER
-from mocketmq.message.names import RETRY_PREFIX, TEMPLATE_TOPIC, retry_topic
-from mocketmq.remoting.access_rule import ADMIN, OPEN
+from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX, TEMPLATE_TOPIC
+from mocketmq.remoting.access_rule import ADMIN, OPEN, looks_for
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -63,14 +63,13 @@ async def topic_route(call: RemotingCall[TopicHeader]) -> Response:
         if not call.is_authorized:
             topic = topics.get(name)
         else:
-            if name.startswith(RETRY_PREFIX):
-                await _make_retry_topic(call.broker, name.removeprefix(RETRY_PREFIX))
-            topic = await topics.for_route(name, first_use=is_ali_ons)
+            await _make_topic_of_group(call.broker, name)
+            topic = await topics.for_route(name, is_needed=is_ali_ons)
         perm = call.broker.registry.name_server.perm(topic)
         if not perm and name == TEMPLATE_TOPIC:  # the template is kept, but no longer used
             raise TopicNotFoundError(f"the topic[{name}] may not be used")
-    except TopicNotFoundError:
-        _log_miss(call)
+    except TopicNotFoundError as error:
+        _log_miss(call, error)
         raise RemotingError(
             ResponseCode.TOPIC_NOT_EXIST, f"No topic route info in name server for the topic: {name}{_FAQ}"
         ) from None
@@ -148,7 +147,7 @@ async def unregister_topic(call: RemotingCall[UnregisterTopicHeader]) -> Respons
 ROUTES: Final = RequestFamily(
     "The name server",
     [
-        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicHeader, topic_route, access=OPEN),
+        Request(RequestCode.GET_ROUTEINFO_BY_TOPIC, TopicHeader, topic_route, access=looks_for("topic")),
         Request(RequestCode.GET_BROKER_CLUSTER_INFO, NoHeader, cluster_info, access=OPEN),
         Request(RequestCode.GET_ALL_TOPIC_LIST_FROM_NAMESERVER, NoHeader, topic_list, access=OPEN),
         Request(RequestCode.GET_TOPICS_BY_CLUSTER, ClusterHeader, topics_of_cluster, access=OPEN),
@@ -168,34 +167,30 @@ ROUTES: Final = RequestFamily(
 )
 
 
-async def _make_retry_topic(broker: Broker, name: str) -> None:
-    """Make a retry topic before its group's first heartbeat: clients of 5.x ask only every twenty seconds.
+async def _make_topic_of_group(broker: Broker, topic: str) -> None:
+    """Make the retry topic of a group, which may be new, or the dead-letter topic of a known group.
 
-    They also ask for the retry topic of popped messages, ``<group>_<topic>``, which does not exist here.
+    Clients of 5.x ask for the former before their group's first heartbeat, and again only after twenty
+    seconds. They also ask for that of popped messages, ``<group>_<topic>``, which does not exist here.
     """
-    if broker.consuming.pops.is_retry(name):
-        return
-    with suppress(RefusedError):
-        group = await broker.registry.groups.for_use(name)
-        await broker.registry.topics.ensure(retry_topic(group.name), group.retry_queues)
+    topics, groups = broker.registry.topics, broker.registry.groups
+    group = topic.removeprefix(RETRY_PREFIX).removeprefix(DLQ_PREFIX)
+    if topic.startswith(DLQ_PREFIX):
+        if topics.auto_create_by_route and groups.find(group):
+            await topics.ensure(topic, 1)
+    elif topic.startswith(RETRY_PREFIX) and not broker.consuming.pops.is_retry(group):
+        with suppress(RefusedError):
+            await topics.ensure(topic, (await groups.for_use(group)).retry_queues)
 
 
-def _log_miss(call: RemotingCall[TopicHeader]) -> None:
+def _log_miss(call: RemotingCall[TopicHeader], error: TopicNotFoundError) -> None:
     """Log once for each missing topic how it can be made."""
     name, misses = call.header.topic, _misses.setdefault(call.broker, set())
     if name in misses or len(misses) >= MAX_MISSES or name == TEMPLATE_TOPIC or name.startswith(RETRY_PREFIX):
         return
     misses.add(name)
-    if call.broker.registry.topics.auto_create:
-        log.info(
-            "topic %s is not there yet: the first send makes it, or mocketmq topics create", shorten(name)
-        )
-    else:
-        log.warning(
-            "topic %s is not there, and auto_create_topics is off: mocketmq topics create makes it, or a"
-            " [[topics]] table of the configuration",
-            shorten(name),
-        )
+    level = logging.INFO if call.broker.registry.topics.auto_create else logging.WARNING
+    log.log(level, "a client finds no route: %s", error)
 
 
 def _topics(call: RemotingCall[Any], is_wanted: Callable[[Topic], bool] = lambda _: True) -> Response:
