@@ -241,5 +241,5 @@ async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, 
 
 
 async def test_what_is_missing_is_told(dashboard: Dashboard) -> None:
-    with pytest.raises(DashboardError, match="No topic route info in name server for the topic: nowhere"):
-        await dashboard.get("/topic/stats.query", topic="nowhere")
+    with pytest.raises(DashboardError, match="No topic route info in name server for the topic: no/where"):
+        await dashboard.get("/topic/stats.query", topic="no/where")
