@@ -1,22 +1,34 @@
-"""Letting a group go on elsewhere by 222: offsets that are stored, and clients that are told by 220."""
+"""Letting a group go on elsewhere by 222, and telling its clients: by 220, or by their next pull."""
 
+import asyncio
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from mocketmq.clock import wall_us
+from mocketmq.rocketmq_versions import V5_0_0
 from tests.doors.remoting.consuming import (
+    COMMIT,
     HEART_BEAT,
+    PULL,
     RESET_CLIENT,
     RESET_OFFSET,
+    SUBSCRIPTION,
+    SUSPEND,
     beat,
     commit,
     committed,
     consumer,
     join,
+    pull,
+    pull_of,
 )
-from tests.support.brokers import GROUP, TOPIC, S, bodies, receive, send
+from tests.doors.remoting.consuming import bodies as pulled
+from tests.doors.remoting.popping import ack, messages, pop, pop_later
+from tests.support.brokers import GROUP, TOPIC, S, acknowledge, bodies, receive, send
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, RemotingClient, running_remoting
 
 
@@ -45,6 +57,13 @@ def table(*offsets: int) -> bytes:
         for queue_id, offset in enumerate(offsets)
     ]
     return f'{{"offsetTable":{{{",".join(entries)}}}}}'.encode()
+
+
+async def waits(remoting: Remoting, count: int = 1) -> None:
+    """Until so many long polls wait."""
+    async with asyncio.timeout(PATIENCE_S):
+        while remoting.broker.consuming.polls.count < count:  # noqa: ASYNC110
+            await asyncio.sleep(0)
 
 
 def as_it_is(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -129,19 +148,151 @@ async def test_clients_of_the_group_are_told(language: str, monkeypatch: pytest.
             assert json.loads(pushed.body) == {"offsetTable": queues}
         else:
             assert pushed.body == table(1, 0, 0, 0)
-        # It goes back itself when it has heard of it, and what it told on the way does not stay.
-        await commit(client, 5)
-        await commit(client, 1)
-        assert await committed(client) == 1
         assert admin.pushes.empty()
 
 
-async def test_a_broadcast_is_told_as_well() -> None:
+@pytest.mark.parametrize(("model", "is_told"), [("CLUSTERING", False), ("BROADCASTING", True)])
+async def test_clients_of_5_are_told_by_their_next_pull_but_for_a_broadcast(
+    model: str, is_told: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_remoting() as remoting:
-        await stepped(remoting, 1)
-        await remoting.client.ok(HEART_BEAT, body=beat(consumer(messageModel="BROADCASTING")))
-        await reset(remoting.client, -1, force=True)
-        assert (await remoting.client.push()).ext["isForce"] == "true"
+        client = remoting.client
+        await stepped(remoting)
+        as_it_is(remoting, monkeypatch)
+        await client.ok(HEART_BEAT, body=beat(consumer(messageModel=model)), version=V5_0_0)
+        if model == "CLUSTERING":
+            await client.push()
+        await commit(client, 4)
+        await reset(client, 0, force=True)
+        if is_told:
+            assert (await client.push()).code == RESET_CLIENT
+        assert client.pushes.empty()
+        answer = await pull(client, 6)
+        assert answer.remark == ("OFFSET_OVERFLOW_ONE" if is_told else "OFFSET_RESET")
+
+
+# What a consumer does that has not heard of it
+
+
+async def test_what_it_commits_is_ignored_until_it_has_heard(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting, remoting.another() as admin:
+        client = remoting.client
+        times = await stepped(remoting)
+        as_it_is(remoting, monkeypatch)
+        await commit(client, 4)
+        await reset(admin, times[1])
+        for offset in (5, 6):
+            await commit(client, offset)
+            assert await committed(client) == 1
+        told = await pull(client, 6, COMMIT | SUBSCRIPTION, commitOffset=6)
+        assert (told.code, told.remark, told.ext["nextBeginOffset"]) == (21, "OFFSET_RESET", "1")
+        await commit(client, 6)  # the last of what it had in hand
+        assert await committed(client) == 1
+        assert pulled(await pull(client, 1)) == ["1", "2", "3", "4", "5"]
+        await commit(client, 3)
+        assert await committed(client) == 3
+
+
+async def test_it_need_not_be_told_what_it_does_already(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        times = await stepped(remoting)
+        as_it_is(remoting, monkeypatch)
+        await commit(client, 4)
+        await reset(client, times[1])
+        assert len(pulled(await pull(client, 1))) == 5
+        await commit(client, 2)
+        assert await committed(client) == 2
+
+
+async def test_one_that_goes_elsewhere_knowingly_may(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        client = remoting.client
+        times = await stepped(remoting)
+        as_it_is(remoting, monkeypatch)
+        await commit(client, 4)
+        await reset(client, times[1])
+        assert (await pull(client, 5)).code == 21
+        assert pulled(await pull(client, 5)) == ["5"]
+        await commit(client, 6)
+        assert await committed(client) == 6
+
+
+async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
+    """A member that has handed the queue over may wait in it still."""
+    async with running_remoting() as remoting, remoting.another() as other:
+        await stepped(remoting, 3)
+        await commit(remoting.client, 3)
+        wait = pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000)
+        waiting = [client.ask(PULL, wait) for client in (other, remoting.client)]
+        await waits(remoting, 2)
+        await reset(remoting.client, 0, force=True)
+        for told in waiting:
+            answer = await told
+            assert (answer.code, answer.remark, answer.ext["nextBeginOffset"]) == (21, "OFFSET_RESET", "0")
+        await commit(other, 3)
+        assert await committed(other) == 0
+        assert len(pulled(await pull(other, 0))) == 3
+
+
+async def test_a_queue_that_did_not_move_goes_on() -> None:
+    async with running_remoting() as remoting:
+        await stepped(remoting, 3)
+        await commit(remoting.client, 1)
+        assert await reset(remoting.client, -1) == table(1, 0, 0, 0)
+        assert len(pulled(await pull(remoting.client, 2))) == 1
+        await commit(remoting.client, 3)
+        assert await committed(remoting.client) == 3
+
+
+# What was popped or received
+
+
+async def freed(remoting: Remoting, offset: int = 4) -> None:
+    """Reset queue 0."""
+    await reset(remoting.client, 0, queueId="0", offset=str(offset))
+
+
+@pytest.mark.parametrize("order", [False, True])
+async def test_what_was_popped_is_popped_again(order: bool) -> None:
+    async with running_remoting() as remoting:
+        await stepped(remoting, 10)
+        first = await pop(remoting.client, order=order, attemptId="a")
+        assert len(first) == 10
+        assert await pop(remoting.client, order=order, attemptId="b") == []
+        waiting = pop_later(remoting.client, order=order, attemptId="c")
+        await waits(remoting)
+        await freed(remoting)
+        again = messages(await waiting)
+        assert [(one.body, one.times) for one in again] == [(str(n), 0) for n in range(4, 10)]
+        assert await committed(remoting.client) == 4
+        if not order:  # whose handles name the queue's last pop
+            assert await ack(remoting.client, first[9].handle) == 208
+        assert [await ack(remoting.client, one.handle) for one in again] == [0] * 6
+        assert await committed(remoting.client) == 10
+
+
+@pytest.mark.parametrize("ordered", [False, True])
+async def test_what_was_received_is_received_again(ordered: bool) -> None:
+    async with running_remoting() as remoting:
+        await stepped(remoting, 10)
+        assert len(await receive(remoting.broker, ordered=ordered)) == 10
+        waiting = asyncio.create_task(receive(remoting.broker, ordered=ordered, wait_s=20))
+        await waits(remoting)
+        await freed(remoting)
+        again = await waiting
+        assert bodies(again) == ["4", "5", "6", "7", "8", "9"]
+        assert len((await acknowledge(remoting.broker, again)).done) == 6
+        assert await committed(remoting.client) == 10
+
+
+async def test_what_was_freed_stays_free_over_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await stepped(remoting, 10)
+        assert len(await pop(remoting.client)) == 10
+        await freed(remoting)
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        assert [one.body for one in await pop(remoting.client)] == ["4", "5", "6", "7", "8", "9"]
 
 
 @pytest.mark.parametrize(

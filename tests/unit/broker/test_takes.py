@@ -6,39 +6,12 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.take import State
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.names import retry_topic
 from tests.support.brokers import GROUP, TOPIC, S, acknowledge, receive, rows, running_broker, send
+from tests.support.held_up import HeldUp
 from tests.support.patience import PATIENCE_S
-
-
-class HeldUp:
-    """Lets transactions wait until ``go``."""
-
-    def __init__(self, broker: Broker, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.go = asyncio.Event()
-        self._broker = broker
-        self._transact = broker.ground.writer._database.transact
-        self._begun = asyncio.Event()
-        monkeypatch.setattr(broker.ground.writer._database, "transact", self._wait)
-
-    async def _wait(self, statements: Any) -> None:
-        self._begun.set()
-        await self.go.wait()
-        await self._transact(statements)
-
-    async def begun(self) -> None:
-        """Until one waits."""
-        async with asyncio.timeout(PATIENCE_S):
-            await self._begun.wait()
-
-    async def queued(self, works: int) -> None:
-        """Until the transaction after it has so many pieces of work."""
-        async with asyncio.timeout(PATIENCE_S):
-            while self._broker.ground.writer.waiting < works:  # noqa: ASYNC110
-                await asyncio.sleep(0)
 
 
 async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(

@@ -1,17 +1,22 @@
 """How far groups have come in their queues, as pulling consumers ask for it and report it.
 
+What a client commits is in memory before its next request is looked at, as upstream, and durable when the
+commit is answered. So nothing here waits before memory has changed. A take that ends with it is closed at
+once, too: whoever was being given it or settling it finds it closed.
 docs/protocol/remoting.md §2.4
 """
 
 import asyncio
 import logging
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
-from mocketmq.broker.consuming.group_queue import GroupQueue
-from mocketmq.broker.consuming.take import Outcome
+from mocketmq.broker.consuming.group_queue import GroupQueue, Notice
+from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.take import Outcome, Take
+from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
-from mocketmq.errors import EmulatorError, InvalidArgumentError, RefusedError
+from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
@@ -22,12 +27,17 @@ log = logging.getLogger(__name__)
 
 
 class CommittedOffsets:
-    """Answers and changes the committed offsets of groups."""
+    """The committed offsets of all groups."""
 
-    def __init__(self, ground: Ground, registry: Registry, groups: ConsumingGroups, ledger: Ledger) -> None:
+    def __init__(
+        self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, ledger: Ledger
+    ) -> None:
         self._writer = ground.writer
         self._topics = registry.topics
         self._groups = groups
+        self._registered = registry.groups
+        self._clients = registry.clients
+        self._polls = polls
         self._ledger = ledger
         self._notes: set[asyncio.Task[None]] = set()
 
@@ -55,7 +65,7 @@ class CommittedOffsets:
             if group is None or queue is None:
                 return queue.min_offset if queue else 0
             group_queue = group.in_queue(queue)
-        offset = max(group_queue.committed_offset, group_queue.queue.min_offset)
+        offset = group_queue.start_offset
         if group_queue.reported is None:
             group_queue.reported = offset
         return offset
@@ -69,10 +79,9 @@ class CommittedOffsets:
         queue = self._topics.queue_of(topic_name, queue_id)
         if not 0 <= offset <= queue.next_offset:
             raise InvalidArgumentError("offset", offset, f"0 to {queue.next_offset}, the end of the queue")
-        group = await self._groups.for_use(group_name)
-        group_queue = group.in_queue(queue)
-        async with group.lock:
-            await self._move(group_queue, offset, is_back=offset < group_queue.committed_offset)
+        group_queue = (await self._groups.for_use(group_name)).in_queue(queue)
+        is_back = offset < group_queue.committed_offset
+        await self._save({group_queue: (group_queue.begin_at if is_back else group_queue.finish)(offset)})
 
     async def report(
         self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
@@ -81,47 +90,63 @@ class CommittedOffsets:
 
         The group goes back only if the report is lower than the one before: other members may have
         acknowledged more by receipt. Offsets outside the queue are ignored, and so are unknown groups and
-        topics: a client may remember them from before the broker was emptied. A report that is not
-        ``is_durable`` is stored with the next one that is.
+        topics: a client may remember them from before the broker was emptied. So are offsets of a client that
+        has not heard of a reset (ConsumerManageProcessor.java, 5.3.3). A report that is not ``is_durable`` is
+        stored with the next one that is.
         """
         queue = self._topics.find_queue(topic_name, queue_id)
         if queue is None or not 0 <= offset <= queue.next_offset:
             return
-        try:
+        ended: Sequence[Take] = ()
+        group = self._groups.find(group_name)
+        if group is None:
+            if not self._registered.may_be_used(group_name):
+                return
+            self._groups.keep_offset(group_name, queue, offset)
             group = await self._groups.for_use(group_name)
-        except RefusedError:
-            return
-        group_queue = group.in_queue(queue)
-        async with group.lock:
+            group_queue = group.in_queue(queue)
+            group_queue.reported, group_queue.saved_offset = group_queue.next_offset, None
+        else:
+            group_queue = group.in_queue(queue)
+            if group_queue.notice is not None:
+                return
             before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
-            is_back = offset < before
-            if is_back or any(each < offset for each in group_queue.open):
-                await self._move(group_queue, offset, is_back=is_back)
-            else:
-                group_queue.next_offset, group_queue.reported = max(group_queue.next_offset, offset), offset
+            ended = (group_queue.begin_at if offset < before else group_queue.finish)(offset)
         self._note_acked(group, queue, offset)
-        if is_durable and group_queue.saved_offset != group_queue.next_offset:
-            await self._writer.commit(lambda batch: group_queue.save(batch, group_queue.next_offset))
+        if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
+            await self._save({group_queue: ended})
 
-    async def _move(self, group_queue: GroupQueue, offset: int, *, is_back: bool) -> None:
-        """Set the committed offset; durable when this returns. The caller has the group's lock."""
-        group = group_queue.group
+    async def reset(self, group: ConsumingGroup, offsets: Mapping[Queue, int]) -> None:
+        """Let the group begin at these offsets. All that it was given of the queues is free again.
+
+        Until its pulling consumers have heard of it, what they commit is ignored. Those of a broadcast keep
+        their offsets themselves.
+        """
+        live = self._clients.find(group.name)
+        notice = None if live and live.model == BROADCASTING else Notice.DUE
+        ended = {}
+        for queue, offset in offsets.items():
+            group_queue = group.in_queue(queue)
+            ended[group_queue] = group_queue.begin_at(offset)
+            group_queue.notice, group_queue.pulled_offset = notice, offset
+            group_queue.resets += 1
+            self._polls.arrived(queue)
+        await self._save(ended)
+
+    async def _save(self, moved: Mapping[GroupQueue, Sequence[Take]]) -> None:
+        """Store how far the group has come in these queues, and which of its takes ended with that."""
 
         def work(batch: Batch) -> None:
-            ended = [take for take in group_queue.open.values() if is_back or take.queue_offset < offset]
-            next_offset = offset if is_back else max(group_queue.next_offset, offset)
-            for take in ended:
-                save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
-
-            def apply() -> None:
+            for group_queue, ended in moved.items():
+                group = group_queue.group
+                if group.is_deleted:
+                    continue
                 for take in ended:
-                    take.close()
-                group_queue.next_offset, group_queue.reported = next_offset, offset
+                    save_outcome(batch, group.name, take.commit_offset, Outcome.PASSED.value, if_open=True)
+                group_queue.save(batch, group_queue.next_offset)
 
-            batch.on_commit(apply)
-            group_queue.save(batch, next_offset)
-
-        await self._writer.commit(work)
+        # A message that ended may be given again at once. In one transaction, it might end after that.
+        await self._writer.commit(work, alone=any(moved.values()))
 
     def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
         """Note in the ledger, in the background, that delayed messages below the offset are acknowledged."""
@@ -145,18 +170,14 @@ class CommittedOffsets:
     async def close(self) -> None:
         """Store the reported offsets that are not stored yet, if the store still takes them."""
         await asyncio.gather(*self._notes)
-        unsaved = [
-            group_queue
+        unsaved: dict[GroupQueue, Sequence[Take]] = {
+            group_queue: ()
             for group in self._groups
             for group_queue in group.queues.values()
             if group_queue.reported is not None and group_queue.saved_offset != group_queue.next_offset
-        ]
-
-        def work(batch: Batch) -> None:
-            for group_queue in unsaved:
-                group_queue.save(batch, group_queue.next_offset)
-
+        }
         try:
-            await self._writer.commit(work)
+            if unsaved:
+                await self._save(unsaved)
         except EmulatorError as error:
             log.warning("offsets of %d queues were not stored: %s", len(unsaved), error)

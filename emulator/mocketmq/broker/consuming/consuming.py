@@ -51,7 +51,7 @@ async def open_consuming(
     takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
     receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
-    committed = CommittedOffsets(ground, registry, groups, ledger)
+    committed = CommittedOffsets(ground, registry, groups, polls, ledger)
     pull = Pull(
         ground,
         registry,

@@ -95,7 +95,7 @@ class ConsumingGroups:
         self._ground = ground
         self._registered = groups
         self._groups: dict[str, ConsumingGroup] = {}
-        # Offsets of groups whose state was not needed yet, and of deleted groups.
+        # Offsets of groups whose state was not needed yet, of deleted groups, and of those being made.
         self._offsets: dict[str, dict[Queue, int]] = {}
 
     async def load(self, topics: Topics) -> None:
@@ -202,6 +202,10 @@ class ConsumingGroups:
         if group is None:
             return self._offsets.get(name, {})
         return {queue: group_queue.committed_offset for queue, group_queue in group.queues.items()}
+
+    def keep_offset(self, name: str, queue: Queue, offset: int) -> None:
+        """Keep a committed offset for a group that does not exist yet."""
+        self._offsets.setdefault(name, {})[queue] = offset
 
     def forget_deleted(self) -> None:
         """Forget the offsets of deleted groups."""

@@ -5,6 +5,8 @@ and the takes below it that are still open. What the group has not finished begi
 that is its committed offset, where a pulling consumer starts to read and from which lag counts.
 """
 
+from collections.abc import Iterable
+from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
@@ -17,22 +19,34 @@ if TYPE_CHECKING:
     from mocketmq.broker.consuming.take import Take
 
 
+class Notice(Enum):
+    """A reset of which a group's pulling consumers do not know yet: what they commit is out of date."""
+
+    DUE = auto()
+    """The next pull is to be answered with the new offset."""
+    GIVEN = auto()
+    """A pull was. Its consumer goes on from there as soon as it has dropped what it holds."""
+
+
 class GroupQueue:
     """How far a group has come in one queue.
 
     ``reported`` is the offset that its pulling consumers read or reported last, None before that. They go
     back only by reporting less: what they report may well be below what others have acknowledged since.
-    ``attempt`` is the consumer's id of the last pop in order, "" if there was none.
+    ``attempt`` is the consumer's id of the last pop in order, "" if there was none. ``notice`` is None unless
+    the pulling consumers have to hear of a reset; ``resets`` counts these.
     """
 
     __slots__ = (
         "attempt",
         "group",
         "next_offset",
+        "notice",
         "open",
         "pulled_offset",
         "queue",
         "reported",
+        "resets",
         "saved_offset",
     )
 
@@ -44,12 +58,19 @@ class GroupQueue:
         self.reported: int | None = None
         self.pulled_offset = 0  # where the last pull of its consumers began
         self.attempt = ""
+        self.notice: Notice | None = None
+        self.resets = 0
         self.open: dict[int, Take] = {}  # by queue offset
 
     @property
     def committed_offset(self) -> int:
         """The first offset that the group has not finished."""
         return min(min(self.open, default=self.next_offset), self.next_offset)
+
+    @property
+    def start_offset(self) -> int:
+        """Where a pulling consumer begins."""
+        return max(self.committed_offset, self.queue.min_offset)
 
     @property
     def given_offset(self) -> int:
@@ -59,12 +80,36 @@ class GroupQueue:
     @property
     def lag(self) -> int:
         """How many messages there are from the committed offset to the end of the queue."""
-        return self.queue.next_offset - max(self.committed_offset, self.queue.min_offset)
+        return self.queue.next_offset - self.start_offset
 
     @property
     def in_flight(self) -> int:
         """How many messages were received and are not settled."""
         return sum(take.is_in_flight for take in self.open.values())
+
+    def finish(self, offset: int) -> list["Take"]:
+        """Take everything below ``offset`` for finished. Returns the takes that this ended."""
+        self.next_offset, self.reported = max(self.next_offset, offset), offset
+        return self._end(take for take in self.open.values() if take.queue_offset < offset)
+
+    def begin_at(self, offset: int) -> list["Take"]:
+        """Go back or forward to ``offset``, whoever has what. Returns all takes, which this ended."""
+        self.next_offset = self.reported = offset
+        return self._end(self.open.values())
+
+    def _end(self, takes: Iterable["Take"]) -> list["Take"]:
+        ended = list(takes)
+        for take in ended:
+            take.close()
+        return ended
+
+    def gives_notice(self, offset: int) -> bool:
+        """Whether a pull from ``offset`` has to be answered with the new offset; a second one has not."""
+        if self.notice is Notice.DUE and offset != self.start_offset:
+            self.notice = Notice.GIVEN
+            return True
+        self.notice = None
+        return False
 
     def save(self, batch: Batch, next_offset: int) -> None:
         """Save ``next_offset``, but never past a take that has no row: a kill would lose it."""

@@ -108,7 +108,7 @@ class Offsets:
                 f"[reset-offset] reset offset failed, no topic in this broker. topic={topic}"
             )
         owner = await self._groups.for_use(group)
-        offsets = {}
+        targets = {}
         for queue in found.queues if queue_id is None else [self._topics.queue_of(topic, queue_id)]:
             target = await self._target(queue, timestamp_ms) if offset is None else offset
             if not queue.min_offset <= target <= queue.next_offset:
@@ -116,11 +116,11 @@ class Offsets:
                 raise InvalidArgumentError(
                     "offset", target, allowed, f"Target offset {target} not in consume queue range {allowed}"
                 )
-            committed = owner.in_queue(queue).committed_offset
-            if is_forced or target < committed:
-                await self._committed.commit(group, topic, queue.queue_id, target)
-                committed = target
-            offsets[queue.queue_id] = committed
+            targets[queue] = target
+        before = {queue: owner.in_queue(queue).committed_offset for queue in targets}
+        moves = {queue: target for queue, target in targets.items() if is_forced or target < before[queue]}
+        await self._committed.reset(owner, moves)
+        offsets = {queue.queue_id: offset for queue, offset in (before | moves).items()}
         moved = OffsetReset(group, topic, timestamp_ms, is_forced, offsets)
         self._clients.push_offsets(moved)
         return moved

@@ -10,6 +10,7 @@ from functools import partial
 from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.take import Outcome
@@ -45,6 +46,7 @@ class PullStatus(Enum):
     OFFSET_TOO_SMALL = "OFFSET_TOO_SMALL"
     OFFSET_OVERFLOW_ONE = "OFFSET_OVERFLOW_ONE"
     OFFSET_OVERFLOW_BADLY = "OFFSET_OVERFLOW_BADLY"
+    OFFSET_RESET = "OFFSET_RESET"
 
 
 class Pulled(NamedTuple):
@@ -163,17 +165,21 @@ class Pull:
         """Read messages for a group; at the end of the queue, wait for some up to ``wait_s`` real seconds.
 
         A message that does not pass the filter does not end the long poll. The ledger notes the first pull of
-        each delayed message. Offsets do not change. ``limit`` and ``max_bytes`` lower the broker's limits.
+        each delayed message. Offsets do not change. A consumer that has not heard of a reset gets the new
+        offset, also while it waits. ``limit`` and ``max_bytes`` lower the broker's limits.
         Raises as ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit = min(max(limit, 1), self._max_messages)
         max_bytes = min(max_bytes or self._max_bytes, self._max_bytes)
+        resets = 0
         if (group_queue := group.queues.get(queue)) is not None:
-            group_queue.pulled_offset = offset
+            if group_queue.gives_notice(offset):
+                return _notice_of(group_queue)
+            group_queue.pulled_offset, resets = offset, group_queue.resets
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
         if wait_s > 0 and _is_at_end(pulled, offset):
-            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s)
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, resets)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The broker was started empty, or lost its newest messages; the client remembers them.
             group_queue = group.queues.get(queue)
@@ -190,6 +196,7 @@ class Pull:
         tag_filter: Filter,
         max_bytes: int,
         wait_s: float,
+        resets: int,
     ) -> Pulled:
         start = offset
 
@@ -197,6 +204,9 @@ class Pull:
             nonlocal start
             while True:
                 self._topics.get(queue.topic)  # it may have been deleted meanwhile
+                group_queue = group.queues.get(queue)
+                if group_queue and group_queue.resets != resets and group_queue.start_offset != start:
+                    return _notice_of(group_queue)
                 pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
                 if pulled.status is not PullStatus.NO_MATCHED_MESSAGE:
                     return pulled
@@ -260,6 +270,11 @@ class Pull:
             group.pulled.get(queue, {}).pop(message.queue_offset, None)
 
         await self._writer.commit(work)
+
+
+def _notice_of(group_queue: GroupQueue) -> Pulled:
+    queue = group_queue.queue
+    return Pulled(PullStatus.OFFSET_RESET, group_queue.start_offset, queue.min_offset, queue.next_offset, [])
 
 
 def _is_at_end(pulled: Pulled, offset: int) -> bool:

@@ -180,6 +180,7 @@ class Receipts:
                 self._takes.reopen(take)
             raise
         pass_point("receive.taken")
+        selection.drop_closed()
         self._statistics.given(
             request.topic.name, group.name, [message for message, _ in selection.chosen], took_us
         )

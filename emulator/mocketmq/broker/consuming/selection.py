@@ -90,6 +90,7 @@ class Selection:
     def drop_closed(self) -> None:
         """Drop messages that were reset or committed past since they were chosen."""
         self.chosen = [one for one in self.chosen if one[1].state is not State.CLOSED]
+        self.for_others = [take for take in self.for_others if take.state is not State.CLOSED]
 
     def _is_of_topic(self, take: Take) -> bool:
         return self._request.topic.name in (take.topic, take.queue.topic)
@@ -136,17 +137,21 @@ class Selection:
     async def _select_fresh(self, queues: Sequence[Queue]) -> bool:
         """Add messages that are new to the group; False when there are no more to look through."""
         group, topic, limit, tag_filter = self._request[:4]
-        spans = {}
+        spans, begun = {}, {}
         for queue in queues:
-            start = max(group.in_queue(queue).next_offset, queue.min_offset)
+            begun[queue] = group.in_queue(queue).next_offset
+            start = max(begun[queue], queue.min_offset)
             if start < queue.next_offset:
                 hashes = tag_filter.hashes if queue.topic == topic.name else ()
                 span = Span(queue, start, min(queue.next_offset, start + SCAN), hashes)
                 if isinstance(tag_filter, SqlFilter) and queue.topic == topic.name:
                     span = await from_first(self._database, span, tag_filter.accepts)
-                    group.in_queue(queue).next_offset = span.start
                 spans[queue.key] = span
         rows = await messages_in(self._database, spans.values(), limit)
+        if any(begun[span.queue] != group.in_queue(span.queue).next_offset for span in spans.values()):
+            return True  # a commit or a reset moved one meanwhile: look again
+        for span in spans.values():
+            group.in_queue(span.queue).next_offset = span.start
         found = dict.fromkeys(spans, 0)
         seen = dict.fromkeys(spans, 0)
         for row in rows:

@@ -46,8 +46,11 @@ class Takes:
         """Read the open takes of all groups from the store."""
         for row in await open_takes(self._database):
             group, queue = self._groups.get(row.group_name), self._topics.queue(row.queue_key)
+            group_queue = group.in_queue(queue)
+            if row.queue_offset >= group_queue.next_offset:
+                continue  # it is given anew: the group went back before it, and its end was not stored
             take = Take(
-                group.in_queue(queue),
+                group_queue,
                 row.queue_offset,
                 row.commit_offset,
                 known_topic(queue, row.properties),

@@ -11,6 +11,7 @@ from typing import Any, NamedTuple, Protocol
 from mocketmq.broker.filters.filter import EVERYTHING, TAG, Filter
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message, StoredMessage
+from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
 
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
@@ -265,10 +266,16 @@ class Clients:
                 channel.notify_members_changed(name)
 
     def push_offsets(self, reset: OffsetReset) -> None:
-        """Push the new offsets to a group's clients, or their next commit would undo the reset."""
+        """Push the new offsets to a group's clients of 4.x, as 4.9.8.
+
+        Clients of 5.x hear of it by their next pull, as from 5.3.3, and go on at once: pushed offsets as well
+        would make them consume twice. The clients of a broadcast keep offsets themselves, so each is told.
+        """
         group = self._groups.get(reset.group)
-        for channel in group.members if group else ():
-            channel.reset_offsets(reset, self._members[channel].language)
+        if group is not None:
+            for member in map(self._members.__getitem__, group.members):
+                if group.model == BROADCASTING or member.version < V5_0_0:
+                    member.channel.reset_offsets(reset, member.language)
 
 
 def _version(subscription: Subscription) -> int:

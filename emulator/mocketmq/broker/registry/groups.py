@@ -7,7 +7,7 @@ import msgspec
 
 from mocketmq.broker.registry.data_version import DataVersion
 from mocketmq.broker.registry.group import USUAL, Group, GroupConfig
-from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError
+from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, NoPermissionError, RefusedError
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, check_group_name, is_system_group
 from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
@@ -67,14 +67,25 @@ class Groups:
         ``max_retries`` is for a new group. Raises InvalidArgumentError, GroupNotFoundError, NoPermissionError
         for the broker's own groups.
         """
+        return self._usable(name) or await self.put(name, max_retries, 1, replace=False)
+
+    def may_be_used(self, name: str) -> bool:
+        """Whether :meth:`for_use` would not refuse."""
+        try:
+            self._usable(name)
+        except RefusedError:
+            return False
+        return True
+
+    def _usable(self, name: str) -> Group | None:
+        """The group, or None if it may be created. Raises as :meth:`for_use`."""
         _check_is_for_clients(name)
         group = self._groups.get(name)
-        if group is not None:
-            return group
-        check_group_name(name)
-        if not (self.auto_create or is_system_group(name)):
-            return self.get(name)
-        return await self.put(name, max_retries, 1, replace=False)
+        if group is None:
+            check_group_name(name)
+            if not (self.auto_create or is_system_group(name)):
+                return self.get(name)
+        return group
 
     async def for_consuming(self, name: str) -> Group:
         """As ``for_use``. NoPermissionError, in upstream's words, also if consuming was switched off."""
