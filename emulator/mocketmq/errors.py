@@ -183,10 +183,10 @@ class StoreUnreadableError(StoreError):
 
 
 class SettingError(EmulatorError):
-    """``field`` has ``value``; ``allowed`` says what it may be."""
+    """``field`` has ``value``; ``allowed`` says what it may be; ``given`` is its flag or variable."""
 
-    def __init__(self, field: str, value: object, allowed: str) -> None:
-        super().__init__(f"setting {field} is {shorten(value)}; allowed: {allowed}")
+    def __init__(self, field: str, value: object, allowed: str, given: str | None = None) -> None:
+        super().__init__(f"{given or f'setting {field}'} is {shorten(value)}; allowed: {allowed}")
         self.field = field
         self.allowed = allowed
 

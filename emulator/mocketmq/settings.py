@@ -26,6 +26,7 @@ from mocketmq.message.names import (
     check_topic_name,
     is_system_topic,
 )
+from mocketmq.nearest import nearest
 
 Profile = Literal["exact", "rocketmq4"]
 Durability = Literal["full", "normal"]
@@ -348,8 +349,8 @@ class Option(NamedTuple):
 
     @property
     def flag(self) -> str:
-        """The long option: ``--max-wait``."""
-        return f"--{self.name.replace('_', '-')}"
+        """The long option."""
+        return flag_of(self.name)
 
 
 def options() -> tuple[Option, ...]:
@@ -365,20 +366,21 @@ def load_settings(
 ) -> Settings:
     """Merge all sources. A flag that is None, or a variable that is empty, is not given.
 
-    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Raises SettingError.
+    Without ``config_file``, the variable ``MOCKETMQ_CONFIG`` may name one. Variables that have no effect are
+    logged. Raises SettingError.
     """
     path = config_file or environ.get(_CONFIG)
     table = _load_toml(Path(path)) if path else {}
     declared = {kind: table.pop(kind, []) for kind in ("topics", "groups")}
-    variables = {
-        key.removeprefix(_PREFIX).lower(): text
-        for key, text in environ.items()
-        if text and key.startswith(_PREFIX) and key not in _NOT_SETTINGS
-    }
+    for sentence in unknown_variables(environ):
+        import logging  # noqa: PLC0415 - importing the settings stays cheap
+
+        logging.getLogger(__name__).warning("%s", sentence)
+    variables = {name: environ.get(variable_of(name)) or None for name in _by_name(Settings)}
     given = (
         _read(Settings, table, str(path))
-        | _read(Settings, variables, f"a {_PREFIX} variable")
-        | _read(Settings, {name: raw for name, raw in flags.items() if raw is not None}, "a flag")
+        | _read(Settings, _given(variables), variable_of)
+        | _read(Settings, _given(flags), flag_of)
     )
     if "port" in given:
         given = dict.fromkeys(("http_port", "namesrv_port", "broker_port"), 0) | given
@@ -389,6 +391,29 @@ def load_settings(
         topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, path),
         groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, path),
     )
+
+
+def flag_of(name: str) -> str:
+    """The long option of a setting: ``--max-wait``."""
+    return f"--{name.replace('_', '-')}"
+
+
+def variable_of(name: str) -> str:
+    """The environment's variable of a setting: ``MOCKETMQ_MAX_WAIT``."""
+    return _PREFIX + name.upper()
+
+
+def unknown_variables(environ: Mapping[str, str]) -> list[str]:
+    """A sentence for each variable that begins as ours do, is given, and has no effect."""
+    known = {*map(variable_of, _by_name(Settings)), *_NOT_SETTINGS}
+    names = [each.removeprefix(_PREFIX) for each in known]
+    sentences = []
+    for variable, text in environ.items():
+        if text and variable.startswith(_PREFIX) and variable not in known:
+            meant = nearest(variable.removeprefix(_PREFIX).upper(), names)
+            guess = f"; did you mean {_PREFIX}{meant}?" if meant else ""
+            sentences.append(f"the variable {variable} has no effect{guess}")
+    return sentences
 
 
 class _Word(str):
@@ -411,20 +436,33 @@ def _by_name(kind: type[Any]) -> dict[str, Field[Any]]:
     return {each.metadata.get("name") or each.name: each for each in fields(kind) if each.metadata}
 
 
-def _read(kind: type[Any], raw: Mapping[str, object], source: str, place: str = "") -> dict[str, Any]:
-    """The values of one source by their fields, each checked; ``place`` stands before a name in errors."""
+def _read(
+    kind: type[Any], raw: Mapping[str, object], source: str | Callable[[str], str], place: str = ""
+) -> dict[str, Any]:
+    """The values of one source by their fields, each checked.
+
+    The source is a file, where ``place`` stands before a name, or says how else a name is given.
+    """
     known = _by_name(kind)
     values = {}
     for name, value in raw.items():
+        given, end = (None, f" (given by {source})") if isinstance(source, str) else (source(name), "")
         if name not in known:
-            raise SettingError(place + name, _Word("unknown"), f"{', '.join(known)} (given by {source})")
+            meant = nearest(name, known)
+            guess = f" (did you mean {meant}?)" if meant else ""
+            allowed = f"{', '.join(known)}{end}"
+            raise SettingError(place + name, _Word(f"unknown{guess}"), allowed, given)
         rule = known[name].metadata["rule"]
         try:
             values[known[name].name] = rule.parse(_as_text(value))
         except (ValueError, InvalidArgumentError):
             shown = _Word("hidden") if known[name].metadata.get("secret") else value
-            raise SettingError(place + name, shown, f"{rule.allowed} (given by {source})") from None
+            raise SettingError(place + name, shown, f"{rule.allowed}{end}", given) from None
     return values
+
+
+def _given(values: Mapping[str, object]) -> dict[str, object]:
+    return {name: value for name, value in values.items() if value is not None}
 
 
 def _as_text(value: object) -> str:

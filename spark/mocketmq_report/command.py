@@ -21,6 +21,7 @@ from rich.progress import Progress as Bars
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
+from mocketmq.instant import parse_instant_ms
 from mocketmq_report.interruption import ended_by_signals
 from mocketmq_report.judge import compare, thresholds
 from mocketmq_report.judge.condition import InvalidThresholdError
@@ -80,11 +81,12 @@ def _share(text: str) -> float:
     except ValueError:
         share = -1.0
     if number == text or not 0 <= share <= 1:
-        raise InvalidArgumentError("--max-dropped", text, "a share from 0% to 100%")
+        raise InvalidArgumentError("the share", text, "0% to 100%")
     return share
 
 
 _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the duration"))
+_INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the instant"))
 
 
 @click.command(epilog=_EPILOG)
@@ -143,10 +145,9 @@ _DURATION: Final = _Parsed("duration", lambda text: parse_duration_us(text, "the
 @click.option(
     "--as-of",
     "as_of_ms",
-    type=click.IntRange(min=0),
-    metavar="MS",
-    help="Messages due by this instant (epoch milliseconds) and not delivered are overdue; by default the"
-    " latest instant in the data, or now for a running broker.",
+    type=_INSTANT,
+    help="Messages due by this instant and not delivered are overdue; by default the latest instant in the"
+    " data, or now for a running broker. Epoch milliseconds, or as 2030-01-31T08:00:00Z.",
 )
 @click.option(
     "--max-dropped",

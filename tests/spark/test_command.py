@@ -121,7 +121,7 @@ def test_the_demo_ends_with_a_report_of_its_day(tmp_path: Path) -> None:
         (("x", "--threshold", "level=3 p99 <= 50ms", "--fail-if", "p99 > 1.5x"), "give one with --compare"),
         (("x", "--compare", "y", "--fail-if", "p99 > 50ms"), "is no limit relative to the baseline"),
         (("x", "--thresholds", "nowhere"), "File 'nowhere' does not exist"),
-        (("x", "--max-dropped", "1"), "a share from 0% to 100%"),
+        (("x", "--max-dropped", "1"), "the share is '1'; allowed: 0% to 100%"),
         (("x", "--on-time", "soon"), "allowed: a duration such as 200ms"),
         (("x", "y", "--follow"), "give its data directory and nothing else"),
     ],

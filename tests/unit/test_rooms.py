@@ -17,15 +17,9 @@ SOURCES = {
 
 ROOMS = {
     "ground": {
-        *(
-            "mocketmq",
-            "mocketmq.clock",
-            "mocketmq.columns",
-            "mocketmq.doors",
-            "mocketmq.duration",
-            "mocketmq.errors",
-        ),
-        *("mocketmq.failpoint", "mocketmq.message", "mocketmq.rocketmq_versions", "mocketmq.settings"),
+        *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.doors", "mocketmq.duration"),
+        *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.instant", "mocketmq.message"),
+        *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},

@@ -13,6 +13,7 @@ import click
 from mocketmq import __version__
 from mocketmq.cli.exit_codes import Exit, Failure, exit_of
 from mocketmq.errors import EmulatorError
+from mocketmq.nearest import nearest
 
 _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
@@ -54,6 +55,14 @@ class _Commands(click.Group):
             return None
         command: click.Command = getattr(import_module(_COMMANDS[cmd_name][0]), cmd_name)
         return command
+
+    def resolve_command(
+        self, ctx: click.Context, args: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        name = str(args[0])
+        if name not in _COMMANDS and (meant := nearest(name, _COMMANDS)):
+            ctx.fail(f"No such command {name!r}. Did you mean {meant!r}?")
+        return super().resolve_command(ctx, args)
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

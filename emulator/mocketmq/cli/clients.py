@@ -47,7 +47,7 @@ def client(broker: BlockingClient, output: Output, client_id: str, group: str, c
 
     The message may have been consumed before. Offsets stay as they are.
     """
-    if consume:
+    if consume is not None:
         done = broker.consume(client_id, consume, group=group)
         remark = f": {done['remark']}" if done["remark"] else ""
         output.show(done, harmless(f"{done['result']}{remark}"))

@@ -8,6 +8,7 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
+from mocketmq.instant import parse_instant_ms
 
 
 class _ShowByDefault(click.Group):
@@ -34,7 +35,11 @@ def show(broker: BlockingClient, output: Output) -> None:
     output.show(found, f"{instant(found['now_ms'])}, clock {found['mode']}", _describe_pending(found))
 
 
-@clock.command("advance")
+# An argument may begin with a minus, so that its refusal can speak of it.
+_SETTINGS = {"ignore_unknown_options": True}
+
+
+@clock.command("advance", context_settings=_SETTINGS)
 @click.argument("duration")
 @with_broker
 def advance(broker: BlockingClient, output: Output, duration: str) -> None:
@@ -43,12 +48,12 @@ def advance(broker: BlockingClient, output: Output, duration: str) -> None:
     output.show(move, *_describe_move(move))
 
 
-@clock.command("to")
-@click.argument("instant_ms", metavar="MS", type=int)
+@clock.command("to", context_settings=_SETTINGS)
+@click.argument("target", metavar="INSTANT")
 @with_broker
-def to(broker: BlockingClient, output: Output, instant_ms: int) -> None:
-    """Move the clock to MS, an instant in epoch milliseconds."""
-    move = broker.move_to(instant_ms)
+def to(broker: BlockingClient, output: Output, target: str) -> None:
+    """Move the clock to INSTANT: epoch milliseconds, or as 2030-01-31T08:00:00Z."""
+    move = broker.move_to(parse_instant_ms(target, "instant_ms"))
     output.show(move, *_describe_move(move))
 
 

@@ -141,7 +141,10 @@ def _list_pending(
         for each in page["messages"]
     )
     least = ("keys", "tag", "queue", "level", "topic", "from now")
-    output.show_page(page, Table(columns, rows, least=least), "nothing is pending")
+    nothing = "nothing is pending"
+    if level is not None and not page["messages"] and level > (highest := len(broker.levels()["levels"])):
+        nothing += f": the broker has levels 1 to {highest}"
+    output.show_page(page, Table(columns, rows, least=least), nothing)
 
 
 @delayed.command("cancel")

@@ -1,8 +1,6 @@
 """``mocketmq send``, ``receive`` and ``message``."""
 
-import re
 import sys
-from datetime import UTC, datetime, timedelta
 
 import click
 
@@ -14,8 +12,7 @@ from mocketmq.cli.timeline import timeline
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.operations import MessageOptions, whole_ms
-
-_EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
+from mocketmq.instant import parse_instant_ms
 
 
 @click.command()
@@ -60,7 +57,7 @@ def send(
     if delay is not None:
         options["delay_ms"] = whole_ms(delay, "delay")
     if at is not None:
-        options["start_deliver_ms"] = _instant_ms(at)
+        options["start_deliver_ms"] = parse_instant_ms(at, "start_deliver_ms")
     if tag is not None:
         options["tag"] = tag
     if keys:
@@ -72,6 +69,8 @@ def send(
     content = sys.stdin.buffer.read() if body == "-" else body
     sent = broker.send(topic, content, **options)
     output.show(sent, _describe_sent(sent))
+    if level is not None and level != sent["delay_level"]:
+        click.echo(f"Note: --level {level} counts as {_describe_level(sent['delay_level'])}", err=True)
 
 
 @click.command()
@@ -127,25 +126,10 @@ def message(broker: BlockingClient, output: Output, message_id: str) -> None:
 
 
 def _name_and_value(text: str) -> tuple[str, str]:
-    name, separator, value = text.partition("=")
-    if not separator:
+    name, _, value = text.partition("=")
+    if not name or not value:
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
     return name, value
-
-
-def _instant_ms(text: str) -> int:
-    """Epoch milliseconds, rounded up, so that nothing is delivered before the instant."""
-    if re.fullmatch("[0-9]{1,15}", text):
-        return int(text)
-    try:
-        # Without an offset this fails, too: the instant would be ambiguous.
-        return -((_EPOCH - datetime.fromisoformat(text)) // timedelta(milliseconds=1))
-    except (TypeError, ValueError):
-        raise click.BadParameter(
-            f"{text!r} is neither epoch milliseconds nor an instant with Z or an offset,"
-            " such as 2030-01-31T08:00:00Z or 2030-01-31T08:00:00+01:00",
-            param_hint="--at",
-        ) from None
 
 
 def _describe_sent(sent: JsonObject) -> str:
@@ -154,6 +138,10 @@ def _describe_sent(sent: JsonObject) -> str:
         return f"{where}, offset {sent['queue_offset']}"
     level = f", level {sent['delay_level']}" if sent["delay_level"] else ""
     return f"{where}{level}: due {instant(sent['due_ms'])}, {distance(sent['due_ms'], sent['store_ms'])}"
+
+
+def _describe_level(level: int) -> str:
+    return f"{level}, the highest level" if level else "0, no delay"
 
 
 def _received_row(message: JsonObject) -> tuple[object, ...]:

@@ -7,7 +7,7 @@ import logging
 import os
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
 from typing import Any
@@ -16,9 +16,10 @@ import click
 
 from mocketmq import __version__
 from mocketmq.app import Emulator, running_emulator
-from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.clock import US_PER_S, process_age_us
-from mocketmq.settings import Settings, load_settings, options
+from mocketmq.errors import SettingError
+from mocketmq.settings import Settings, flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY
 
 log = logging.getLogger(__name__)
@@ -57,9 +58,9 @@ def serve(config: Path | None, **flags: Any) -> None:
     Every option can also be given in the environment (--max-wait as MOCKETMQ_MAX_WAIT) and in the TOML file
     (as max_wait).
     """
-    settings = load_settings(flags, os.environ, config)
     # Libraries are heard from warnings on.
     logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    settings = load_settings(flags, os.environ, config)
     for room in ("mocketmq", "mocketmq_compat"):
         logging.getLogger(room).setLevel(settings.log_level.upper())
     # It logs a stack for each request that is not HTTP; the client has its answer.
@@ -77,8 +78,22 @@ def serve(config: Path | None, **flags: Any) -> None:
     _allow_many_connections()
     # A signal ends a start at once, however much there is to load. No store minds that.
     signal.signal(signal.SIGINT, signal.SIG_DFL)
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-        runner.run(_run(settings))
+    try:
+        with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+            runner.run(_run(settings))
+    except SettingError as error:
+        raise Failure(_as_given(error, flags), Exit.USAGE) from error
+
+
+def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
+    """The sentence of a setting that turned out wrong, about the flag or variable that gave it."""
+    if flags.get(error.field) is not None:
+        given = flag_of(error.field)
+    elif os.environ.get(variable_of(error.field)):
+        given = variable_of(error.field)
+    else:
+        return str(error)
+    return str(error).replace(f"setting {error.field}", given, 1)
 
 
 async def _run(settings: Settings) -> None:

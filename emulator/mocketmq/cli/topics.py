@@ -100,4 +100,4 @@ def _list_groups(broker: BlockingClient, output: Output) -> None:
 def reset(broker: BlockingClient, output: Output, topic: str | None) -> None:
     """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
     answer = broker.reset(topic)
-    output.show(answer, f"topic {topic} is empty" if topic else "the broker is empty")
+    output.show(answer, "the broker is empty" if topic is None else f"topic {topic} is empty")

@@ -267,7 +267,7 @@ class Operations:
 
     async def reset(self, topic: str | None = None) -> JsonObject:
         """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
-        return await self._call("POST", _path("reset"), {"topic": topic} if topic else {})
+        return await self._call("POST", _path("reset"), {} if topic is None else {"topic": topic})
 
     async def info(self) -> Info:
         """The broker's version, settings and limits, and the ports that it listens on."""

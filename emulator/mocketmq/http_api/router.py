@@ -5,6 +5,7 @@ from typing import Generic, NamedTuple, TypeVar
 from urllib.parse import unquote
 
 from mocketmq.http_api.problem import HttpError
+from mocketmq.nearest import nearest
 
 Endpoint = TypeVar("Endpoint")
 
@@ -49,6 +50,7 @@ class Router(Generic[Endpoint]):
 
     def __init__(self) -> None:
         self._root: _Node[Endpoint] = _Node()
+        self._paths: set[str] = set()
 
     def add(self, method: str, path: str, endpoint: Endpoint) -> None:
         """Serve the method of this path, whose segments are literal or ``{name}``."""
@@ -61,6 +63,7 @@ class Router(Generic[Endpoint]):
             else:
                 node = node.literals.setdefault(segment, _Node(below))
         node.endpoints[method] = endpoint
+        self._paths.add(path)
 
     def find(self, method: str, raw_path: str) -> Match[Endpoint]:
         """The endpoint. Raises NoSuchPathError, MethodNotAllowedError.
@@ -74,13 +77,18 @@ class Router(Generic[Endpoint]):
             below = node.literals.get(segment)
             if below is None:
                 below = node.variable
-                if below is None or not segment:
-                    raise NoSuchPathError("no such path; /docs lists all")
+                if below is None:
+                    raise self._no_such_path(raw_path)
                 parameters[below.name] = segment
             node = below
         endpoint = node.endpoints.get(method)
         if endpoint is None:
             if not node.endpoints:
-                raise NoSuchPathError("no such path; /docs lists all")
+                raise self._no_such_path(raw_path)
             raise MethodNotAllowedError(method, node.path, node.endpoints)
         return Match(endpoint, parameters)
+
+    def _no_such_path(self, raw_path: str) -> NoSuchPathError:
+        meant = nearest(raw_path, self._paths)
+        guess = f"did you mean {meant}? " if meant else ""
+        return NoSuchPathError(f"no such path; {guess}/docs lists all")

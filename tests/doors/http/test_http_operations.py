@@ -37,6 +37,7 @@ async def test_health_and_readiness(api: Api) -> None:
     assert await api.ok("GET", "/healthz") == {"status": "ok"}
     assert await api.ok("GET", "/readyz") == {"status": "ready"}
     api.emulator.http.is_ready = False
+    assert "did you mean /healthz?" in (await api.refused(404, "GET", "/health"))["detail"]
     assert (await api.refused(503, "GET", "/readyz"))["type"] == "/problems/stopping"
     assert await api.ok("GET", "/healthz") == {"status": "ok"}
 
@@ -138,9 +139,11 @@ async def test_metrics(api: Api) -> None:
 
 
 async def test_paths_and_methods_that_are_not_there(api: Api) -> None:
-    for path in ("/", "/v1", "/v1/topics/", "/v1/topics//messages", "/v2/topics", "/v1/topics/a/b/c"):
+    for path in ("/", "/v1", "/v1/topics/a/", "/v2/topics", "/v1/topics/a/b/c"):
         problem = await api.refused(404, "GET", path)
         assert (problem["type"], problem["title"]) == ("/problems/no-such-path", "No such path")
+    for path in ("/v1/topics/", "/v1/topics//queues/0/messages"):
+        assert (await api.refused(400, "GET", path))["field"] == "topic"
     answer = await api.call("PATCH", "/v1/topics/orders")
     allowed = "DELETE, GET, PUT"
     assert (answer.status, answer.headers["Allow"]) == (405, allowed)

@@ -40,11 +40,32 @@ def test_paths_that_fit(router: Router[str], path: str, endpoint: str, parameter
 
 
 @pytest.mark.parametrize(
-    "path", ["/", "", "/topics/", "/topics//messages", "/topics/a/queues", "/topics/all/x"]
+    "path", ["/", "", "/topics/a/queues", "/topics/a/messages/", "/topics/all/x", "/x" * 30_000]
 )
 def test_paths_that_do_not(router: Router[str], path: str) -> None:
     with pytest.raises(NoSuchPathError):
         router.find("GET", path)
+
+
+@pytest.mark.parametrize(
+    ("path", "sentence"),
+    [
+        ("/topic", "no such path; did you mean /topics? /docs lists all"),
+        ("/v1/topics", "no such path; did you mean /topics? /docs lists all"),
+        ("/topic/orders/messages", "did you mean /topics/{topic}/messages?"),
+        ("/", "no such path; /docs lists all"),
+        ("/quite/another", "no such path; /docs lists all"),
+    ],
+)
+def test_the_nearest_path_is_named(router: Router[str], path: str, sentence: str) -> None:
+    with pytest.raises(NoSuchPathError) as raised:
+        router.find("GET", path)
+    assert sentence in str(raised.value)
+
+
+def test_what_is_empty_is_for_its_field_to_refuse(router: Router[str]) -> None:
+    assert router.find("GET", "/topics/").parameters == {"topic": ""}
+    assert router.find("POST", "/topics//messages").parameters == {"topic": ""}
 
 
 def test_a_method_that_does_not_fit_is_told_those_that_do(router: Router[str]) -> None:
