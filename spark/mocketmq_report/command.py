@@ -8,7 +8,7 @@ import sys
 import traceback
 import webbrowser
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
@@ -29,6 +29,7 @@ from mocketmq_report.judge.condition import InvalidThresholdError
 if TYPE_CHECKING:
     from mocketmq_report.document import Report
     from mocketmq_report.job import Job
+    from mocketmq_report.ledger.places import SparkStarter
     from mocketmq_report.progress import ProgressCallback
 
 
@@ -159,6 +160,11 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
 @click.option(
     "--rollup", metavar="DIR|URL", help="Also write a rollup, from which reports can be made later."
 )
+@click.option(
+    "--quick",
+    is_flag=True,
+    help="Make the report in this process, without Spark and Java: the same figures, for data that fits.",
+)
 @click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
 @click.option(
     "--window", type=_DURATION, default="1m", show_default=True, help="Length of the window of --follow."
@@ -171,6 +177,7 @@ def report(
     data: tuple[str, ...],
     files: tuple[Path, ...],
     wanted: tuple[thresholds.Threshold, ...],
+    quick: bool,
     follow: bool,
     window: int,
     master: str | None,
@@ -191,11 +198,13 @@ def report(
         raise click.UsageError(str(error)) from error
     if options["rules"] and not options["baselines"]:
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
+    if quick and (follow or master is not None):
+        raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
     with failing():
         if follow:
             ended_by_signals(lambda: _follow(data, window, master, chatter))
             return
-        made = make_report(_job(data, judged_by, **options), master=master, chatter=chatter)
+        made = make_report(_job(data, judged_by, **options), master=master, chatter=chatter, quick=quick)
     made.show(as_json)
     if is_opened:
         webbrowser.open(made.page if "://" in made.page else Path(made.page).resolve().as_uri())
@@ -242,27 +251,36 @@ def make_report(
     *,
     master: str | None = None,
     chatter: bool = False,
+    quick: bool = False,
     clean: Callable[[], object] = lambda: None,
 ) -> WrittenReport:
-    """Run the job, with a progress bar, and write the report. A signal ends the process, after ``clean``."""
-    return ended_by_signals(lambda: _make_report(job, master, chatter), clean)
+    """Run the job, with a progress bar, and write the report; ``quick`` does it without Spark.
+
+    A signal ends the process, after ``clean``.
+    """
+    return ended_by_signals(lambda: _make_report(job, master, chatter, quick), clean)
 
 
-def _make_report(job: "Job", master: str | None, chatter: bool) -> WrittenReport:
-    from mocketmq_report.job import run  # noqa: PLC0415
+def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> WrittenReport:
+    from mocketmq_report.job import Engine, run  # noqa: PLC0415
     from mocketmq_report.judge.limits import drawn_limits  # noqa: PLC0415
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
-    from mocketmq_report.session import session  # noqa: PLC0415
 
     check_out(job.out)
-    with _progress() as tell:
-        tell("starting Spark", 0, None)
-        with session(master=master, chatter=chatter) as spark:
-            report = run(spark, job, tell)
-            tell("writing", 0, None)
-            return WrittenReport(
-                report, write(spark, report, job.out, list(drawn_limits(job.thresholds, report)))
-            )
+    with _progress() as tell, _spark(quick, master, chatter) as spark:
+        report = run(Engine(spark), job, tell)
+        tell("writing", 0, None)
+        limits = list(drawn_limits(job.thresholds, report))
+        return WrittenReport(report, write(report, job.out, limits, spark=spark))
+
+
+def _spark(quick: bool, master: str | None, chatter: bool) -> "AbstractContextManager[SparkStarter | None]":
+    """Spark, which starts in the background; None if the report is to be quick."""
+    if quick:
+        return nullcontext()
+    from mocketmq_report.session import starting  # noqa: PLC0415
+
+    return starting(master=master, chatter=chatter)
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:

@@ -1,25 +1,24 @@
-"""Make a report: read the data, compute the tables, judge them, and compare them with others."""
+"""Make a report: measure the data, make the tables, judge them, and compare them with others."""
 
 from collections.abc import Sequence
-from contextlib import nullcontext
 from pathlib import Path, PurePosixPath
 from typing import Final, NamedTuple
 
-from pyspark.sql import SparkSession
-
 from mocketmq import __version__
 from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq_report.carrier import SparkCarrier, carry_here
 from mocketmq_report.compute import rollup
-from mocketmq_report.compute.summarize import persisted
-from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
+from mocketmq_report.compute.one_pass import Carrier, measure
+from mocketmq_report.compute.tables import CUTOFFS_US, ReportTables, TablePlan, tables
 from mocketmq_report.document import Header, Quality, Report
 from mocketmq_report.judge.compare import FailRule, compare, load_report
 from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
 from mocketmq_report.ledger import quality, sources
+from mocketmq_report.ledger.columns import UNKNOWN
+from mocketmq_report.ledger.places import Places, SparkStarter
+from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.progress import ProgressCallback
-from mocketmq_report.session import hurried
 
-_FEW_ROWS: Final = 200_000
 _ROLLED_UP: Final = "made from rollups, which do not say how many rows were dropped"
 
 
@@ -45,39 +44,55 @@ class _Measured(NamedTuple):
     warnings: list[str]
 
 
-def run(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
+class Engine(NamedTuple):
+    """What runs a report: Spark, which is started when it is needed, or without it this process."""
+
+    spark: SparkStarter | None
+
+    @property
+    def carry(self) -> Carrier:
+        """What carries the kernel to the data."""
+        return SparkCarrier(self.spark) if self.spark else carry_here
+
+    @property
+    def version(self) -> str:
+        """The version of Spark, or none."""
+        return self.spark().version if self.spark else "none"
+
+
+def run(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
     """Make the report of the job's data, and judge it.
 
     Raises BrokenLedgerError if nothing can be read, RefusedError if too many rows cannot be used, and
     ReportUnreadableError if a baseline is no report.
     """
-    report = _report(spark, job, progress)
+    report = _report(engine, job, progress)
     report.judgements = [judge(each, report) for each in job.thresholds]
     if job.baselines:
-        others = [_baseline(spark, each, job, progress) for each in job.baselines]
+        others = [_baseline(engine, each, job, progress) for each in job.baselines]
         report.comparison = compare(report, others, job.rules)
     judged = [*report.judgements, *(report.comparison.judgements if report.comparison else ())]
     report.passed = all(each.passed for each in judged)
     return report
 
 
-def _baseline(spark: SparkSession, data: str, job: Job, progress: ProgressCallback) -> Report:
+def _baseline(engine: Engine, data: str, job: Job, progress: ProgressCallback) -> Report:
     if data.endswith(".json") and "://" not in data:
         return load_report(Path(data))
-    return _report(spark, job._replace(data=[data], title=None, rollup=None), progress)
+    return _report(engine, job._replace(data=[data], title=None, rollup=None), progress)
 
 
-def _report(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report:
+def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
     """Make a report without judging it."""
-    found = _measure(spark, job, progress)
+    found = _measure(engine, job, progress)
     made = found.tables
     return Report(
         header=Header(
             title=job.title or ", ".join(PurePosixPath(each).name or each for each in job.data),
             version=__version__,
-            spark=spark.version,
+            spark=engine.version,
             created_wall_us=wall_us(),
-            is_performance=all(run.clock in ("real", sources.UNKNOWN) and not run.moves for run in made.runs),
+            is_performance=all(run.clock in ("real", UNKNOWN) and not run.moves for run in made.runs),
             method=made.method,
             error=made.error,
             on_time_us=job.on_time_us,
@@ -99,26 +114,30 @@ def _report(spark: SparkSession, job: Job, progress: ProgressCallback) -> Report
     )
 
 
-def _measure(spark: SparkSession, job: Job, progress: ProgressCallback) -> _Measured:
+def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     asked = required_figures([*job.thresholds, *job.rules])
-    plan = TablePlan(job.on_time_us, exact=job.exact)
+    plan = TablePlan(job.on_time_us)
     plan = plan._replace(
         cutoffs_us=(*plan.cutoffs_us, *asked.cutoffs_us),
         percentiles=(*plan.percentiles, *asked.percentiles),
     )
     progress("reading", 0, None)
-    if rollups := rollup.find(spark, job.data):
-        made = tables(rollup.load(spark, rollups), plan, progress)
+    files = TableFiles(engine.spark)
+    if rollups := rollup.find(Places(engine.spark), job.data):
+        found = rollup.load(rollups, files)
+        made = tables(found.measured, found.runs, found.moves, plan)
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
         return _Measured(made, odd, [_ROLLED_UP])
-    reading = sources.read(spark, job.data, as_of_us=job.as_of_us)
-    deliveries = reading.ledger.deliveries
-    with nullcontext() if reading.is_cheap else persisted(deliveries):
-        odd = quality.assess(deliveries, reading.broken)
-        quality.check(odd, job.max_dropped)
-        good = reading.ledger._replace(deliveries=quality.kept(deliveries, odd))
-        with hurried(spark) if odd.read <= _FEW_ROWS else nullcontext():
-            if job.rollup is not None:
-                rollup.save(good, job.rollup, progress)
-            return _Measured(tables(good, plan, progress), odd, reading.warnings)
+    ledger, broken, warnings = sources.read(job.data, engine.spark, as_of_us=job.as_of_us)
+    progress("measuring", 0, None)
+    measured = measure(
+        ledger, engine.carry, plan.split_us, job.exact, None if job.rollup is None else CUTOFFS_US
+    )
+    odd = quality.quality(measured.summary.faults, measured.summary.odd)
+    odd.broken = broken
+    quality.check(odd, job.max_dropped)
+    if job.rollup is not None:
+        rollup.save(measured, ledger.runs, ledger.moves, job.rollup, files, progress)
+    progress("making tables", 0, None)
+    return _Measured(tables(measured, ledger.runs, ledger.moves, plan), odd, warnings)

@@ -6,7 +6,8 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from typing import Final
@@ -53,19 +54,8 @@ _SETTINGS: Final = {
     "spark.python.sql.dataFrameDebugging.enabled": "false",  # otherwise building a plan takes twice as long
     "spark.sql.constraintPropagation.enabled": "false",  # takes minutes with the expressions that parse text
     "spark.sql.execution.arrow.pyspark.enabled": "true",
-    # Rows inside a plan slow down all planning.
-    "spark.sql.execution.arrow.localRelationThreshold": "100k",
-    "spark.sql.shuffle.partitions": "8",
-    # Deliveries are ordered in arrays; with more arrays than this, Spark would sort all rows instead.
-    "spark.sql.objectHashAggregate.sortBased.fallbackThreshold": "100000",
-    "spark.sql.codegen.aggregate.fastHashMap.capacityBit": "18",  # room for the bins of all levels
-}
-
-_HURRIED: Final = {
-    "spark.sql.codegen.wholeStage": "false",
-    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
     "spark.sql.shuffle.partitions": "2",
-    "spark.sql.adaptive.enabled": "false",
+    "spark.sql.execution.arrow.maxRecordsPerBatch": "100000",
 }
 
 
@@ -75,6 +65,23 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
 
     ``chatter`` lets Spark log to stderr. Raises JavaError.
     """
+    with starting(master=master, chatter=chatter) as started:
+        yield started()
+
+
+@contextmanager
+def starting(*, master: str | None = None, chatter: bool = False) -> Iterator[Callable[[], SparkSession]]:
+    """A session that starts while other work is done; calling what this yields waits for it."""
+    with ThreadPoolExecutor(1, "spark-start") as thread:
+        session = thread.submit(_start, master, chatter)
+        try:
+            yield session.result
+        finally:
+            if session.exception() is None:
+                session.result().stop()
+
+
+def _start(master: str | None, chatter: bool) -> SparkSession:
     if "PYSPARK_GATEWAY_PORT" not in os.environ:  # otherwise a JVM started this process
         check_java()
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -86,26 +93,7 @@ def session(*, master: str | None = None, chatter: bool = False) -> Iterator[Spa
     with nullcontext() if chatter else _hushed():
         spark = builder.getOrCreate()
     spark.sparkContext.setLogLevel("WARN" if chatter else "OFF")
-    try:
-        yield spark
-    finally:
-        spark.stop()
-
-
-@contextmanager
-def hurried(spark: SparkSession) -> Iterator[None]:
-    """Settings for little data, where compiling and dividing the work would take longer than the work."""
-    before = {name: spark.conf.get(name, None) for name in _HURRIED}
-    for name, value in _HURRIED.items():
-        spark.conf.set(name, value)
-    try:
-        yield
-    finally:
-        for name, was in before.items():
-            if was is None:
-                spark.conf.unset(name)
-            else:
-                spark.conf.set(name, was)
+    return spark
 
 
 @contextmanager

@@ -4,17 +4,16 @@ A value is counted under its key, the lowest value of its bin. Below 2048 a bin 
 it is at most a thousandth of its value wide. Negative values have the mirrored bins. Beside the count a bin
 keeps the greatest value that was seen in it, and a percentile reports that: a value that occurred, and no
 further off than its bin is wide. Exact figures use the same code with bins of width one.
-
-Everything is an expression over columns, so that it runs in the JVM, on executors without our code.
 """
 
 from collections.abc import Sequence
 from decimal import Decimal
 from fractions import Fraction
-from typing import Final
+from typing import Any, Final
 
-from pyspark.sql import Column, DataFrame, Window
-from pyspark.sql import functions as F  # noqa: N812
+import numpy as np
+
+Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 ERROR: Final = 0.001
 """The greatest error of a percentile from bins, as a share of its value."""
@@ -22,57 +21,52 @@ ERROR: Final = 0.001
 FINE: Final = 10
 """Bits that a bin keeps of a value after its first bit: three significant digits."""
 
+_MANTISSA: Final = 52  # bits of a double after its first
+_LEAST: Final = np.iinfo(np.int64).min
 
-def lowest(value: Column, bits: int = FINE) -> Column:
-    """The lowest value of the bin: the value with all but its first ``bits`` + 1 bits cleared.
+
+def lowest(values: Ints, bits: int = FINE) -> Ints:
+    """The lowest value of each bin: the value with all but its first ``bits`` + 1 bits cleared.
 
     A coarser bin, of fewer bits, is a union of finer ones.
     """
-    return value.bitwiseAND(F.bitwise_not(_behind(value, bits)))
+    cleared = _sizes(values, bits).astype(np.float64).view(np.int64) & ~((1 << _MANTISSA - bits) - 1)
+    low: Ints = cleared.view(np.float64).astype(np.int64)
+    if not (values < 0).any():
+        return low
+    return np.where(values < 0, ~highest(low, bits), low)
 
 
-def highest(low: Column, bits: int = FINE) -> Column:
-    """The highest value of the bin whose lowest is ``low``."""
-    return low.bitwiseOR(_behind(low, bits))
+def highest(lows: Ints, bits: int = FINE) -> Ints:
+    """The highest value of each bin, given the lowest."""
+    _, lengths = np.frexp(_sizes(lows, bits).astype(np.float64))
+    highs: Ints = lows | (np.int64(1) << np.maximum(lengths.astype(np.int64) - 1 - bits, 0)) - 1
+    return highs
 
 
-def _behind(value: Column, bits: int) -> Column:
-    """A mask of the bits in which values of one bin differ. Two's complement mirrors negative values.
-
-    This is a chain of comparisons: arithmetic would use the value twice in each step, and double the plan.
-    """
-    size = 2 << bits
-    rest = F.when(value.between(-size, size - 1), 0)
-    for behind in range(1, 62 - bits):
-        size *= 2
-        rest = rest.when(value.between(-size, size - 1), (1 << behind) - 1)
-    return rest.otherwise((1 << (62 - bits)) - 1)
+def _sizes(values: Ints, bits: int) -> Ints:
+    """Sizes in the same bins that doubles hold exactly. Two's complement mirrors negative values."""
+    sizes = values ^ (values >> 63)
+    if sizes.max(initial=0) >> _MANTISSA + 1:
+        sizes = np.where(sizes >> _MANTISSA + 1, sizes & -(1 << _MANTISSA - bits), sizes)
+    return sizes
 
 
-def key(value: Column, cutoffs_us: Sequence[int]) -> Column:
-    """The key of a value: its bin, split after each cutoff so that counts up to the cutoff are exact."""
-    low = lowest(value)
-    splits = [F.when(value > cutoff, cutoff + 1) for cutoff in cutoffs_us]
-    return F.greatest(low, *splits) if splits else low
+def keys(values: Ints, cutoffs_us: Sequence[int]) -> Ints:
+    """The bin of each value, split after each cutoff so that counts up to the cutoff are exact."""
+    lows = lowest(values)
+    for cutoff in cutoffs_us:
+        np.maximum(lows, np.where(values > cutoff, cutoff + 1, _LEAST), out=lows)
+    return lows
 
 
-def ranked(counts: DataFrame, by: Sequence[str]) -> DataFrame:
-    """Add ``upto``, how many values are not greater, and ``total`` to rows of ``value`` and ``count``."""
-    group = Window.partitionBy(*by)
-    return counts.withColumns(
-        {
-            "upto": F.sum("count").over(group.orderBy("value").rowsBetween(Window.unboundedPreceding, 0)),
-            "total": F.sum("count").over(group),
-        }
-    )
+def place(percentile: float, upto: Ints) -> int | None:
+    """Where the value with the nearest rank of a percentile is, given how many values are not greater.
 
-
-def percentile(percentile: float) -> Column:
-    """An aggregate over ``ranked`` rows of a group: the ``most`` of the bin that has the nearest rank.
-
-    Null if the group is so small that no value would lie beyond the percentile.
+    None if there are so few that no value would lie beyond the percentile.
     """
     # Of the decimal number as written: 99.9 leaves 0.1 %, which the nearest binary number does not.
     beyond = 1 - Fraction(Decimal(str(percentile))) / 100
-    later = F.expr(f"total * {beyond.numerator}L div {beyond.denominator}L")
-    return F.min(F.when((later >= 1) & (F.col("upto") >= F.col("total") - later), F.col("most")))
+    total = int(upto[-1])
+    later = total * beyond.numerator // beyond.denominator
+    return int(np.searchsorted(upto, total - later)) if later else None

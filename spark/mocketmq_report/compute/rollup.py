@@ -1,7 +1,7 @@
-"""Keep a ledger's summary as Parquet: a rollup, from which reports are made when the ledger is gone.
+"""Keep what was measured as Parquet: a rollup, from which reports are made when the ledger is gone.
 
 A rollup is a directory with a folder for each table: ``lateness`` has counts in bins by run, level, scheme,
-topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest is made by ``summary``. Rollups
+topic and minute, ``runs`` and ``moves`` are those of the ledger, and the rest are partial tables. Rollups
 are merged by reading them together. Counts and percentiles are those of one rollup of all rows, except that
 
 - a message with deliveries in different rollups counts in each of them, and disorder between two is not
@@ -10,31 +10,26 @@ are merged by reading them together. Counts and percentiles are those of one rol
 - steps of time are at least minutes.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from pyspark.errors import PySparkException
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
+import pyarrow as pa
 
-from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq_report.compute import bins, summarize, summary
-from mocketmq_report.compute.summary import Summary
-from mocketmq_report.ledger.frames import BrokenLedgerError, LedgerFrames
-from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath
+from mocketmq_report.compute import outcomes, timeline, worst
+from mocketmq_report.compute.kernel import EMPTY
+from mocketmq_report.compute.one_pass import Measured
+from mocketmq_report.compute.partial import merge
+from mocketmq_report.compute.summary import SHAPES
+from mocketmq_report.compute.tables import CUTOFFS_US
+from mocketmq_report.ledger.ledger import BrokenLedgerError
+from mocketmq_report.ledger.places import Place, Places
+from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.progress import ProgressCallback
 
-CUTOFFS_US: Final = (
-    10 * US_PER_MS,
-    100 * US_PER_MS,
-    US_PER_S,
-    2 * US_PER_S,
-    5 * US_PER_S,
-    60 * US_PER_S,
-)
-"""The limits up to which every report counts deliveries."""
-
-_TABLES: Final = ("outcomes", "again", "stages", "herds", "disorder", "worst", "runs", "moves", "lateness")
+_KEPT: Final = ("outcomes", "stages", "herds", "disorder")
+"""Tables that are kept as they were measured."""
+_TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
 _ABOUT: Final = "about"
 """The table that says whether the others are complete."""
 
@@ -44,19 +39,18 @@ class BrokenRollupError(BrokenLedgerError):
 
 
 class Rollup(NamedTuple):
-    """One rollup, or several that were merged. ``summary.timeline`` has steps of a minute."""
+    """One rollup, or several that were merged."""
 
-    summary: Summary
-    runs: DataFrame
-    moves: DataFrame
+    measured: Measured
+    runs: pa.Table
+    moves: pa.Table
 
 
-def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
+def find(places: Places, data: Sequence[str]) -> list[str]:
     """Find the rollups at paths and URLs, or in folders there. Returns none if all are ledgers.
 
     Raises BrokenRollupError if some are rollups and others are not.
     """
-    places = HadoopFiles(spark)
     found: list[str] = []
     others: list[str] = []
     for each in data:
@@ -73,66 +67,64 @@ def find(spark: SparkSession, data: Sequence[str]) -> list[str]:
     return found
 
 
-def _rollups(places: HadoopFiles, place: HadoopPath) -> list[str]:
+def _rollups(places: Places, place: Place) -> list[str]:
     """The path itself if it is a rollup, or the folders in it if all of them are."""
     if _is_one(places, place):
-        return [place.url]
+        return [str(place)]
     folders = [each for each in places.inside(place) if each.is_folder] if place.is_folder else []
-    return [each.url for each in folders] if all(_is_one(places, each) for each in folders) else []
+    return [str(each) for each in folders] if all(_is_one(places, each) for each in folders) else []
 
 
-def _is_one(places: HadoopFiles, place: HadoopPath) -> bool:
+def _is_one(places: Places, place: Place) -> bool:
     return place.is_folder and any(each.name == _ABOUT for each in places.inside(place))
 
 
-def save(ledger: LedgerFrames, path: str, progress: ProgressCallback) -> None:
-    """Write the rollup of a ledger over an earlier one."""
-    key = bins.key(F.col("lateness_us"), CUTOFFS_US)
-    with summarize.persisted(summary.outcomes(ledger)) as outcomes:
-        progress("counting", 0, len(_TABLES) + 1)
-        extent = summarize.measure_extent(outcomes.collect())
-        with summarize.summarized(ledger, outcomes, extent, key, 60 * US_PER_S) as made:
-            frames = {**made._asdict(), "runs": ledger.runs, "moves": ledger.moves}
-            frames["lateness"] = summary.minutes(ledger, key)
-            _mark(ledger, path, is_whole=False)
-            for done, name in enumerate(_TABLES, start=1):
-                progress(f"rolling up {name}", done, len(_TABLES) + 1)
-                frames[name].write.mode("overwrite").parquet(f"{path}/{name}")
-            _mark(ledger, path, is_whole=True)
+def save(
+    measured: Measured,
+    runs: pa.Table,
+    moves: pa.Table,
+    path: str,
+    files: TableFiles,
+    progress: ProgressCallback,
+) -> None:
+    """Write a rollup of what was measured, with lateness by minute, over an earlier one."""
+    tables = {name: getattr(measured.summary, name) for name in _KEPT}
+    tables |= {"lateness": measured.summary.minutes, "again": measured.again, "worst": measured.worst}
+    tables |= {"runs": runs, "moves": moves}
+    _mark(files, path, is_whole=False)
+    for done, name in enumerate(_TABLES):
+        progress(f"rolling up {name}", done, len(_TABLES))
+        files.write(tables[name], f"{path}/{name}")
+    _mark(files, path, is_whole=True)
 
 
-def load(spark: SparkSession, paths: Sequence[str]) -> Rollup:
+def load(paths: Sequence[str], files: TableFiles) -> Rollup:
     """Read rollups as one. Raises BrokenRollupError if one is incomplete, or if two have the same run."""
     try:
-        about = _read(spark, paths, _ABOUT)
-        broken = about.where(~F.col("is_whole")).limit(1).collect()
-        frames = {name: _read(spark, paths, name) for name in _TABLES}
-        twice = (
-            frames["runs"].groupBy("run").count().where(F.col("count") > 1).orderBy("run").limit(1).collect()
-        )
-    except PySparkException as error:
-        said = str(error).partition("\n")[0]
-        raise BrokenRollupError(f"the rollups cannot be read: {said}") from None
-    if broken:
-        raise BrokenRollupError(
-            f"the rollup {broken[0].path} was not written to its end; write it again from the ledger"
-        )
-    if twice:
-        raise BrokenRollupError(
-            f"run {twice[0].run} is in more than one of the rollups and would be counted twice;"
-            " give only one of them"
-        )
-    runs, moves, minutes = frames.pop("runs"), frames.pop("moves"), frames.pop("lateness")
-    steps = minutes.where(F.col("minute_us").isNotNull()).withColumnRenamed("minute_us", "at_us")
-    return Rollup(Summary(lateness=minutes, timeline=steps, **frames), runs, moves)
+        about = files.read([f"{path}/{_ABOUT}" for path in paths])
+        found = {name: files.read([f"{path}/{name}" for path in paths]) for name in _TABLES}
+    except BrokenLedgerError as error:
+        raise BrokenRollupError(f"the rollups cannot be read: {error}") from error
+    for path, is_whole in zip(about["path"].to_pylist(), about["is_whole"].to_pylist(), strict=True):
+        if not is_whole:
+            raise BrokenRollupError(
+                f"the rollup {path} was not written to its end; write it again from the ledger"
+            )
+    for run, count in sorted(Counter(found["runs"]["run"].to_pylist()).items()):
+        if count > 1:
+            raise BrokenRollupError(
+                f"run {run} is in more than one of the rollups and would be counted twice;"
+                " give only one of them"
+            )
+    kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness")}
+    extent = outcomes.extent(kept["outcomes"])
+    span_us = extent.delivered_to_us - extent.delivered_from_us
+    step_us = max(timeline.step_us(span_us), timeline.MINUTE_US)
+    summary = EMPTY._replace(**kept, timeline=timeline.of_minutes(found["lateness"], step_us))
+    late = worst.worst_of(found["worst"].select(worst.ROWS.names).cast(worst.ROWS))
+    measured = Measured(summary, found["again"], late, is_exact=False, split_us=CUTOFFS_US, step_us=step_us)
+    return Rollup(measured, found["runs"], found["moves"])
 
 
-def _mark(ledger: LedgerFrames, path: str, *, is_whole: bool) -> None:
-    about = ledger.runs.sparkSession.range(1).select(
-        F.lit(path).alias("path"), F.lit(is_whole).alias("is_whole")
-    )
-    about.write.mode("overwrite").parquet(f"{path}/{_ABOUT}")
-
-
-def _read(spark: SparkSession, paths: Sequence[str], name: str) -> DataFrame:
-    return spark.read.parquet(*(f"{path}/{name}" for path in paths))
+def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:
+    files.write(pa.table({"path": [path], "is_whole": [is_whole]}), f"{path}/{_ABOUT}")

@@ -17,6 +17,9 @@ _BOOLEAN: Final = pa.bool_()
 
 _DROPPED: Final = "the row is dropped"
 
+UNKNOWN: Final = "unknown"
+"""Stands for facts about a run that a file from elsewhere lacks."""
+
 
 class LedgerColumn(NamedTuple):
     """A column. The last two fields are for files from elsewhere, which may lack columns and values."""

@@ -6,7 +6,6 @@ are read as text, so that what is not a number can be reported: the row's ``unre
 
 import csv
 import json
-import re
 from collections.abc import Iterable, Sequence
 from functools import reduce
 from typing import Final, NamedTuple
@@ -17,16 +16,16 @@ from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 from pyspark.sql.types import BooleanType, DataType, StringType, StructType
 
 from mocketmq_report.ledger.columns import DELIVERY_COLUMNS
-from mocketmq_report.ledger.frames import DELIVERIES, BrokenLedgerError
-from mocketmq_report.ledger.hadoop_files import HadoopFiles, HadoopPath, file_of_row
+from mocketmq_report.ledger.file_names import FORMATS, parse_name
+from mocketmq_report.ledger.frames import DELIVERIES
+from mocketmq_report.ledger.hadoop_places import HadoopPlaces, file_of_row
+from mocketmq_report.ledger.ledger import BrokenLedgerError
+from mocketmq_report.ledger.places import Place
+from mocketmq_report.ledger.places import files as files_below
 from mocketmq_report.ledger.quality import UNREADABLE
 
 ABOUT_RUN: Final = ("version", "host", "profile", "clock")
 """Columns of RUNS that a file may give for the run of each row."""
-FORMATS: Final = "CSV (.csv), JSON lines (.jsonl, .ndjson) and Parquet (.parquet), the texts also compressed"
-
-_KINDS: Final = {"csv": "csv", "jsonl": "json", "ndjson": "json", "parquet": "parquet"}
-_NAME: Final = re.compile(r"(.+?)\.(csv|jsonl|ndjson|parquet)(?:\.(?:gz|bz2|zst|lz4|snappy|deflate))?")
 _DEFAULTS: Final = {column.name: column.default for column in DELIVERY_COLUMNS if column.default is not None}
 _IN_MS: Final = {f"{name[:-3]}_ms": name for name in DELIVERIES.names if name.endswith("_us")}
 _TYPES: Final = {
@@ -68,10 +67,10 @@ _EXACT: Final = float(1 << 53)
 class ExternalFile(NamedTuple):
     """A readable ledger file, or a folder of files with such a name."""
 
-    place: HadoopPath
+    place: Place
     kind: str
     run: str  # of rows without one: the file's name without its ending, or more of its path
-    parts: tuple[HadoopPath, ...]
+    parts: tuple[Place, ...]
     columns: tuple[tuple[str, str], ...]  # each with the Spark type as which it is read
 
     @property
@@ -85,22 +84,17 @@ class ExternalFile(NamedTuple):
         return [name for name, _ in self.columns if name not in _TYPES]
 
 
-def is_file(place: HadoopPath) -> bool:
-    """Whether the name is that of a ledger file."""
-    return _NAME.fullmatch(place.name) is not None
-
-
-def inspect(places: HadoopFiles, place: HadoopPath) -> ExternalFile:
+def inspect(places: HadoopPlaces, place: Place) -> ExternalFile:
     """Look at a file's columns. Raises BrokenLedgerError if needed ones are missing or cannot be read."""
-    name = _NAME.fullmatch(place.name)
-    if name is None:
+    named = parse_name(place.name)
+    if named is None:
         raise BrokenLedgerError(f"its name has none of the endings of a ledger: {FORMATS}")
-    kind = _KINDS[name[2]]
-    parts = tuple(places.files(place)) if place.is_folder else (place,)
+    run, kind = named
+    parts = tuple(files_below(places, place)) if place.is_folder else (place,)
     found = {_columns(places, part, kind) for part in parts}
     if len(found) != 1:
         raise BrokenLedgerError("its files have different columns" if found else "there is nothing in it")
-    return ExternalFile(place, kind, name[1], parts, found.pop())
+    return ExternalFile(place, kind, run, parts, found.pop())
 
 
 def rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
@@ -115,7 +109,7 @@ def rows(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
     return reduce(DataFrame.unionAll, [_rows(spark, group) for group in alike.values()])
 
 
-def _columns(places: HadoopFiles, part: HadoopPath, kind: str) -> tuple[tuple[str, str], ...]:
+def _columns(places: HadoopPlaces, part: Place, kind: str) -> tuple[tuple[str, str], ...]:
     if kind == "parquet":
         columns = _parquet_columns(places, part)
     elif kind == "csv":
@@ -136,7 +130,7 @@ def _columns(places: HadoopFiles, part: HadoopPath, kind: str) -> tuple[tuple[st
     return tuple(columns.items())
 
 
-def _parquet_columns(places: HadoopFiles, part: HadoopPath) -> dict[str, str]:
+def _parquet_columns(places: HadoopPlaces, part: Place) -> dict[str, str]:
     columns = {}
     for name, held in places.parquet_columns(part).items():
         if name not in _TYPES:

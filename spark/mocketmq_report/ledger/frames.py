@@ -1,9 +1,8 @@
-"""A ledger in Spark: the three frames that every source is read into, with the columns of ``columns``."""
+"""The columns of a ledger as Spark has them."""
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import pyarrow as pa
-from pyspark.sql import DataFrame
 from pyspark.sql.types import (
     BooleanType,
     DataType,
@@ -14,7 +13,6 @@ from pyspark.sql.types import (
     StructType,
 )
 
-from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger import columns
 
 _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
@@ -25,22 +23,11 @@ _SPARK_TYPES: Final[dict[pa.DataType, DataType]] = {
 }
 
 
-def _in_spark(schema: pa.Schema) -> StructType:
+def in_spark(schema: pa.Schema) -> StructType:
+    """The same schema in Spark."""
     return StructType([StructField(field.name, _SPARK_TYPES[field.type]) for field in schema])
 
 
-DELIVERIES: Final = _in_spark(columns.DELIVERIES)
-RUNS: Final = _in_spark(columns.RUNS)
-MOVES: Final = _in_spark(columns.MOVES)
-
-
-class LedgerFrames(NamedTuple):
-    """A ledger read from one source or many: frames of ``DELIVERIES``, ``RUNS`` and ``MOVES``."""
-
-    deliveries: DataFrame
-    runs: DataFrame
-    moves: DataFrame
-
-
-class BrokenLedgerError(EmulatorError):
-    """A file or directory cannot be read as a ledger; the sentence says why, and what can be."""
+DELIVERIES: Final = in_spark(columns.DELIVERIES)
+RUNS: Final = in_spark(columns.RUNS)
+MOVES: Final = in_spark(columns.MOVES)

@@ -5,71 +5,65 @@ a state that its times contradict. Rows with stages in an impossible order are k
 from clocks that differ, and their lateness is still right.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator
 from typing import Final
 
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
 
 from mocketmq.errors import RefusedError
-from mocketmq_report.document import BrokenSource, Drop, Quality
+from mocketmq_report.document import Drop, Quality
 from mocketmq_report.ledger.columns import DELIVERIES, STATES
+from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 UNREADABLE: Final = "unreadable"
 """An extra column of files from elsewhere: why a row could not be read, else null."""
 MAX_DROPPED: Final = 0.01
 """The share of rows that may be dropped, by default."""
+SKEWED: Final = "skewed"
 
 _END_US: Final = 253_402_300_800_000_000  # of the year 9999
 _INSTANTS: Final = [name for name in DELIVERIES.names if name.endswith("_us")]
 
 
-def fault(deliveries: DataFrame) -> Column:
-    """The first reason to drop a row, in words; null if it is kept."""
-    state, delivered_us = F.col("state"), F.col("delivered_us")
-    reasons: list[tuple[Column, str | Column]] = [
-        (_is_nothing("message_id"), "no message_id"),
-        (F.col("due_us").isNull(), "no due_us"),
-        (_is_nothing("run"), "no run"),
-        (state.isNull() | ~state.isin(*STATES), f"state is none of {', '.join(STATES)}"),
-        ((state == "delivered") & delivered_us.isNull(), "delivered without delivered_us"),
-        ((state != "delivered") & delivered_us.isNotNull(), "delivered_us of what was not delivered"),
-        *((F.col(name) < 0, f"{name} is negative") for name in _INSTANTS),
-        *((F.col(name) >= _END_US, f"{name} is beyond the year 9999") for name in _INSTANTS),
-    ]
-    if UNREADABLE in deliveries.columns:
-        reasons.insert(0, (F.col(UNREADABLE).isNotNull(), F.col(UNREADABLE)))
-    return F.coalesce(*(F.when(condition, reason) for condition, reason in reasons))
+def faults(rows: Rows) -> pa.Array:
+    """The first reason to drop each row, in words; null if it is kept."""
+    said = rows.column(UNREADABLE) if UNREADABLE in rows else pa.nulls(len(rows))
+    if said.null_count == len(said):
+        said = pa.nulls(len(rows), pa.string())
+    for is_so, reason in _reasons(rows):
+        if is_so.any():
+            said = pc.if_else(pc.and_(pc.is_null(said), pa.array(is_so)), reason, said)
+    return said
 
 
-def kept(deliveries: DataFrame, quality: Quality | None = None) -> DataFrame:
-    """The rows that can be used. Nothing is filtered if ``quality`` has found that all can be."""
-    if quality is None or quality.dropped:
-        deliveries = deliveries.filter(fault(deliveries).isNull())
-    return deliveries.drop(UNREADABLE)
+def odd(rows: Rows) -> Iterator[tuple[str, int]]:
+    """How many rows are skewed, and how many have stages in each order that is impossible if clocks agree."""
+    born, stored, due = (rows.numbers(name) for name in ("born_us", "stored_us", "due_us"))
+    yield SKEWED, _count((born > stored) & (stored != NONE))
+    yield "stored after due", _count((stored > due) & rows.is_any("scheme", ["levels"]))
+    picked, delivered = rows.numbers("picked_us"), rows.numbers("delivered_us")
+    # Forced deliveries may come early.
+    yield "picked before due", _count((picked < due) & (picked != NONE) & ~rows.holds("forced"))
+    pulled, acked = rows.numbers("pulled_us"), rows.numbers("acked_us")
+    yield "delivered before picked", _before(delivered, picked)
+    yield "pulled before delivered", _before(pulled, delivered)
+    yield "acknowledged before pulled", _before(acked, pulled)
 
 
-def assess(deliveries: DataFrame, broken: Sequence[BrokenSource] = ()) -> Quality:
-    """Count all rows, dropped ones and odd ones, in one pass."""
-    odd = {"skewed": F.col("born_us") > F.col("stored_us"), **_disorder()}
-    rows = (
-        deliveries.select(
-            fault(deliveries).alias("fault"), *(is_so.alias(name) for name, is_so in odd.items())
-        )
-        .groupBy("fault")
-        .agg(F.count("*").alias("rows"), *(F.count_if(F.col(f"`{name}`")).alias(name) for name in odd))
-        .collect()
-    )
-    counts = {row["fault"]: row.asDict() for row in rows}
-    good = counts.pop(None, dict.fromkeys(["rows", *odd], 0))
-    dropped = [Drop(reason=reason, rows=row["rows"]) for reason, row in counts.items()]
+def quality(faults: pa.Table, odd: pa.Table) -> Quality:
+    """The quality of the data, from tables of how often each reason and each oddity occurred."""
+    counts = dict(zip(faults["reason"].to_pylist(), faults["count"].to_pylist(), strict=True))
+    oddities = {row["name"]: row["count"] for row in odd.to_pylist() if row["count"]}
+    kept = counts.pop(None, 0)
     return Quality(
-        read=good["rows"] + sum(drop.rows for drop in dropped),
-        kept=good["rows"],
-        dropped=_most_first(dropped),
-        skewed=good["skewed"],
-        disorder=_most_first([Drop(reason=name, rows=good[name]) for name in _disorder() if good[name]]),
-        broken=list(broken),
+        read=kept + sum(counts.values()),
+        kept=kept,
+        dropped=_most_first(counts),
+        skewed=oddities.pop(SKEWED, 0),
+        disorder=_most_first(oddities),
+        broken=[],
     )
 
 
@@ -89,23 +83,39 @@ def check(quality: Quality, max_dropped: float = MAX_DROPPED) -> None:
     )
 
 
-def _disorder() -> dict[str, Column]:
-    """Orders of stages that are impossible if clocks agree. Forced deliveries may come early."""
-    due, stored, picked = F.col("due_us"), F.col("stored_us"), F.col("picked_us")
-    delivered, pulled, acked = F.col("delivered_us"), F.col("pulled_us"), F.col("acked_us")
-    by_timer = ~F.coalesce(F.col("forced"), F.lit(False))
-    return {
-        "stored after due": (stored > due) & (F.col("scheme") == "levels"),
-        "picked before due": (picked < due) & by_timer,
-        "delivered before picked": delivered < picked,
-        "pulled before delivered": pulled < delivered,
-        "acknowledged before pulled": acked < pulled,
-    }
+def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
+    """Each reason to drop rows, and which rows it concerns, in order of precedence."""
+    if "message_id" in rows:  # otherwise each row has one
+        ids = rows.column("message_id")
+        yield _array(pc.or_kleene(pc.is_null(ids), pc.equal(ids, ""))), "no message_id"
+    yield rows.numbers("due_us") == NONE, "no due_us"
+    yield rows.is_any("run", [None, ""]), "no run"
+    yield ~rows.is_any("state", STATES), f"state is none of {', '.join(STATES)}"
+    is_delivered, has_time = rows.is_any("state", ["delivered"]), rows.numbers("delivered_us") != NONE
+    yield is_delivered & ~has_time, "delivered without delivered_us"
+    yield ~is_delivered & has_time, "delivered_us of what was not delivered"
+    tests: tuple[tuple[Callable[[str], Bools], str], ...] = (
+        (lambda name: (rows.numbers(name) < 0) & (rows.numbers(name) != NONE), "is negative"),
+        (lambda name: rows.numbers(name) >= _END_US, "is beyond the year 9999"),
+    )
+    for find, words in tests:
+        for name in _INSTANTS:
+            yield find(name), f"{name} {words}"
 
 
-def _is_nothing(name: str) -> Column:
-    return F.col(name).isNull() | (F.col(name) == "")
+def _array(mask: pa.Array) -> Bools:
+    found: Bools = mask.fill_null(True).to_numpy(zero_copy_only=False)
+    return found
 
 
-def _most_first(drops: list[Drop]) -> list[Drop]:
+def _before(later: Ints, earlier: Ints) -> int:
+    return _count((later < earlier) & (later != NONE))
+
+
+def _count(mask: Bools) -> int:
+    return int(np.count_nonzero(mask))
+
+
+def _most_first(counts: dict[str, int]) -> list[Drop]:
+    drops = [Drop(reason=reason, rows=rows) for reason, rows in counts.items()]
     return sorted(drops, key=lambda drop: (-drop.rows, drop.reason))

@@ -7,52 +7,52 @@ together, so that a hundred of them make one plan.
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
-from functools import reduce
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from urllib.parse import unquote
 
 import pyarrow as pa
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
-from pyspark.sql.types import StructType
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
 
 from mocketmq.errors import StoreError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
-from mocketmq_report.ledger import columns, external_files
-from mocketmq_report.ledger.external_files import ExternalFile
-from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError, LedgerFrames
-from mocketmq_report.ledger.hadoop_files import FAILURES, HadoopFiles, HadoopPath, file_of_row, reason_of
-from mocketmq_report.ledger.quality import UNREADABLE, kept
-from mocketmq_report.ledger.store_ledger import open_stores
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, UNKNOWN
+from mocketmq_report.ledger.extent import Extent
+from mocketmq_report.ledger.file_names import FORMATS, parse_name
+from mocketmq_report.ledger.ledger import BrokenLedgerError, Ledger
+from mocketmq_report.ledger.part import Columns, Loaded, Part, StoreRange, row_groups
+from mocketmq_report.ledger.places import Place, Places, SparkStarter, files
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
 from mocketmq_report.progress import ignore_progress
 
-UNKNOWN: Final = "unknown"
-"""Stands for facts about a run that a file from elsewhere lacks."""
+if TYPE_CHECKING:
+    from mocketmq_report.ledger.external_files import ExternalFile
 
 _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
-    f" docs/ledger-format.md ({external_files.FORMATS}), and a folder of these"
+    f" docs/ledger-format.md ({FORMATS}), and a folder of these"
 )
 _DEPTH: Final = 5  # of nested folders
+_PART_ROWS: Final = 500_000
 
 
 class LedgerReading(NamedTuple):
-    """A ledger that was read. ``quality`` has not yet looked at its rows."""
+    """A ledger that was read. Nobody has looked at its rows."""
 
-    ledger: LedgerFrames
+    ledger: Ledger
     broken: list[BrokenSource]
     warnings: list[str]  # sentences
-    is_cheap: bool  # to read several times, as only exports are: their columns are read singly
 
 
 class _ExportFolder(NamedTuple):
-    place: HadoopPath
-    deliveries: HadoopPath
-    runs: list[HadoopPath]
-    moves: list[HadoopPath]
+    place: Place
+    deliveries: Place
+    files: list[Place]
+    runs: list[Place]
+    moves: list[Place]
 
 
 class _SourceOfRuns(NamedTuple):
@@ -61,32 +61,32 @@ class _SourceOfRuns(NamedTuple):
     name: str
     runs: list[dict[str, Any]]
     moves: list[dict[str, Any]]
-    deliveries: HadoopPath | StoreSnapshot
+    deliveries: _ExportFolder | StoreSnapshot
 
 
-def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = None) -> LedgerReading:
+def read(
+    data: Sequence[str], spark: SparkStarter | None = None, *, as_of_us: int | None = None
+) -> LedgerReading:
     """Read paths and URLs as one ledger. Raises BrokenLedgerError when none of them can be read.
 
-    Runs, clock moves, undelivered messages of stores and all files from elsewhere are read before this
-    returns. What is due by ``as_of_us`` and not delivered is overdue; by default by the latest instant of
-    each run.
+    Runs, clock moves and undelivered messages of stores are read before this returns, and so are all files
+    from elsewhere. They and URLs need Spark; without it they are left out and named. What is due by
+    ``as_of_us`` and not delivered is overdue; by default by the latest instant of each run.
     """
     finder = _SourceFinder(spark)
     for each in data:
         finder.look(each)
-    sources = [*_exports(spark, finder.exports), *_stores(finder, as_of_us)]
+    sources = [*_exports(finder), *_stores(finder, as_of_us)]
     warnings: list[str] = []
     repeated = _repeated(sources, warnings)
-    frames = _frames(spark, sources, repeated)
+    found = _Found()
+    for source in sources:
+        found.add(source, repeated[source.name])
     runs = [run for each in sources for run in each.runs if run["run"] not in repeated[each.name]]
     moves = [move for each in sources for move in each.moves if move["run"] not in repeated[each.name]]
-    good, foreign, found = _foreign(spark, finder)
-    if foreign is not None:
-        frames = [frame.withColumn(UNREADABLE, F.lit(None).cast("string")) for frame in frames]
-        frames.append(foreign)
-        runs += found
-        warnings += _ignored(good)
-    if not frames:
+    if finder.files or found.folders:
+        warnings += _by_spark(finder, found, runs)
+    if not found.parts and not runs:
         raise BrokenLedgerError(
             "there is nothing that can be read: "
             + "; ".join(f"{each.source}: {each.reason}" for each in finder.broken)
@@ -94,30 +94,117 @@ def read(spark: SparkSession, data: Sequence[str], *, as_of_us: int | None = Non
     if as_of_us is not None:
         runs = [run | {"as_of_us": as_of_us} for run in runs]
     warnings += _versions(runs)
-    ledger = LedgerFrames(
-        reduce(DataFrame.unionAll, frames),
-        spark.createDataFrame(pa.Table.from_pylist(runs, columns.RUNS), RUNS),
-        spark.createDataFrame(pa.Table.from_pylist(moves, columns.MOVES), MOVES),
+    ledger = Ledger(
+        found.parts,
+        pa.Table.from_pylist(runs, RUNS),
+        pa.Table.from_pylist(moves, MOVES),
+        found.extent,
     )
-    is_cheap = foreign is None and all(isinstance(each.deliveries, HadoopPath) for each in sources)
-    return LedgerReading(ledger, finder.broken, warnings, is_cheap)
+    return LedgerReading(ledger, finder.broken, warnings)
+
+
+class _Without(NamedTuple):
+    """A part without the rows of some runs."""
+
+    part: Part
+    runs: frozenset[str]
+
+    @property
+    def rows(self) -> int:
+        """How many there are at most."""
+        return self.part.rows
+
+    def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
+        """Read these columns."""
+        gone = pa.array(self.runs, pa.string())
+        for batch in self.part.batches(columns):
+            yield batch.filter(pc.invert(pc.is_in(batch["run"], gone)))
+
+
+class _Found:
+    """The parts that were found, and their extent."""
+
+    def __init__(self) -> None:
+        self.parts: list[Part] = []
+        self.folders: list[tuple[_ExportFolder, set[str]]] = []  # of URLs, with the runs to leave out
+        self.extent = Extent(0, 0, 0)
+
+    def add(self, source: _SourceOfRuns, repeated: set[str]) -> None:
+        """Add the parts of a store or of an export, without repeated runs."""
+        if isinstance(source.deliveries, StoreSnapshot):
+            self._add_store(source.deliveries, frozenset(repeated))
+        elif source.deliveries.place.local is None:
+            self.folders.append((source.deliveries, repeated))
+        else:
+            for file in source.deliveries.files:
+                self._add_file(file, repeated)
+
+    def cover(self, extent: Extent) -> None:
+        """Extend the extent over further rows."""
+        both = [each for each in (self.extent, extent) if each.delivered_to_us]
+        self.extent = Extent(
+            self.extent.rows + extent.rows,
+            min((each.delivered_from_us for each in both), default=0),
+            max((each.delivered_to_us for each in both), default=0),
+        )
+
+    def _add_store(self, store: StoreSnapshot, repeated: frozenset[str]) -> None:
+        if repeated.issuperset(store.names.values()):
+            return
+        database = str(store.database.absolute())
+        parts: list[Part] = [
+            StoreRange(database, store.names, span, rows)
+            for span, rows in zip(store.ranges, store.rows_of_ranges, strict=True)
+        ]
+        parts.append(Loaded(store.undelivered))
+        self.parts += [_Without(part, repeated) for part in parts] if repeated else parts
+        self.cover(Extent(sum(part.rows for part in parts), *store.delivered_us))
+
+    def _add_file(self, file: Place, repeated: set[str]) -> None:
+        run = unquote(Path(str(file)).parent.name.removeprefix("run="))
+        if run in repeated:
+            return
+        metadata = pq.read_metadata(str(file))
+        for part in row_groups(str(file), run, metadata, _PART_ROWS):
+            self.parts.append(part)
+            self.cover(part.extent)
+
+
+def _by_spark(finder: "_SourceFinder", found: _Found, runs: list[dict[str, Any]]) -> list[str]:
+    """Add what only Spark can read, as the last part, and the runs of files. Returns warnings."""
+    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - what can be read without it does not wait
+
+    spark = finder.places.spark()
+    frames = []
+    for folder, repeated in found.folders:
+        frame = spark_rows.exported(spark, [folder.deliveries])
+        frames.append(frame.filter(~frame["run"].isin(*repeated)) if repeated else frame)
+        found.cover(spark_rows.extent_of(frames[-1]))
+    good, extent, files_runs = _foreign(finder)
+    if good:
+        frames.append(spark_rows.foreign(spark, good))
+        found.cover(extent)
+        runs += files_runs
+    if frames:
+        found.parts.append(spark_rows.SparkRows(spark_rows.joined(frames), found.extent.rows))
+    return _ignored(good)
 
 
 class _SourceFinder:
     """Finds stores, exports and files, each once, and notes which are broken."""
 
-    def __init__(self, spark: SparkSession) -> None:
+    def __init__(self, spark: SparkStarter | None) -> None:
         self.broken: list[BrokenSource] = []
-        self.stores: list[HadoopPath] = []
+        self.stores: list[Place] = []
         self.exports: list[_ExportFolder] = []
         self.files: list[ExternalFile] = []
-        self._places = HadoopFiles(spark)
+        self.places = Places(spark)
         self._seen: set[str] = set()
 
     def look(self, data: str) -> None:
         """Look at a path or URL, and into folders."""
         try:
-            place = self._places.find(data)
+            place = self.places.find(data)
         except BrokenLedgerError as error:
             self.leave_out(data, error)
             return
@@ -128,18 +215,18 @@ class _SourceFinder:
         """Note a source that cannot be read."""
         self.broken.append(BrokenSource(source=str(source), reason=str(reason)))
 
-    def _look(self, place: HadoopPath, depth: int) -> bool:
+    def _look(self, place: Place, depth: int) -> bool:
         """Add the ledgers at or below a path. Returns whether there are any, even broken ones."""
         try:
-            if external_files.is_file(place):
+            if parse_name(place.name):
                 if self._is_new(place):
-                    self.files.append(external_files.inspect(self._places, place))
+                    self._add_file(place)
                 return True
             if not place.is_folder:
                 if is_store := place.name.endswith(".db"):
                     self._add_store(place)
                 return is_store
-            inside = {each.name: each for each in self._places.inside(place)}
+            inside = {each.name: each for each in self.places.inside(place)}
             if FILE_NAME in inside:
                 self._add_store(inside[FILE_NAME])
                 return True
@@ -153,12 +240,18 @@ class _SourceFinder:
         found = [self._look(each, depth - 1) for each in inside.values()] if depth else []
         return any(found)
 
-    def _is_new(self, place: HadoopPath) -> bool:
+    def _is_new(self, place: Place) -> bool:
         is_new = place.url not in self._seen
         self._seen.add(place.url)
         return is_new
 
-    def _add_store(self, database: HadoopPath) -> None:
+    def _add_file(self, place: Place) -> None:
+        from mocketmq_report.ledger import external_files  # noqa: PLC0415 - it needs Spark
+
+        places = self.places.hadoop()
+        self.files.append(external_files.inspect(places, places.find(place.url)))
+
+    def _add_store(self, database: Place) -> None:
         if database.local is None:
             raise BrokenLedgerError(
                 "a store is read on the machine where it is: write it with mocketmq export, and read that"
@@ -166,23 +259,25 @@ class _SourceFinder:
         if self._is_new(database):
             self.stores.append(database)
 
-    def _export(self, place: HadoopPath, inside: dict[str, HadoopPath]) -> _ExportFolder:
+    def _export(self, place: Place, inside: dict[str, Place]) -> _ExportFolder:
         """Check the columns of all files of an export."""
         found = {}
         for name, schema in (("deliveries", DELIVERIES), ("runs", RUNS), ("moves", MOVES)):
             folder = inside.get(name)
             if folder is None or not folder.is_folder:
                 raise BrokenLedgerError(f"the folder {name} of an export is not there")
-            found[name] = [file for file in self._places.files(folder) if file.name.endswith(".parquet")]
+            found[name] = [file for file in files(self.places, folder) if file.name.endswith(".parquet")]
             for file in found[name]:
                 self._check(file, set(schema.names) - ({"run"} if name == "deliveries" else set()))
         if found["deliveries"] and not found["runs"]:
             raise BrokenLedgerError("the folder runs of an export is empty")
-        return _ExportFolder(place, inside["deliveries"], found["runs"], found["moves"])
+        return _ExportFolder(
+            place, inside["deliveries"], *(found[name] for name in ("deliveries", "runs", "moves"))
+        )
 
-    def _check(self, file: HadoopPath, needed: set[str]) -> None:
+    def _check(self, file: Place, needed: set[str]) -> None:
         try:
-            missing = sorted(needed.difference(self._places.parquet_columns(file)))
+            missing = sorted(needed.difference(self.places.parquet_columns(file)))
         except BrokenLedgerError as error:
             raise BrokenLedgerError(f"{file.name}: {error}") from error
         if missing:
@@ -203,30 +298,27 @@ def _stores(finder: _SourceFinder, as_of_us: int | None) -> list[_SourceOfRuns]:
     return opened
 
 
-def _exports(spark: SparkSession, exports: Sequence[_ExportFolder]) -> list[_SourceOfRuns]:
-    runs = _by_file(spark, [file for export in exports for file in export.runs], RUNS)
-    moves = _by_file(spark, [file for export in exports for file in export.moves], MOVES)
+def _exports(finder: _SourceFinder) -> list[_SourceOfRuns]:
     return [
         _SourceOfRuns(
             str(export.place),
-            [row | {"source": str(export.place)} for file in export.runs for row in runs.get(file.uri, [])],
-            [row for file in export.moves for row in moves.get(file.uri, [])],
-            export.deliveries,
+            [row | {"source": str(export.place)} for row in _rows(finder, export.runs, RUNS)],
+            _rows(finder, export.moves, MOVES),
+            export,
         )
-        for export in exports
+        for export in finder.exports
     ]
 
 
-def _by_file(
-    spark: SparkSession, parts: Sequence[HadoopPath], schema: StructType
-) -> dict[str, list[dict[str, Any]]]:
-    """The rows of small files, which are read together."""
-    found: dict[str, list[dict[str, Any]]] = {}
-    if parts:
-        read = spark.read.schema(schema).parquet(*(part.pattern for part in parts))
-        for row in _dicts(read.withColumn("file", file_of_row())):
-            found.setdefault(row.pop("file"), []).append(row)
-    return found
+def _rows(finder: _SourceFinder, small: Sequence[Place], schema: pa.Schema) -> list[dict[str, Any]]:
+    """The rows of small files."""
+    here = [pq.ParquetFile(file.local).read(schema.names) for file in small if file.local]
+    there = [file for file in small if not file.local]
+    if there:
+        from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if it is needed
+
+        here.append(spark_rows.small_table(finder.places.spark(), there, schema))
+    return [row for table in here for row in table.to_pylist()]
 
 
 def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str, set[str]]:
@@ -246,61 +338,31 @@ def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str
     return repeated
 
 
-def _frames(
-    spark: SparkSession, sources: Sequence[_SourceOfRuns], repeated: dict[str, set[str]]
-) -> list[DataFrame]:
-    """The deliveries of stores and exports, without repeated runs."""
-    frames = _deliveries(spark, [each for each in sources if not repeated[each.name]])
-    for each in sources:
-        again = repeated[each.name]
-        if 0 < len(again) < len(each.runs):
-            frames += [frame.filter(~F.col("run").isin(*again)) for frame in _deliveries(spark, [each])]
-    return frames
-
-
-def _deliveries(spark: SparkSession, sources: Sequence[_SourceOfRuns]) -> list[DataFrame]:
-    """Deliveries: one frame of all stores and one of all exports."""
-    stores = [each.deliveries for each in sources if isinstance(each.deliveries, StoreSnapshot)]
-    folders = [each.deliveries for each in sources if isinstance(each.deliveries, HadoopPath)]
-    frames = [open_stores(spark, stores).deliveries] if stores else []
-    return [*frames, _exported(spark, folders)] if folders else frames
-
-
-def _exported(spark: SparkSession, folders: Sequence[HadoopPath]) -> DataFrame:
-    """The deliveries in ``day=…/run=…`` below each folder."""
-    paths = [folder.pattern for folder in folders]
-    reader = spark.read.option("pathGlobFilter", "*.parquet").schema(DELIVERIES)
-    if len(paths) == 1:
-        return reader.parquet(*paths).select(*DELIVERIES.names)
-    # Spark makes columns of the names of folders only if all are below one folder.
-    run = F.substring_index(F.substring_index(F.col("_metadata.file_path"), "/run=", -1), "/", 1)
-    read = reader.option("recursiveFileLookup", "true").parquet(*paths)
-    return read.withColumn("run", run).select(*DELIVERIES.names)
-
-
-def _foreign(
-    spark: SparkSession, finder: _SourceFinder
-) -> tuple[list[ExternalFile], DataFrame | None, list[dict[str, Any]]]:
-    """The files from elsewhere that can be read to the end, with their rows and runs."""
+def _foreign(finder: _SourceFinder) -> tuple[list["ExternalFile"], Extent, list[dict[str, Any]]]:
+    """The files from elsewhere that can be read to the end, with their extent and runs."""
     good = _named_apart(finder.files)
     if not good:
-        return [], None, []
+        return [], Extent(0, 0, 0), []
+    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if it is needed
+    from mocketmq_report.ledger.hadoop_places import FAILURES, reason_of  # noqa: PLC0415
+
     try:
-        runs = _runs_of(spark, good)
+        runs, extent = spark_rows.runs_of(finder.places.spark(), good)
+        return good, extent, runs
     except FAILURES:  # find out in which file
-        runs = []
         for file in list(good):
             try:
-                runs += _runs_of(spark, [file])
+                spark_rows.runs_of(finder.places.spark(), [file])
             except FAILURES as error:
                 finder.leave_out(file.place, f"it cannot be read: {reason_of(error)}")
                 good.remove(file)
     if not good:
-        return [], None, []
-    return good, external_files.rows(spark, good).select(*DELIVERIES.names, UNREADABLE), runs
+        return [], Extent(0, 0, 0), []
+    runs, extent = spark_rows.runs_of(finder.places.spark(), good)
+    return good, extent, runs
 
 
-def _named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
+def _named_apart(found: Sequence["ExternalFile"]) -> list["ExternalFile"]:
     """Name runs apart whose files have the same name: by folder too, or else by the whole path."""
     named = list(found)
     for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
@@ -309,28 +371,7 @@ def _named_apart(found: Sequence[ExternalFile]) -> list[ExternalFile]:
     return named
 
 
-def _runs_of(spark: SparkSession, good: Sequence[ExternalFile]) -> list[dict[str, Any]]:
-    """A row of RUNS for each run that the files name, and for each file without rows."""
-    happened = [name for name in DELIVERIES.names if name.endswith("_us") and name != "due_us"]
-    rows = kept(external_files.rows(spark, good))
-    found = rows.groupBy("run").agg(
-        F.min("source").alias("source"),
-        *(F.max(name).alias(name) for name in external_files.ABOUT_RUN),
-        F.max(F.greatest(*happened)).alias("as_of_us"),
-    )
-    runs = _dicts(found)
-    empty = {str(file.place): file.run for file in good}
-    for run in runs:
-        empty.pop(run["source"], None)
-    runs += [{"run": run, "source": source, "as_of_us": None} for source, run in empty.items()]
-    said = dict.fromkeys((*external_files.ABOUT_RUN, "levels", "durability"), UNKNOWN)
-    return [
-        said | {name: what for name, what in run.items() if what is not None} | {"store": run["run"]}
-        for run in runs
-    ]
-
-
-def _ignored(good: Iterable[ExternalFile]) -> list[str]:
+def _ignored(good: Iterable["ExternalFile"]) -> list[str]:
     """A warning for each set of ignored columns."""
     sources: dict[tuple[str, ...], list[str]] = {}
     for file in good:
@@ -348,7 +389,3 @@ def _versions(runs: Iterable[dict[str, Any]]) -> list[str]:
         return []
     said = ", ".join(f"{version} ({count})" for version, count in sorted(counts.items()))
     return [f"the runs are of different versions: {said}"]
-
-
-def _dicts(frame: DataFrame) -> list[dict[str, Any]]:
-    return [row.asDict() for row in frame.collect()]

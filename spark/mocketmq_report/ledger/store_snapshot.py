@@ -1,11 +1,11 @@
-"""Take a snapshot of a broker's store as a ledger, for ``export`` and ``store_ledger``.
+"""Take a snapshot of a broker's store as a ledger, for ``export`` and ``sources``.
 
 A snapshot first reads the files of second directories, then the database in one transaction. So a message
 that is delivered meanwhile either has a row among the deliveries that were seen, or still waits: never both,
 never neither. Later rows are left out, but what consumers do later with older messages may show.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -28,12 +28,8 @@ RANGE_ROWS: Final = 500_000
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _IN_STORE: Final = {"message_id": "unique_key", "pulled_by": "coalesce(pulled_by, '')"}
 """Columns of the ledger that the table ``deliveries`` holds in another form."""
-_SELECTED: Final = ", ".join(
-    f"{_IN_STORE.get(name, name)} AS {name}" for name in DELIVERIES.names if name != "state"
-)
 _DELIVERIES: Final = (
-    f"SELECT {_SELECTED} FROM deliveries"
-    " WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
+    "SELECT {} FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
 )
 _LAST_US: Final = """
 SELECT max(us) AS us FROM (
@@ -42,6 +38,9 @@ SELECT max(us) AS us FROM (
  UNION ALL SELECT store_us FROM messages WHERE commit_offset = (SELECT max(commit_offset) FROM messages)
  UNION ALL SELECT delivered_us FROM deliveries
   WHERE delivered_offset = (SELECT max(delivered_offset) FROM deliveries))"""
+_FIRST_AND_LAST: Final = """
+SELECT (SELECT delivered_us FROM deliveries ORDER BY delivered_offset LIMIT 1) AS first_us,
+ (SELECT delivered_us FROM deliveries ORDER BY delivered_offset DESC LIMIT 1) AS last_us"""
 _LAST_MARK: Final = """
 SELECT clock, coalesce(wall_us, started_wall_us) AS wall_us, coalesce(to_us, started_us) AS at_us
 FROM runs LEFT JOIN clock_moves USING (run) ORDER BY run DESC, move DESC LIMIT 1"""
@@ -62,8 +61,14 @@ class StoreSnapshot(NamedTuple):
     runs: pa.Table
     moves: pa.Table
     deliveries: int
+    delivered_us: tuple[int, int]  # the first and the last, 0 if there is none
     ranges: list[OffsetRange]  # of deliveries
     undelivered: pa.Table
+
+    @property
+    def rows_of_ranges(self) -> list[int]:
+        """How many deliveries each range has."""
+        return [min(RANGE_ROWS, self.deliveries - first) for first in range(0, self.deliveries, RANGE_ROWS)]
 
     @property
     def name(self) -> str:
@@ -115,23 +120,33 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
         )
         parked = UndeliveredOffsets(reader)
         deliveries, ranges = _count_deliveries(reader, parked, progress)
+        [times] = reader.table(_FIRST_AND_LAST).to_pylist()
         return StoreSnapshot(
-            database, names, runs, moves, deliveries, ranges, undelivered(reader, parked, files, runs)
+            database,
+            names,
+            runs,
+            moves,
+            deliveries,
+            (times["first_us"] or 0, times["last_us"] or 0),
+            ranges,
+            undelivered(reader, parked, files, runs),
         )
 
 
-def read(database: Path, names: dict[int, str], span: OffsetRange) -> Iterator[pa.RecordBatch]:
-    """Read the deliveries of a range, in order. Raises StoreError."""
+def read(
+    database: Path, names: dict[int, str], span: OffsetRange, wanted: Sequence[str] = DELIVERIES.names
+) -> Iterator[pa.RecordBatch]:
+    """Read some columns of the deliveries of a range, in order. Raises StoreError."""
+    schema = pa.schema([DELIVERIES.field(name) for name in wanted])
+    selected = ", ".join(f"{_IN_STORE.get(name, name)} AS {name}" for name in wanted if name != "state")
     with StoreReader(database) as reader:
-        for batch in reader.batches(_DELIVERIES.format(*span)):
+        for batch in reader.batches(_DELIVERIES.format(selected, *span)):
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
-            columns |= {
-                "run": _named(database, batch["run"], names),
-                "state": pa.scalar("delivered"),
-                "forced": pc.not_equal(batch["forced"], 0),
-                "pulled_by": pc.if_else(pc.equal(batch["pulled_by"], ""), None, batch["pulled_by"]),
-            }
-            yield from as_rows(DELIVERIES, columns, batch.num_rows).to_batches()
+            columns |= {"run": _named(database, batch["run"], names), "state": pa.scalar("delivered")}
+            columns["forced"] = pc.not_equal(batch["forced"], 0)
+            if "pulled_by" in columns:
+                columns["pulled_by"] = pc.if_else(pc.equal(batch["pulled_by"], ""), None, batch["pulled_by"])
+            yield from as_rows(schema, columns, batch.num_rows).to_batches()
 
 
 def _count_deliveries(

@@ -48,8 +48,9 @@ class DeliveryStream(DataSource):
         return "mocketmq-deliveries"
 
     def schema(self) -> StructType:
-        """Level, or ``NO_LEVEL``, lateness and instant of each delivery."""
-        return StructType([StructField(name, LongType()) for name in ("level", "late_us", "delivered_us")])
+        """Level, or ``NO_LEVEL``, lateness and instant of each delivery, and the highest value of its bin."""
+        names = ("level", "late_us", "delivered_us", "bin_us")
+        return StructType([StructField(name, LongType()) for name in names])
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:  # noqa: ARG002, N802 - as Spark asks
         """Make the reader of the stream."""
@@ -92,7 +93,11 @@ class _StreamReader(DataSourceStreamReader):
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
         with StoreReader(self._database) as reader:
-            yield from reader.batches(_DELIVERIES.format(*partition.value))
+            for batch in reader.batches(_DELIVERIES.format(*partition.value)):
+                bins = highest(lowest(batch["late_us"].to_numpy()))
+                yield pa.RecordBatch.from_arrays(
+                    [*batch.columns, pa.array(bins)], [*batch.schema.names, "bin_us"]
+                )
 
 
 def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
@@ -103,7 +108,7 @@ def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
     """
     at = F.window("at", f"{window_us} microseconds", f"{window_us // STEPS} microseconds")
     return (
-        deliveries.withColumns({"at": F.timestamp_micros("delivered_us"), "bin": lowest(F.col("late_us"))})
+        deliveries.withColumn("at", F.timestamp_micros("delivered_us"))
         .withWatermark("at", "0 seconds")
         .groupBy(at, "level")
         .agg(
@@ -119,6 +124,6 @@ def windows(deliveries: DataFrame, window_us: int) -> DataFrame:
 
 
 def _percentile(share: float) -> Column:
-    """An aggregate: the percentile by nearest rank, from ``bin``."""
-    low = F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY bin)").cast("long")
-    return F.least(highest(low), F.max("late_us"))
+    """An aggregate: the percentile by nearest rank, from ``bin_us``."""
+    high = F.expr(f"percentile_disc({share}) WITHIN GROUP (ORDER BY bin_us)").cast("long")
+    return F.least(high, F.max("late_us"))

@@ -41,9 +41,10 @@ def measured(header: Header) -> str:
 def computed(header: Header) -> str:
     """How the figures were computed."""
     how = "exact" if header.method == "exact" else f"from bins, within {figures.share(header.error)}"
+    engine = "without Spark" if header.spark == "none" else f"Spark {header.spark}"
     return (
         f"on time is up to {figures.duration(header.on_time_us)}; percentiles are {how};"
-        f" made {figures.instant(header.created_wall_us)} by mocketmq {header.version}, Spark {header.spark}"
+        f" made {figures.instant(header.created_wall_us)} by mocketmq {header.version}, {engine}"
     )
 
 

@@ -1,19 +1,18 @@
 """Write all forms of a report, a page, JSON, Markdown and JUnit XML, to a directory or an object store."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 import msgspec
-from py4j.protocol import Py4JJavaError
-from pyspark.sql import SparkSession
 
 from mocketmq.errors import EmulatorError
 from mocketmq_report.document import Report
 from mocketmq_report.judge.limits import DrawnLimit
-from mocketmq_report.report.html import html
-from mocketmq_report.report.junit import junit
-from mocketmq_report.report.markdown import markdown
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 PAGE: Final = "report.html"
 
@@ -33,18 +32,33 @@ def check_out(out: str) -> None:
         raise WriteError(f"{out} cannot be written: it is a file; give a directory, or a name that is free")
 
 
-def write(spark: SparkSession, report: Report, out: str, limits: Sequence[DrawnLimit] = ()) -> str:
+def write(
+    report: Report,
+    out: str,
+    limits: Sequence[DrawnLimit] = (),
+    *,
+    spark: "Callable[[], SparkSession] | None" = None,
+) -> str:
     """Write all forms to ``out``, a directory or a URL, and return where the page is. Raises WriteError.
 
-    ``limits`` are drawn on the page.
+    ``limits`` are drawn on the page. A URL needs Spark, which writes there.
     """
+    # Charts take long to import: Spark starts meanwhile.
+    from mocketmq_report.report.html import html  # noqa: PLC0415
+    from mocketmq_report.report.junit import junit  # noqa: PLC0415
+    from mocketmq_report.report.markdown import markdown  # noqa: PLC0415
+
     forms = {
         PAGE: html(report, limits).encode(),
         "report.json": json(report),
         "report.md": markdown(report).encode(),
         "junit.xml": junit(report).encode(),
     }
-    place = _put if "://" not in out else lambda name, content: _upload(spark, name, content)
+    place = _put
+    if "://" in out:
+        if spark is None:
+            raise WriteError(f"{out} can only be written by Spark: report without --quick, or to a directory")
+        place = partial(_upload, spark())
     for name, content in forms.items():
         place(f"{out.rstrip('/')}/{name}", content)
     return f"{out.rstrip('/')}/{PAGE}"
@@ -59,8 +73,10 @@ def _put(name: str, content: bytes) -> None:
         raise WriteError(f"{error.filename or path} cannot be written: {error.strerror}") from error
 
 
-def _upload(spark: SparkSession, url: str, content: bytes) -> None:
+def _upload(spark: "SparkSession", url: str, content: bytes) -> None:
     """Write through Hadoop, to any object store that Spark reads."""
+    from py4j.protocol import Py4JJavaError  # noqa: PLC0415 - only if it is needed
+
     jvm = spark.sparkContext._jvm
     assert jvm is not None  # noqa: S101 - for the type checker
     path = jvm.org.apache.hadoop.fs.Path(url)

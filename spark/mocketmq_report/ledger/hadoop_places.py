@@ -1,51 +1,23 @@
-"""Find files and folders wherever Spark can read: on this machine or by a URL such as ``s3a://bucket/ledgers``.
-
-This uses Hadoop's file systems, as Spark does, so that Spark finds the same files. Whatever does not exist or
-cannot be read raises BrokenLedgerError.
-"""
+"""Find files and folders wherever Spark can read, by Hadoop's file systems, as Spark does."""
 
 import re
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
 
-from mocketmq_report.ledger.frames import BrokenLedgerError
+from mocketmq_report.ledger.ledger import BrokenLedgerError
+from mocketmq_report.ledger.places import HIDDEN, Place
 
 FAILURES: Final = (Py4JJavaError, PySparkException)
 """The errors of Spark and Hadoop."""
 
-_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
-_HIDDEN: Final = ("_", ".")  # names that begin so, which Spark skips
 _FIELD: Final = re.compile(r"^  \w+ (\w+)(?:\(\d+\))? (.+?)(?: \((.*)\))?(?: = \d+)?(?:;| \{)$", re.MULTILINE)
-
-
-class HadoopPath(NamedTuple):
-    """An existing file or folder."""
-
-    name: str
-    url: str
-    uri: str  # the same, escaped as ``file_of_row`` has it
-    is_folder: bool
-
-    @property
-    def pattern(self) -> str:
-        """The path for Spark's readers, with characters escaped that they would take for a pattern."""
-        return _PATTERN.sub(r"\\\g<0>", self.url)
-
-    @property
-    def local(self) -> Path | None:
-        """The path on this machine, or None."""
-        scheme, _, path = self.url.partition(":")
-        return Path(path) if scheme == "file" else None
-
-    def __str__(self) -> str:
-        return str(self.local or self.url)
 
 
 def file_of_row() -> Column:
@@ -53,7 +25,7 @@ def file_of_row() -> Column:
     return F.regexp_replace("_metadata.file_path", "^file:/+", "file:/")
 
 
-class HadoopFiles:
+class HadoopPlaces:
     """Looks at files through the JVM of a Spark session."""
 
     def __init__(self, spark: SparkSession) -> None:
@@ -62,7 +34,7 @@ class HadoopFiles:
         self._hadoop = self._jvm.org.apache.hadoop
         self._conf = context._jsc.hadoopConfiguration()
 
-    def find(self, data: str) -> HadoopPath:
+    def find(self, data: str) -> Place:
         """Look up a path or a URL."""
         with _failing():
             if re.match(r"\w+:/", data):
@@ -71,20 +43,14 @@ class HadoopFiles:
                 path = self._hadoop.fs.Path(self._jvm.java.io.File(str(Path(data).resolve())).toURI())
             return _place(path.getFileSystem(self._conf).getFileStatus(path))
 
-    def inside(self, folder: HadoopPath) -> list[HadoopPath]:
+    def inside(self, folder: Place) -> list[Place]:
         """The entries of a folder, by name, without those that Spark skips."""
         path = self._hadoop.fs.Path(folder.url)
         with _failing():
             found = [_place(status) for status in path.getFileSystem(self._conf).listStatus(path)]
-        return sorted(each for each in found if not each.name.startswith(_HIDDEN))
+        return sorted(each for each in found if not each.name.startswith(HIDDEN))
 
-    def files(self, folder: HadoopPath) -> list[HadoopPath]:
-        """All files below a folder."""
-        return [
-            file for each in self.inside(folder) for file in (self.files(each) if each.is_folder else [each])
-        ]
-
-    def head(self, file: HadoopPath, most: int) -> list[str]:
+    def head(self, file: Place, most: int) -> list[str]:
         """The first lines of a text, unpacked if its name ends as that of a compressed file."""
         path = self._hadoop.fs.Path(file.url)
         lines: list[str] = []
@@ -100,7 +66,7 @@ class HadoopFiles:
                 stream.close()
         return lines
 
-    def parquet_columns(self, file: HadoopPath) -> dict[str, str]:
+    def parquet_columns(self, file: Place) -> dict[str, str]:
         """The columns of a Parquet file, with their types in Parquet's words."""
         parquet = self._jvm.org.apache.parquet.hadoop
         with _failing("it is damaged, or no Parquet file"):
@@ -127,7 +93,7 @@ def _failing(what: str = "it cannot be read") -> Iterator[None]:
         raise BrokenLedgerError(f"{what}: {reason_of(error)}") from error
 
 
-def _place(status: Any) -> HadoopPath:
+def _place(status: Any) -> Place:
     path = status.getPath()
     uri = re.sub("^file:/+", "file:/", path.toUri().toString())
-    return HadoopPath(path.getName(), path.toString(), uri, status.isDirectory())
+    return Place(path.getName(), path.toString(), uri, status.isDirectory(), status.getLen())

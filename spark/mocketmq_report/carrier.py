@@ -1,0 +1,83 @@
+"""Carry the kernel to the parts of a ledger: by Spark to its executors, or in this process."""
+
+import pickle
+import re
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, TypeVar
+
+import pyarrow as pa
+
+from mocketmq.errors import EmulatorError
+from mocketmq_report.compute.one_pass import Work
+from mocketmq_report.ledger.part import Part
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+Made = TypeVar("Made")
+
+_TASKS: Final = 4  # for each core, at most
+_MISSING: Final = re.compile(r"No module named '([\w.]+)'")
+
+
+class ExecutorError(EmulatorError):
+    """Spark's executors cannot do the work; the sentence says what they lack."""
+
+
+def carry_here(work: Work[Made], parts: Mapping[int, Part]) -> Made:
+    """Do the work in this process, without Spark."""
+    return work.join([work.on(number, part.batches(work.columns(number))) for number, part in parts.items()])
+
+
+class SparkCarrier:
+    """Gives the work to Spark's tasks, which read their parts themselves.
+
+    What only Spark can read passes through its JVM to the same work.
+    """
+
+    def __init__(self, spark: Callable[[], "SparkSession"]) -> None:
+        self._spark = spark
+
+    def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
+        """Do the work on all parts. Raises ExecutorError if executors lack what it needs."""
+        from py4j.protocol import Py4JJavaError  # noqa: PLC0415
+        from pyspark.errors import PySparkException  # noqa: PLC0415 - once it has started
+
+        from mocketmq_report.ledger.spark_rows import SparkRows  # noqa: PLC0415
+
+        context = self._spark().sparkContext
+        own = [(number, part) for number, part in parts.items() if not isinstance(part, SparkRows)]
+        made: list[Made] = []
+        try:
+            if own:
+                tasks = min(len(own), _TASKS * context.defaultParallelism)
+                made += context.parallelize(own, tasks).mapPartitions(partial(_on_parts, work)).collect()
+            for number, part in parts.items():
+                if isinstance(part, SparkRows):
+                    found = part.mapped(work.columns(number), partial(_on_rows, work, number))
+                    made += [pickle.loads(each) for each in found]  # noqa: S301 - our own tasks made it
+        except (PySparkException, Py4JJavaError) as error:
+            if missing := _MISSING.search(str(error)):
+                raise ExecutorError(
+                    f"Spark's executors lack the Python module {missing[1]}: each needs Python {_PYTHON},"
+                    " NumPy, pyarrow and mocketmq (docs/lateness.md, On a cluster)"
+                ) from error
+            raise
+        return work.join(made)
+
+
+_PYTHON: Final = "3.11 or newer"
+
+
+def _on_parts(work: Work[Made], parts: Iterable[tuple[int, Part]]) -> Iterator[Made]:
+    made = [work.on(number, part.batches(work.columns(number))) for number, part in parts]
+    yield work.join(made)
+
+
+def _on_rows(work: Work[Any], first: int, batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
+    from pyspark import TaskContext  # noqa: PLC0415 - in a task
+
+    context = TaskContext.get()
+    number = first + (context.partitionId() if context else 0)
+    yield pa.record_batch({"made": [pickle.dumps(work.on(number, batches))]})

@@ -1,0 +1,50 @@
+"""Deliveries that were due together: a partial table of seconds, and the report's herds of it."""
+
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from mocketmq.clock import US_PER_S
+from mocketmq_report.compute import bins
+from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.partial import Shape
+from mocketmq_report.document import Herd
+
+SHAPE: Final = Shape(("run", "second"), ("count", "sum"), most=("most",))
+
+
+def herds(late: Late) -> pa.Table:
+    """The second in which each delivery was due."""
+    each = pa.array(late.lateness_us)
+    return pa.table(
+        {
+            "run": late.rows.column("run"),
+            "second": late.rows.numbers("due_us") // US_PER_S,
+            "count": np.ones(len(each), np.int64),
+            **dict.fromkeys(("sum", "most"), each),
+        }
+    )
+
+
+def figures(seconds: pa.Table) -> list[Herd]:
+    """The seconds with a power of two, up to the next, of deliveries."""
+    count, total, most = (seconds[name].to_numpy() for name in ("count", "sum", "most"))
+    lows = bins.lowest(count, 0)
+    found = []
+    for low in np.unique(lows):
+        is_in = lows == low
+        worst = np.sort(most[is_in])
+        deliveries = int(count[is_in].sum())
+        found.append(
+            Herd(
+                due_low=int(low),
+                due_high=int(low) * 2 - 1,
+                seconds=len(worst),
+                deliveries=deliveries,
+                mean_us=int(total[is_in].sum()) / deliveries,
+                p50_max_us=int(worst[(len(worst) - 1) // 2]),
+                max_us=int(worst[-1]),
+            )
+        )
+    return found

@@ -1,0 +1,212 @@
+"""The kernel: turns a part of a ledger into a summary, in one pass over its rows.
+
+It needs only NumPy and Arrow, and runs wherever the part can be read. Its batches are independent of each
+other, and so are parts. What one batch cannot decide, it hands on as a clue: whether a message has rows
+elsewhere, whether a delivery came too late for its order, and which deliveries are the worst of all. Most
+clues are settled by themselves; for the others some parts get a second look.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mocketmq_report.compute import bins, herds, lateness, order, outcomes, repeats, stages, timeline, worst
+from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.partial import empty, merge
+from mocketmq_report.compute.summary import SHAPES, Summary, merged
+from mocketmq_report.ledger import quality
+from mocketmq_report.ledger.part import Columns
+from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
+
+BATCH_ROWS: Final = 262_144
+"""The kernel works on about so many rows at a time."""
+BATCHES: Final = 1 << 20
+"""The most batches of a part."""
+
+
+_COLUMNS: Final = (
+    *("run", "state", "parked_offset", "delivered_offset", "topic", "scheme", "level", "forced"),
+    *("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us"),
+)
+_TEXTS: Final = ("message_id", "attempt")
+"""Tell messages without an offset apart."""
+
+
+class Setting(NamedTuple):
+    """What the kernel is to know beside the rows."""
+
+    stores: dict[str, str]  # of runs
+    as_of_us: dict[str, int | None]  # of runs
+    cutoffs_us: tuple[int, ...] | None  # between bins; None: lateness is kept exactly
+    step_us: int  # of the timeline
+    minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
+
+
+class Clues(NamedTuple):
+    """What only all parts together can decide."""
+
+    seen: pa.Table
+    stairs: pa.Table
+    times: pa.Table
+
+
+class Partial(NamedTuple):
+    """What the kernel makes of parts."""
+
+    summary: Summary
+    clues: dict[int, Clues]  # by part
+
+
+class Found(NamedTuple):
+    """What a second look found: rows of messages that may have several, the worst rows, and stairs."""
+
+    again: pa.Table
+    worst: pa.Table
+    stairs: pa.Table
+
+
+class FirstLook(NamedTuple):
+    """The work of the kernel on a part."""
+
+    setting: Setting
+
+    def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
+        """What to read of a part."""
+        return Columns(_COLUMNS, _TEXTS)
+
+    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Partial:
+        """Summarize a part."""
+        made: list[tuple[Summary, Clues]] = []
+        for number, rows in enumerate(_joined(batches), start=part * BATCHES):
+            faults = quality.faults(rows)
+            batch = _Batch(rows.where(_is_null(faults)), self.setting)
+            known, stairs = order.order(batch.measured.rows, number)
+            seen = repeats.seen(batch.rows, batch.stores)
+            made.append(
+                (
+                    _summary(batch, self.setting, faults, known),
+                    Clues(seen, stairs, worst.times(batch.lates)),
+                )
+            )
+        if not made:
+            return Partial(EMPTY, {})
+        summaries, clues = zip(*made, strict=True)
+        seen, stairs, times = (pa.concat_tables(tables) for tables in zip(*clues, strict=True))
+        return Partial(merged(summaries), {part: Clues(seen, stairs, worst.first(times))})
+
+    def join(self, made: Sequence[Partial]) -> Partial:
+        """Join what was made of several parts."""
+        summaries = [each.summary for each in made if each.clues]
+        clues = {part: clue for each in made for part, clue in each.clues.items()}
+        return Partial(merged(summaries) if summaries else EMPTY, clues)
+
+
+class SecondLook(NamedTuple):
+    """The work of looking for what the clues ask for."""
+
+    setting: Setting
+    suspects: pa.Table
+    bound: worst.Bound | None
+    reaching: frozenset[int]  # parts with some of the worst
+    batches: frozenset[int]  # whose stairs are needed in full
+
+    def columns(self, part: int) -> Columns:
+        """What to read of a part."""
+        if part in self.reaching:
+            return Columns(tuple(dict.fromkeys((*_COLUMNS, *_TEXTS, *worst.COLUMNS))), ())
+        return Columns(_COLUMNS, _TEXTS)
+
+    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Found:
+        """Look at a part again."""
+        found = [_NOTHING]
+        for number, rows in enumerate(_joined(batches), start=part * BATCHES):
+            batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.setting)
+            again = repeats.again(batch.rows, batch.stores, batch.is_overdue, self.suspects)
+            late, stairs = _NOTHING.worst, _NOTHING.stairs
+            if self.bound is not None and part in self.reaching:
+                late = worst.worst(batch.lates, self.bound)
+            if number in self.batches:
+                stairs = order.order(batch.measured.rows, number, is_whole=True).stairs
+            found.append(Found(again, late, stairs))
+        return self.join(found)
+
+    def join(self, made: Sequence[Found]) -> Found:
+        """Join what was found in several parts."""
+        again, late, stairs = (pa.concat_tables(tables) for tables in zip(_NOTHING, *made, strict=True))
+        return Found(again, worst.worst_of(late), stairs)
+
+
+class _Batch:
+    """The rows of a batch that can be used, sorted out."""
+
+    def __init__(self, rows: Rows, setting: Setting) -> None:
+        self.rows = rows
+        self.stores = rows.looked_up("run", setting.stores.get)
+        as_of_us: Ints = rows.looked_up("run", lambda run: _or_none(setting.as_of_us.get(run)))
+        self.is_overdue: Bools = outcomes.is_overdue(rows, ("pending",), as_of_us)
+        measured = rows.where(rows.is_any("state", ["delivered"]) & rows.lacks("forced"))
+        due = measured.numbers("due_us")
+        self.measured = Late(measured, measured.numbers("delivered_us") - due, is_overdue=False)
+        owed = outcomes.is_overdue(rows, ("pending", "lost"), as_of_us)
+        overdue = rows.where(owed)
+        self.overdue = Late(overdue, as_of_us[owed] - overdue.numbers("due_us"), is_overdue=True)
+
+    @property
+    def lates(self) -> list[Late]:
+        return [self.measured, self.overdue]
+
+
+EMPTY: Final = Summary(**{name: empty(shape) for name, shape in SHAPES.items()})
+"""The summary of no rows."""
+_NOTHING: Final = Found(repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table())
+
+
+def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table) -> Summary:
+    keyed = [(late, _keys(late.lateness_us, setting.cutoffs_us)) for late in batch.lates]
+    odd = dict(quality.odd(batch.rows))
+    tables = {
+        "outcomes": [outcomes.outcomes(batch.rows, batch.is_overdue)],
+        "lateness": [lateness.lateness(late, key) for late, key in keyed],
+        "timeline": [timeline.timeline(*keyed[0], setting.step_us)],
+        "stages": [stages.stages(batch.measured)],
+        "herds": [herds.herds(batch.measured)],
+        "disorder": [known],
+        "faults": [pa.table({"reason": faults, "count": np.ones(len(faults), np.int64)})],
+        "odd": [pa.table({"name": pa.array(odd), "count": pa.array(odd.values(), pa.int64())})],
+    }
+    if setting.minute_cutoffs_us is not None:
+        tables["minutes"] = [
+            lateness.minutes(late, bins.keys(late.lateness_us, setting.minute_cutoffs_us))
+            for late in batch.lates
+        ]
+    merged_ = {name: merge(found, SHAPES[name]) for name, found in tables.items()}
+    return EMPTY._replace(**merged_)
+
+
+def _keys(values: Ints, cutoffs_us: tuple[int, ...] | None) -> Ints:
+    return values if cutoffs_us is None else bins.keys(values, cutoffs_us)
+
+
+def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:
+    """Join small batches; large ones are divided."""
+    waiting: list[pa.RecordBatch] = []
+    rows = 0
+    for batch in batches:
+        waiting.append(batch)
+        rows += batch.num_rows
+        if rows >= BATCH_ROWS:
+            yield Rows.of(waiting)
+            waiting, rows = [], 0
+    if waiting:
+        yield Rows.of(waiting)
+
+
+def _is_null(column: pa.Array) -> Bools:
+    found: Bools = column.is_null().to_numpy(zero_copy_only=False)
+    return found
+
+
+def _or_none(number: int | None) -> int:
+    return NONE if number is None else number

@@ -1,0 +1,129 @@
+"""One pass over a ledger: the kernel is carried to all parts, and some parts get a second look.
+
+Who carries it is not decided here: Spark to its executors, or a loop in this process.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, NamedTuple, Protocol, TypeVar
+
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mocketmq_report.compute import order, outcomes, repeats, timeline, worst
+from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
+from mocketmq_report.compute.partial import merge
+from mocketmq_report.compute.summary import SHAPES, Summary
+from mocketmq_report.ledger.extent import Extent
+from mocketmq_report.ledger.ledger import Ledger
+from mocketmq_report.ledger.part import Columns, Part
+
+EXACT_ROWS: Final = 1_000_000
+"""Up to so many rows percentiles are exact, by default."""
+
+Made = TypeVar("Made")
+
+
+class Work(Protocol[Made]):
+    """What is to be done with parts of a ledger."""
+
+    def columns(self, part: int) -> Columns:
+        """What to read of a part."""
+
+    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Made:
+        """Do the work on a part."""
+
+    def join(self, made: Sequence[Made]) -> Made:
+        """Join what was made of several parts."""
+
+
+class Carrier(Protocol):
+    """Carries work to parts, wherever they can be read."""
+
+    def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
+        """Do the work on all parts.
+
+        The last of them may be divided: then its pieces are numbered from its own number on.
+        """
+        ...
+
+
+class Measured(NamedTuple):
+    """All that is measured of a ledger, or of rollups."""
+
+    summary: Summary
+    again: pa.Table  # the rows of messages that have several
+    worst: pa.Table
+    is_exact: bool
+    split_us: tuple[int, ...]  # the limits after which bins are split
+    step_us: int
+
+
+def measure(
+    ledger: Ledger,
+    carry: Carrier,
+    split_us: Sequence[int],
+    is_exact: bool | None = None,
+    minute_cutoffs_us: Sequence[int] | None = None,
+) -> Measured:
+    """Measure a ledger. Bins are split after each of ``split_us``.
+
+    ``is_exact`` keeps every value instead of bins; None does so if there are not too many rows. With
+    ``minute_cutoffs_us`` lateness by minute is measured, too.
+    """
+    runs = ledger.runs.to_pylist()
+    parts = dict(enumerate(ledger.parts))
+
+    def setting(extent: Extent) -> Setting:
+        exactly = extent.rows <= EXACT_ROWS if is_exact is None else is_exact
+        return Setting(
+            {run["run"]: run["store"] for run in runs},
+            {run["run"]: run["as_of_us"] for run in runs},
+            None if exactly else tuple(split_us),
+            timeline.step_us(extent.delivered_to_us - extent.delivered_from_us),
+            None if minute_cutoffs_us is None else tuple(minute_cutoffs_us),
+        )
+
+    used = setting(ledger.extent)
+    summary, clues = carry(FirstLook(used), parts)
+    right = setting(outcomes.extent(summary.outcomes))
+    if right != used:  # unusable rows, or files that do not say, misled the plan
+        used = right
+        summary, clues = carry(FirstLook(used), parts)
+    found, more = _second_look(used, carry, parts, clues)
+    summary = summary._replace(disorder=merge([summary.disorder, more], SHAPES["disorder"]))
+    return Measured(
+        summary,
+        repeats.several(found.again),
+        found.worst,
+        is_exact=used.cutoffs_us is None,
+        split_us=tuple(split_us),
+        step_us=used.step_us,
+    )
+
+
+def _second_look(
+    setting: Setting, carry: Carrier, parts: Mapping[int, Part], clues: Mapping[int, Clues]
+) -> tuple[Found, pa.Table]:
+    """Follow the clues. Returns also further violations of order, as a table of their shape."""
+    suspects = repeats.suspects(_all(repeats.SEEN, (each.seen for each in clues.values())))
+    bound = worst.bound(_all(worst.TIMES, (each.times for each in clues.values())))
+    stairs = _all(order.STAIRS, (each.stairs for each in clues.values()))
+    violations, batches = order.settle(stairs, setting.stores)
+    reaching = {part for part, clue in clues.items() if bound and worst.reaches(clue.times, bound)}
+    wanted = reaching | {batch // BATCHES for batch in batches}
+    if suspects.num_rows:
+        wanted |= {part for part, clue in clues.items() if repeats.has_suspects(clue.seen, suspects)}
+    last = len(parts) - 1  # the only one that may have been divided
+    reaching |= {min(part, last) for part in reaching}
+    look = SecondLook(setting, suspects, bound, frozenset(reaching), frozenset(batches))
+    chosen = {part: parts[part] for part in sorted({min(part, last) for part in wanted})}
+    found = carry(look, chosen) if chosen else look.join([])
+    if batches:
+        in_part = pa.array(batches, pa.int64())
+        rest = stairs.filter(pc.invert(pc.is_in(stairs["batch"], in_part)))
+        violations, _ = order.settle(pa.concat_tables([rest, found.stairs]), setting.stores)
+    return found, violations
+
+
+def _all(schema: pa.Schema, tables: Iterable[pa.Table]) -> pa.Table:
+    return pa.concat_tables([schema.empty_table(), *tables])

@@ -1,0 +1,185 @@
+"""Deliveries that came after one of their level that was due later: violations of order.
+
+A batch of rows knows its own violations. The other rows of a level in it, put in order, have due times that
+only rise: its *stairs*. Whether a stair is a violation after all depends on the stairs of other batches with
+earlier places, whatever parts these batches are of. To decide that, a batch hands on its first and last
+stairs, and some between them with the number of stairs that were left out: enough if batches meet only at
+their ends. Where it is not, ``settle`` names the batches whose stairs are needed in full.
+"""
+
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+
+from mocketmq_report.compute.partial import Shape, empty
+from mocketmq_report.ledger.rows import NONE, Ints, Rows
+
+SHAPE: Final = Shape(("run", "level"), ("deliveries", "violations"))
+STAIRS: Final = pa.schema(
+    [
+        *(("run", pa.string()), ("level", pa.int32()), ("batch", pa.int64())),
+        *(("place", pa.int64()), ("due_us", pa.int64())),
+        ("left_out", pa.int64()),  # stairs between the one before and this one
+    ]
+)
+ENDS: Final = 256
+"""Stairs that a batch hands on from each of its ends."""
+EVERY: Final = 512
+"""Of the stairs between them, one in so many is handed on."""
+
+
+class Order(NamedTuple):
+    """The order of deliveries, as far as it is known: tables of ``SHAPE`` and ``STAIRS``."""
+
+    known: pa.Table
+    stairs: pa.Table
+
+
+class _Flight(NamedTuple):
+    """The stairs of a level in a batch."""
+
+    run: str
+    batch: int
+    place: Ints
+    due: Ints
+    left_out: Ints
+
+
+def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
+    """The order of a batch. Rows without offsets are ordered by the time of delivery.
+
+    Rows with the same place count as ordered. With ``is_whole`` no stairs are left out.
+    """
+    rows = measured.where(measured.is_any("scheme", ["levels"]) & (measured.numbers("level") != NONE))
+    place = rows.numbers("delivered_offset")
+    place = np.where(place == NONE, rows.numbers("delivered_us"), place)
+    due, levels = rows.numbers("due_us"), rows.numbers("level")
+    runs = rows.column("run")
+    known: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
+    stairs = [STAIRS.empty_table()]
+    if not (place[1:] > place[:-1]).all():
+        in_order = np.lexsort((due, place))
+        place, due, levels = place[in_order], due[in_order], levels[in_order]
+        runs = runs.take(pa.array(in_order))
+    codes = runs.indices.to_numpy()
+    for code, run in enumerate(runs.dictionary.to_pylist()):
+        of_run = codes == code
+        for level in np.unique(levels[of_run]):
+            of_level = np.flatnonzero(of_run & (levels == level))
+            dues = due[of_level]
+            is_stair = dues >= np.maximum.accumulate(dues)
+            for name, value in zip(SHAPE.names, (run, level, len(dues), (~is_stair).sum()), strict=True):
+                known[name].append(value)
+            handed = np.flatnonzero(is_stair)
+            chosen = np.arange(len(handed)) if is_whole else _chosen(len(handed))
+            at = of_level[handed[chosen]]
+            stairs.append(
+                pa.table(
+                    {
+                        **{"run": pa.repeat(run, len(at)), "level": np.full(len(at), level, np.int32)},
+                        **{"batch": np.full(len(at), batch), "place": place[at], "due_us": due[at]},
+                        "left_out": np.diff(chosen, prepend=-1) - 1,
+                    },
+                    schema=STAIRS,
+                )
+            )
+    return Order(pa.table(known, empty(SHAPE).schema), pa.concat_tables(stairs))
+
+
+def _chosen(stairs: int) -> Ints:
+    """The stairs to hand on, by number."""
+    if stairs <= 2 * ENDS + EVERY:
+        return np.arange(stairs)
+    return np.concatenate(
+        [
+            np.arange(ENDS),
+            np.arange(ENDS + EVERY - 1, stairs - ENDS, EVERY),
+            np.arange(stairs - ENDS, stairs),
+        ]
+    )
+
+
+def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]]:
+    """Find the stairs that are violations, as a table of ``SHAPE``; or the batches whose stairs are needed.
+
+    ``stores`` names the store of each run: order holds within a store.
+    """
+    found: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
+    needed: set[int] = set()
+    for level, flights in _flights(stairs, stores):
+        starts = np.array([flight.place[0] for flight in flights])
+        tops = np.array([flight.due[-1] for flight in flights])
+        for number, flight in enumerate(flights):
+            may_be = (starts < flight.place[-1]) & (tops > flight.due[0])
+            may_be[number] = False
+            if not may_be.any():
+                continue
+            others = [flights[other] for other in np.flatnonzero(may_be)]
+            violations = _violations(flight, others)
+            if violations is None:
+                needed |= {each.batch for each in (flight, *others) if each.left_out.any()}
+            elif violations:
+                for name, value in zip(SHAPE.names, (flight.run, level, 0, violations), strict=True):
+                    found[name].append(value)
+    return pa.table(found, empty(SHAPE).schema), needed
+
+
+def _flights(stairs: pa.Table, stores: dict[str, str]) -> Iterator[tuple[int, list[_Flight]]]:
+    """The flights of each level of each store."""
+    if not stairs.num_rows:
+        return
+    coded = stairs.combine_chunks()
+    runs = coded["run"].combine_chunks().dictionary_encode()
+    code = runs.indices.to_numpy()
+    columns = [coded[name].to_numpy() for name in ("level", "batch", "place", "due_us", "left_out")]
+    level, batch = columns[:2]
+    in_order = np.lexsort((batch, level, code))  # stable: stairs stay in order
+    edges = np.zeros(len(in_order), bool)
+    for values in (code, level, batch):
+        sorted_ = values[in_order]
+        edges[1:] |= sorted_[1:] != sorted_[:-1]
+    found: dict[tuple[str, int], list[_Flight]] = {}
+    for at in np.split(in_order, np.flatnonzero(edges)):
+        run = runs.dictionary[int(code[at[0]])].as_py()
+        flight = _Flight(run, int(batch[at[0]]), *(values[at] for values in columns[2:]))
+        found.setdefault((stores[run], int(level[at[0]])), []).append(flight)
+    for (_, number), flights in found.items():
+        yield number, flights
+
+
+def _violations(flight: _Flight, others: list[_Flight]) -> int | None:
+    """How many stairs of a flight come after one of the others that was due later; None if that is unclear.
+
+    Between two stairs of another flight, those left out are due no later than the second and may come right
+    after the first: so the latest due time before a place is known to lie between two bounds.
+    """
+    place = np.concatenate([each.place for each in others])
+    due = np.concatenate([each.due for each in others])
+    hidden = [np.flatnonzero(each.left_out) for each in others]
+    hidden_from = np.concatenate([each.place[at - 1] for each, at in zip(others, hidden, strict=True)])
+    hidden_due = np.concatenate([each.due[at] for each, at in zip(others, hidden, strict=True)])
+    least = _Latest(place, due)
+    most = _Latest(np.concatenate([place, hidden_from]), np.concatenate([due, hidden_due]))
+    is_late = least.before(flight.place) > flight.due
+    if (is_late != (most.before(flight.place) > flight.due)).any():
+        return None
+    gaps = np.flatnonzero(flight.left_out)
+    is_gap_late = least.before(flight.place[gaps - 1]) > flight.due[gaps]
+    if (~is_gap_late & (most.before(flight.place[gaps]) > flight.due[gaps - 1])).any():
+        return None
+    return int(is_late.sum() + flight.left_out[gaps][is_gap_late].sum())
+
+
+class _Latest:
+    """The latest due time before a place."""
+
+    def __init__(self, place: Ints, due: Ints) -> None:
+        in_order = np.argsort(place, kind="stable")
+        self._place = place[in_order]
+        self._due = np.concatenate([[NONE], np.maximum.accumulate(due[in_order])])
+
+    def before(self, places: Ints) -> Ints:
+        found: Ints = self._due[np.searchsorted(self._place, places)]
+        return found

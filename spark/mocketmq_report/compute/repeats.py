@@ -1,0 +1,153 @@
+"""Messages with several rows, found in two steps: comparing all rows would take all of them to one place.
+
+A batch hands on which numbers of messages it saw, one mask for 64 neighbouring numbers. The number of a
+message is its offset, or a hash of its id. Numbers that were seen twice make the rows of their bucket
+suspect, and only parts with suspects are looked at again, for the rows themselves.
+"""
+
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mocketmq_report.ledger.columns import DELIVERIES
+from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
+
+SEEN: Final = pa.schema(
+    [
+        *(("store", pa.string()), ("is_hash", pa.bool_()), ("bucket", pa.int64())),
+        *(("mask", pa.int64()), ("rows", pa.int64())),
+    ]
+)
+AGAIN: Final = pa.schema(
+    [
+        *(DELIVERIES.field(name) for name in ("run", "scheme", "level")),
+        *(("store", pa.string()), ("parked_offset", pa.int64()), ("message_id", pa.string())),
+        *(("attempt", pa.int32()), ("state", pa.string()), ("forced", pa.bool_())),
+        ("is_overdue", pa.bool_()),
+    ]
+)
+_FROM_LEDGER: Final = ("run", "scheme", "level", "parked_offset", "state", "forced")
+_MESSAGE: Final = ("store", "parked_offset", "message_id", "attempt")
+_BITS: Final = 6
+_ONES: Final = np.array([byte.bit_count() for byte in range(256)])
+_HASH_BITS: Final = 46
+"""Of a hash; with fifty million messages, twenty are suspect by chance."""
+_LONGEST: Final = 512  # letters of an id that count
+_WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
+
+
+def seen(rows: Rows, stores: np.ndarray[Any, Any]) -> pa.Table:
+    """The numbers in a batch; ``stores`` names the store of each row."""
+    number, is_hash = _numbers(rows)
+    found = [SEEN.empty_table()]
+    for store in np.unique(stores):
+        for is_hashed in (False, True):
+            numbers = np.sort(number[(stores == store) & (is_hash == is_hashed)])
+            if not len(numbers):
+                continue
+            buckets = numbers >> _BITS
+            starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
+            found.append(
+                pa.table(
+                    {
+                        "store": pa.repeat(str(store), len(starts)),
+                        "is_hash": pa.repeat(is_hashed, len(starts)),
+                        "bucket": buckets[starts],
+                        "mask": np.bitwise_or.reduceat(np.int64(1) << (numbers & 63), starts),
+                        "rows": np.diff(np.append(starts, len(numbers))),
+                    },
+                    schema=SEEN,
+                )
+            )
+    return pa.concat_tables(found)
+
+
+def suspects(seen: pa.Table) -> pa.Table:
+    """The buckets with more rows than messages, of all batches' numbers."""
+    found = [SEEN.empty_table()]
+    coded = seen["store"].combine_chunks().dictionary_encode()
+    store, is_hash = coded.indices.to_numpy(), seen["is_hash"].to_numpy()
+    for code, name in enumerate(coded.dictionary.to_pylist()):
+        for is_hashed in (False, True):
+            is_in = (store == code) & (is_hash == is_hashed)
+            bucket, mask, rows = (seen[name].to_numpy()[is_in] for name in ("bucket", "mask", "rows"))
+            if not len(bucket):
+                continue
+            in_order = np.argsort(bucket, kind="stable")
+            bucket = bucket[in_order]
+            starts = np.flatnonzero(np.append(True, bucket[1:] != bucket[:-1]))
+            masks = np.bitwise_or.reduceat(mask[in_order], starts)
+            counts = np.add.reduceat(rows[in_order], starts)
+            again = _ONES[masks.view(np.uint8)].reshape(-1, 8).sum(axis=1) < counts
+            length = int(again.sum())
+            found.append(
+                pa.table(
+                    {
+                        **{"store": pa.repeat(name, length), "is_hash": pa.repeat(is_hashed, length)},
+                        **{"bucket": bucket[starts][again], "mask": masks[again], "rows": counts[again]},
+                    },
+                    schema=SEEN,
+                )
+            )
+    return pa.concat_tables(found)
+
+
+def has_suspects(seen: pa.Table, suspects: pa.Table) -> bool:
+    """Whether a part saw any of the suspect buckets."""
+    keys = ["store", "is_hash", "bucket"]
+    return bool(seen.select(keys).join(suspects.select(keys), keys, join_type="left semi").num_rows)
+
+
+def again(rows: Rows, stores: np.ndarray[Any, Any], is_overdue: Bools, suspects: pa.Table) -> pa.Table:
+    """The rows in suspect buckets, which may be the rows of messages that have several."""
+    number, is_hash = _numbers(rows)
+    is_suspect = np.zeros(len(rows), bool)
+    for store in np.unique(stores):
+        for is_hashed in (False, True):
+            wanted = (suspects["store"].to_numpy() == store) & (suspects["is_hash"].to_numpy() == is_hashed)
+            buckets = suspects["bucket"].to_numpy()[wanted]
+            is_in = (stores == store) & (is_hash == is_hashed)
+            is_suspect |= is_in & np.isin(number >> _BITS, buckets)
+    chosen = rows.where(is_suspect)
+    has_none = pa.array(chosen.numbers("parked_offset") == NONE)
+    columns = {name: chosen.text([name])[name] for name in AGAIN.names if name in _FROM_LEDGER}
+    for name in ("message_id", "attempt"):  # tell only messages without an offset apart
+        found = chosen.column(name) if name in chosen else pa.nulls(len(chosen))
+        columns[name] = pc.if_else(has_none, found.cast(AGAIN.field(name).type), None)
+    columns["store"] = pa.array(stores[is_suspect], pa.string())
+    columns["is_overdue"] = pa.array(is_overdue[is_suspect])
+    return pa.table(columns, schema=AGAIN)
+
+
+def several(rows: pa.Table) -> pa.Table:
+    """The rows of messages that have several: with the same offset in a store, or the same id and attempt."""
+    numbered = rows.append_column("row", pa.array(np.arange(rows.num_rows)))
+    counts = numbered.group_by(list(_MESSAGE)).aggregate([("row", "list"), ([], "count_all")])
+    found = counts.filter(pa.array(counts["count_all"].to_numpy() > 1))["row_list"].combine_chunks()
+    return rows.take(found.flatten())
+
+
+def _numbers(rows: Rows) -> tuple[Ints, Bools]:
+    """The number of each row's message, and whether it is a hash."""
+    number = rows.numbers("parked_offset")
+    is_hash: Bools = number == NONE
+    if is_hash.any():
+        number = number.copy()
+        number[is_hash] = _hashes(rows.where(is_hash))
+    return number, is_hash
+
+
+def _hashes(rows: Rows) -> Ints:
+    """Hashes of the ids with their attempts: letters times random weights, the same in every process."""
+    ids = rows.column("message_id")
+    _, ends_buffer, letters_buffer = ids.buffers()
+    ends = np.frombuffer(ends_buffer, np.int32)[ids.offset : ids.offset + len(ids) + 1]
+    letters = np.frombuffer(letters_buffer, np.uint8)[ends[0] : ends[-1]].astype(np.int64)
+    ends, lengths = ends - ends[0], np.diff(ends)
+    at = np.minimum(np.arange(len(letters)) - np.repeat(ends[:-1], lengths), _LONGEST - 1)
+    sums = np.add.reduceat((letters + 1) * _WEIGHTS[at], ends[:-1])
+    mixed = sums + rows.numbers("attempt") * _WEIGHTS[-1] + lengths * _WEIGHTS[-2]
+    found: Ints = (mixed.view(np.uint64) >> np.uint64(64 - _HASH_BITS)).astype(np.int64)
+    return found

@@ -1,0 +1,82 @@
+"""The deliveries and overdue messages with the greatest lateness, with their ids and stages.
+
+A batch hands on how late its worst were. Their other columns, among them texts that nothing else needs, are
+read only from the parts that have some of the worst of all.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import pyarrow as pa
+
+from mocketmq_report.compute.lateness import Late
+from mocketmq_report.document import Worst
+from mocketmq_report.ledger.columns import DELIVERIES
+
+WORST: Final = 20
+TIMES: Final = pa.schema([("lateness_us", pa.int64()), ("due_us", pa.int64())])
+ROWS: Final = pa.schema(
+    [
+        *(field for field in DELIVERIES if field.name in Worst.__struct_fields__),
+        ("lateness_us", pa.int64()),
+    ]
+)
+COLUMNS: Final = [name for name in ROWS.names if name in DELIVERIES.names]
+
+Bound = tuple[int, int]
+"""The lateness and the due time of the last of the worst."""
+
+_BY_TIME: Final = [("lateness_us", "descending"), ("due_us", "ascending")]
+_ORDER: Final = [*_BY_TIME, ("run", "ascending"), ("message_id", "ascending"), ("attempt", "ascending")]
+
+
+def times(lates: Sequence[Late]) -> pa.Table:
+    """The lateness and due times of the worst of a batch, the worst first."""
+    found = [TIMES.empty_table()]
+    for late in lates:
+        lateness = late.lateness_us
+        if len(lateness) > WORST:  # the rest is not sorted
+            least = np.partition(lateness, -WORST)[-WORST]
+            lateness = lateness[lateness >= least]
+            due = late.rows.numbers("due_us")[late.lateness_us >= least]
+        else:
+            due = late.rows.numbers("due_us")
+        found.append(pa.table({"lateness_us": lateness, "due_us": due}))
+    return first(pa.concat_tables(found))
+
+
+def first(times: pa.Table) -> pa.Table:
+    """The worst of some lateness and due times, the worst first."""
+    return times.sort_by(_BY_TIME).slice(0, WORST)
+
+
+def bound(times: pa.Table) -> Bound | None:
+    """The last of the worst, None if there are none."""
+    rows = first(times)
+    if not rows.num_rows:
+        return None
+    return rows["lateness_us"][-1].as_py(), rows["due_us"][-1].as_py()
+
+
+def reaches(times: pa.Table, bound: Bound) -> bool:
+    """Whether a part with these worst has some of the worst of all."""
+    if not times.num_rows:
+        return False
+    return (-times["lateness_us"][0].as_py(), times["due_us"][0].as_py()) <= (-bound[0], bound[1])
+
+
+def worst(lates: Sequence[Late], bound: Bound) -> pa.Table:
+    """The worst rows of a batch up to the bound, with all that is told of them."""
+    found = []
+    for late in lates:
+        due = late.rows.numbers("due_us")
+        is_in = (late.lateness_us > bound[0]) | ((late.lateness_us == bound[0]) & (due <= bound[1]))
+        rows = late.rows.where(is_in).text(COLUMNS)
+        found.append(rows.append_column("lateness_us", pa.array(late.lateness_us[is_in])))
+    return worst_of(pa.concat_tables([ROWS.empty_table(), *found]))
+
+
+def worst_of(rows: pa.Table) -> pa.Table:
+    """The worst of these rows, the worst first."""
+    return rows.sort_by(_ORDER).slice(0, WORST)

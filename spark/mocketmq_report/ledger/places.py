@@ -1,0 +1,137 @@
+"""Find files and folders on this machine or by a URL such as ``s3a://bucket/ledgers``.
+
+Whatever does not exist or cannot be read raises BrokenLedgerError. Names that begin with ``_`` or ``.`` are
+skipped, as Spark does.
+"""
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+from urllib.parse import unquote, urlsplit
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from mocketmq_report.ledger.ledger import BrokenLedgerError
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from mocketmq_report.ledger.hadoop_places import HadoopPlaces
+
+HIDDEN: Final = ("_", ".")
+_PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
+
+
+class Place(NamedTuple):
+    """An existing file or folder."""
+
+    name: str
+    url: str
+    uri: str  # the same, escaped
+    is_folder: bool
+    size: int = 0  # of a file, in bytes
+
+    @property
+    def pattern(self) -> str:
+        """The path for Spark's readers, with characters escaped that they would take for a pattern."""
+        return _PATTERN.sub(r"\\\g<0>", self.url)
+
+    @property
+    def local(self) -> Path | None:
+        """The path on this machine, or None."""
+        scheme, _, path = self.url.partition(":")
+        return Path(path) if scheme == "file" else None
+
+    def __str__(self) -> str:
+        return str(self.local or self.url)
+
+
+def files(places: "Places | HadoopPlaces", folder: Place) -> list[Place]:
+    """All files below a folder."""
+    return [
+        file for each in places.inside(folder) for file in (files(places, each) if each.is_folder else [each])
+    ]
+
+
+def is_here(data: str) -> bool:
+    """Whether a path or URL is of this machine."""
+    return not re.match(r"\w+:/", data) or data.startswith("file:/")
+
+
+class LocalPlaces:
+    """Files of this machine."""
+
+    def find(self, data: str) -> Place:
+        """Look up a path or a URL."""
+        path = Path(unquote(urlsplit(data).path)) if data.startswith("file:/") else Path(data)
+        try:
+            path.stat()
+        except OSError as error:
+            raise BrokenLedgerError(f"it cannot be read: {error.strerror}") from error
+        return self._place(path.resolve())
+
+    def inside(self, folder: Place) -> list[Place]:
+        """The entries of a folder, by name."""
+        try:
+            found = [
+                self._place(path)
+                for path in Path(str(folder)).iterdir()
+                if not path.name.startswith(HIDDEN) and path.exists()
+            ]
+        except OSError as error:
+            raise BrokenLedgerError(f"it cannot be read: {error.strerror}") from error
+        return sorted(found)
+
+    def parquet_columns(self, file: Place) -> dict[str, str]:
+        """The columns of a Parquet file, with their types."""
+        try:
+            schema = pq.read_schema(str(file))
+        except (OSError, pa.ArrowException) as error:
+            said = str(error).partition("\n")[0]
+            raise BrokenLedgerError(f"it is damaged, or no Parquet file: {said}") from error
+        return {field.name: str(field.type) for field in schema}
+
+    def _place(self, path: Path) -> Place:
+        uri = path.as_uri().replace("file:///", "file:/")
+        return Place(path.name, f"file:{path}", uri, path.is_dir(), path.stat().st_size)
+
+
+SparkStarter = Callable[[], "SparkSession"]
+"""Starts Spark, or returns the session that was started."""
+
+
+class Places:
+    """All files, those at URLs by Spark's file systems."""
+
+    def __init__(self, spark: SparkStarter | None) -> None:
+        self._spark = spark
+        self._here = LocalPlaces()
+
+    def find(self, data: str) -> Place:
+        """Look up a path or a URL."""
+        return self._of(data).find(data)
+
+    def inside(self, folder: Place) -> list[Place]:
+        """The entries of a folder, by name."""
+        return self._of(folder.url).inside(folder)
+
+    def parquet_columns(self, file: Place) -> dict[str, str]:
+        """The columns of a Parquet file, with their types."""
+        return self._of(file.url).parquet_columns(file)
+
+    def spark(self) -> "SparkSession":
+        """Spark's session. Raises BrokenLedgerError if there is to be none."""
+        if self._spark is None:
+            raise BrokenLedgerError("it can only be read by Spark: report it without --quick")
+        return self._spark()
+
+    def hadoop(self) -> "HadoopPlaces":
+        """The files that Spark can read, also those of this machine."""
+        from mocketmq_report.ledger.hadoop_places import HadoopPlaces  # noqa: PLC0415 - only if it is needed
+
+        return HadoopPlaces(self.spark())
+
+    def _of(self, data: str) -> "LocalPlaces | HadoopPlaces":
+        return self._here if is_here(data) else self.hadoop()
