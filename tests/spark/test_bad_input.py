@@ -14,7 +14,8 @@ from pyspark.sql import SparkSession
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop
 from mocketmq_report.ledger import quality, sources
-from mocketmq_report.ledger.frames import BrokenLedgerError
+from mocketmq_report.ledger.ledger import BrokenLedgerError
+from tests.support.ledger_rows import quality_of, rows_of
 from tests.support.ledgers import DAY_US, START_US, write_parquet, write_store
 
 DOC = Path(__file__).parents[2] / "docs" / "ledger-format.md"
@@ -31,11 +32,11 @@ def test_of_many_runs_one_is_broken(spark: SparkSession, tmp_path: Path, runs: i
     for n in range(runs):
         (tmp_path / f"n{n}.csv").write_text(f"{LEAST}m{n},5,6\n")
     (tmp_path / "n4.csv").write_text("id,due,late\n")
-    reading = sources.read(spark, [str(tmp_path)])
+    reading = sources.read([str(tmp_path)], lambda: spark)
     assert list(reasons(reading.broken)) == ["n4.csv"]
     assert reading.broken[0].reason.startswith("it has no column message_id; found: id, due, late; needed:")
-    assert reading.ledger.runs.count() == runs
-    assert reading.ledger.deliveries.filter("run like 'n%'").count() == runs - 1
+    assert reading.ledger.runs.num_rows == runs
+    assert sum(row["run"].startswith("n") for row in rows_of(reading.ledger)) == runs - 1
 
 
 def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -54,7 +55,7 @@ def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_
     packed = gzip.compress((LEAST + "".join(f"m{n * n},5,6\n" for n in range(20_000))).encode())
     (tmp_path / "packed.csv.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "whole.csv.gz").write_bytes(packed)
-    reading = sources.read(spark, [str(tmp_path)])
+    reading = sources.read([str(tmp_path)], lambda: spark)
     found = reasons(reading.broken)
     assert set(found) == {"cut", "e0", "e1", "e2", "e3", "packed.csv.gz"}
     assert re.fullmatch(
@@ -66,10 +67,9 @@ def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_
     assert found["e3"] == "the folder runs of an export is empty"
     assert found["packed.csv.gz"].startswith("it cannot be read: ")
     assert "\n" not in found["packed.csv.gz"]
-    read = {Path(row["source"]).name for row in reading.ledger.runs.collect()}
+    read = {Path(row["source"]).name for row in reading.ledger.runs.to_pylist()}
     assert read == {"good", "e4", "whole.csv.gz"}
-    judged = quality.assess(reading.ledger.deliveries, reading.broken)
-    assert judged.broken == reading.broken
+    judged = quality_of(reading.ledger)
     assert judged.kept == judged.read > 20_500
 
 
@@ -78,7 +78,7 @@ def test_a_truncated_store_alone_is_a_sentence(spark: SparkSession, tmp_path: Pa
     with (tmp_path / "mocketmq.db").open("r+b") as file:
         file.truncate(50_000)
     with pytest.raises(BrokenLedgerError, match=r"^there is nothing that can be read: .* is truncated: "):
-        sources.read(spark, [str(tmp_path)])
+        sources.read([str(tmp_path)], lambda: spark)
 
 
 def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
@@ -86,16 +86,16 @@ def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
     write_parquet(tmp_path / "e", 0, start_us=START_US + DAY_US)
     (tmp_path / "x.csv").write_text(LEAST)
     for data, runs in ((tmp_path, 3), (tmp_path / "s", 1), (tmp_path / "e", 1), (tmp_path / "x.csv", 1)):
-        reading = sources.read(spark, [str(data)])
-        judged = quality.assess(reading.ledger.deliveries)
-        assert (reading.ledger.runs.count(), judged.read, reading.broken) == (runs, 0, [])
+        reading = sources.read([str(data)], lambda: spark)
+        judged = quality_of(reading.ledger)
+        assert (reading.ledger.runs.num_rows, judged.read, reading.broken) == (runs, 0, [])
         quality.check(judged)
 
 
 def test_mixed_versions_are_named(spark: SparkSession, tmp_path: Path) -> None:
     for n, version in enumerate(("0.2.0", "0.1.0", "0.2.0")):
         write_store(tmp_path / str(n), 10, version=version, start_us=START_US + n * DAY_US)
-    reading = sources.read(spark, [str(tmp_path)])
+    reading = sources.read([str(tmp_path)], lambda: spark)
     assert reading.warnings == ["the runs are of different versions: 0.1.0 (1), 0.2.0 (2)"]
 
 
@@ -104,8 +104,7 @@ def test_negative_and_missing_times_are_dropped_and_too_many_refused(
 ) -> None:
     bad = ["A,-5,6", "B,,6", ",5,6", "C,5,-6", "D,soon,6", "E,5,300000000000000000", "F,5"]
     (tmp_path / "x.csv").write_text(LEAST + "".join(f"m{n},5,6\n" for n in range(93)) + "\n".join(bad))
-    deliveries = sources.read(spark, [str(tmp_path / "x.csv")]).ledger.deliveries
-    judged = quality.assess(deliveries)
+    judged = quality_of(sources.read([str(tmp_path / "x.csv")], lambda: spark).ledger)
     assert (judged.read, judged.kept) == (100, 93)
     assert judged.dropped == [
         Drop(reason=reason, rows=1)
@@ -119,7 +118,6 @@ def test_negative_and_missing_times_are_dropped_and_too_many_refused(
             "no message_id",
         )
     ]
-    assert quality.kept(deliveries, judged).count() == 93
     quality.check(judged, 0.07)
     with pytest.raises(
         RefusedError, match=r"^7 of 100 rows \(7.00%\) cannot be used, and at most 1% may be dropped: "
@@ -132,20 +130,21 @@ def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_pat
     example = re.search(r"```csv\n(.+?)```", text, re.DOTALL)
     assert example
     (tmp_path / "orders.csv").write_text(example[1])
-    reading = sources.read(spark, [str(tmp_path / "orders.csv")])
+    reading = sources.read([str(tmp_path / "orders.csv")], lambda: spark)
     assert (reading.broken, reading.warnings) == ([], [])
-    assert (
-        quality.assess(reading.ledger.deliveries).kept
-        == len(list(csv.DictReader(io.StringIO(example[1]))))
-        == 4
-    )
-    rows = reading.ledger.deliveries.selectExpr(
-        "message_id", "state", "scheme", "topic", "delivered_us - due_us", "run"
-    )
-    assert sorted(map(tuple, rows.collect())) == [
+    assert quality_of(reading.ledger).kept == len(list(csv.DictReader(io.StringIO(example[1])))) == 4
+    rows = [
+        (
+            *(row[name] for name in ("message_id", "state", "scheme", "topic")),
+            row["delivered_us"] and row["delivered_us"] - row["due_us"],
+            row["run"],
+        )
+        for row in rows_of(reading.ledger)
+    ]
+    assert sorted(rows) == [
         ("A1", "delivered", "levels", "orders", 310, "orders"),
         ("A2", "delivered", "levels", "orders", 2_750, "orders"),
         ("A3", "delivered", "absolute", "payments", 120_000, "orders"),
         ("A4", "pending", "levels", "orders", None, "orders"),
     ]
-    assert reading.ledger.runs.first()["as_of_us"] < 1_795_219_210_000_000  # type: ignore[index]
+    assert reading.ledger.runs["as_of_us"][0].as_py() < 1_795_219_210_000_000

@@ -18,7 +18,7 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from mocketmq_report.job import Job, run
+from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.report import output as forms
 from tests.support.ledgers import write_parquet, write_store
 from tests.support.patience import HANGING_S
@@ -34,13 +34,11 @@ CLUSTER = """
 import sys
 from functools import cache
 from pathlib import Path
-from mocketmq_report.ledger import store_ledger
-from mocketmq_report.job import Job, run
+from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.report.output import json
 from mocketmq_report.session import session
-store_ledger.SMALL_ROWS = 0
 with session(master="local-cluster[2,1,1024]") as spark:
-    Path(sys.argv[2]).write_bytes(json(run(spark, Job([sys.argv[1]]), lambda *_: None)))
+    Path(sys.argv[2]).write_bytes(json(run(Engine(lambda: spark), Job([sys.argv[1]]), lambda *_: None)))
     print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
 """
 
@@ -65,7 +63,7 @@ def local(spark: SparkSession) -> Callable[[Path], Any]:
 
     @cache
     def made(data: Path) -> Any:
-        return figures(forms.json(run(spark, Job([str(data)]), lambda *_: None)))
+        return figures(forms.json(run(Engine(lambda: spark), Job([str(data)]), lambda *_: None)))
 
     return made
 

@@ -43,7 +43,7 @@ Command = Callable[..., Result]
 @pytest.fixture
 def warm(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> Command:
     """Run the command in this process, which has a Spark session already."""
-    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
+    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(lambda: spark))
     return lambda *arguments: runner().invoke(command.report, [*map(str, arguments)])
 
 
@@ -124,12 +124,13 @@ def test_the_demo_ends_with_a_report_of_its_day(tmp_path: Path) -> None:
         (("x", "--max-dropped", "1"), "the share is '1'; allowed: 0% to 100%"),
         (("x", "--on-time", "soon"), "allowed: a duration such as 200ms"),
         (("x", "y", "--follow"), "give its data directory and nothing else"),
+        (("x", "--quick", "--master", "local"), "--quick is without Spark"),
     ],
 )
 def test_wrong_usage_is_refused_before_spark_starts(
     arguments: tuple[str, ...], sentence: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("mocketmq_report.session.session", None)
+    monkeypatch.setattr("mocketmq_report.session.starting", None)
     done = runner().invoke(command.report, arguments)
     assert done.exit_code == 2, done.stderr
     assert sentence in " ".join(re.sub("[│\n]", " ", done.stderr).split())

@@ -4,7 +4,7 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from mocketmq_report.job import Job, run
+from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.judge.compare import load_report
 from mocketmq_report.judge.thresholds import parse_file
 from mocketmq_report.report.output import write
@@ -22,14 +22,14 @@ def test_a_fixed_ledger_gives_the_same_report_as_ever(spark: SparkSession, tmp_p
         thresholds=parse_file(GOLDEN / "thresholds.txt"),
         out=str(tmp_path),
     )
-    report = run(spark, job, lambda *_: None)
+    report = run(Engine(lambda: spark), job, lambda *_: None)
     assert not report.passed
     report.header.created_wall_us = 0
     report.header.version = report.header.spark = "0"
     assert {Path(each.source) for each in report.header.runs} == {ledger}
     for each in report.header.runs:
         each.source = ledger.name
-    assert write(spark, report, job.out) == f"{tmp_path}/report.html"
+    assert write(report, job.out) == f"{tmp_path}/report.html"
     for name in ("report.json", "report.md", "junit.xml"):
         golden.check(GOLDEN / name, (tmp_path / name).read_text())
     assert load_report(tmp_path / "report.json") == report

@@ -22,7 +22,7 @@ from tests.support.version_before import unpack
 def test_a_report_of_it_compares_as_equal_with_its_own(
     spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, part: str, apart: set[str]
 ) -> None:
-    monkeypatch.setattr("mocketmq_report.session.session", lambda **_: nullcontext(spark))
+    monkeypatch.setattr("mocketmq_report.session.starting", lambda **_: nullcontext(lambda: spark))
     data, was = unpack(part, tmp_path), unpack("report/report.json", tmp_path)
     options = ("--out", tmp_path / "now", "--compare", was, "--json")
     done = runner().invoke(command.report, [*map(str, (data, *options))])

@@ -12,8 +12,10 @@ from pyspark.sql import SparkSession
 from pyspark.sql.types import StringType
 
 from mocketmq_report.ledger import external_files
-from mocketmq_report.ledger.frames import DELIVERIES, BrokenLedgerError
-from mocketmq_report.ledger.hadoop_files import HadoopFiles
+from mocketmq_report.ledger.file_names import FORMATS
+from mocketmq_report.ledger.frames import DELIVERIES
+from mocketmq_report.ledger.hadoop_places import HadoopPlaces
+from mocketmq_report.ledger.ledger import BrokenLedgerError
 
 DUE_US = 1_795_219_201_000_123
 DEFAULTS: dict[str, Any] = dict.fromkeys([*DELIVERIES.names, "unreadable", *external_files.ABOUT_RUN]) | {
@@ -66,7 +68,7 @@ def write(folder: Path, texts: dict[str, str]) -> list[Path]:
 
 
 def look(spark: SparkSession, *paths: Path) -> list[external_files.ExternalFile]:
-    places = HadoopFiles(spark)
+    places = HadoopPlaces(spark)
     return [external_files.inspect(places, places.find(str(path))) for path in paths]
 
 
@@ -273,7 +275,7 @@ NEEDED = (
             '{"due_us":1}\n{"state":1}',
             "it has no column message_id; found: due_us, state" + NEEDED,
         ),
-        ("a.xlsx", "", f"its name has none of the endings of a ledger: {external_files.FORMATS}"),
+        ("a.xlsx", "", f"its name has none of the endings of a ledger: {FORMATS}"),
     ],
 )
 def test_what_a_file_lacks_is_said(

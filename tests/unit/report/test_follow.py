@@ -21,6 +21,7 @@ from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
 from tests.support.brokers import S
+from tests.support.oracle import bin_of
 from tests.support.stores import START_US, MadeStore
 
 WINDOW_US = 60 * S
@@ -41,9 +42,10 @@ def read(found: Any, start: int, end: int) -> list[tuple[int, int, int]]:
         for batch in found.read(partition)
     ]
     for batch in batches:
-        assert batch.schema.names == ["level", "late_us", "delivered_us"]
+        assert batch.schema.names == ["level", "late_us", "delivered_us", "bin_us"]
         assert {str(field.type) for field in batch.schema} == {"int64"}
-    return [tuple(row.values()) for batch in batches for row in batch.to_pylist()]
+        assert batch["bin_us"].to_pylist() == [bin_of(late)[-1] for late in batch["late_us"].to_pylist()]
+    return [tuple(row.values())[:3] for batch in batches for row in batch.to_pylist()]
 
 
 @pytest.fixture
@@ -101,7 +103,9 @@ def test_windows_agree_with_plain_python(spark: SparkSession) -> None:
         last_us = at_us // STEP_US * STEP_US
         for from_us in range(last_us - WINDOW_US + STEP_US, last_us + 1, STEP_US):
             expected[level, from_us].append(late_us)
-    found = windows(spark.createDataFrame(rows, "level long, late_us long, delivered_us long"), WINDOW_US)
+    binned = [(*row, bin_of(row[1])[-1]) for row in rows]
+    columns = "level long, late_us long, delivered_us long, bin_us long"
+    found = windows(spark.createDataFrame(binned, columns), WINDOW_US)
     counted = {(row.level, row.from_us): row for row in found.coalesce(1).collect()}
     assert counted.keys() == expected.keys()
     for key, late in expected.items():

@@ -3,16 +3,16 @@
 from collections.abc import Sequence
 from typing import Any
 
+import pyarrow as pa
 import pytest
-from pyspark.sql import DataFrame, SparkSession
-from pyspark.sql import functions as F  # noqa: N812
-from pyspark.sql.types import StringType, StructField, StructType
 
 from mocketmq.errors import RefusedError
-from mocketmq_report.document import BrokenSource, Drop, Quality
+from mocketmq_report.compute.partial import merge
+from mocketmq_report.compute.summary import SHAPES
+from mocketmq_report.document import Drop, Quality
 from mocketmq_report.ledger import quality
-from mocketmq_report.ledger.columns import STATES
-from mocketmq_report.ledger.frames import DELIVERIES
+from mocketmq_report.ledger.columns import DELIVERIES, STATES
+from mocketmq_report.ledger.rows import Rows
 
 YEAR_10000_US = 253_402_300_800_000_000
 GOOD = {
@@ -32,7 +32,8 @@ GOOD = {
 }
 WAITING = GOOD | dict.fromkeys(("picked_us", "delivered_us", "pulled_us", "acked_us")) | {"state": "pending"}
 INSTANTS = [name for name in GOOD if name.endswith("_us")]
-SCHEMA = StructType([*DELIVERIES.fields, StructField("unreadable", StringType())])
+SCHEMA = pa.schema([*DELIVERIES, ("unreadable", pa.string())])
+EMPTY = pa.RecordBatch.from_pylist([], SCHEMA)
 
 FAULTS: list[tuple[dict[str, Any], str]] = [
     (GOOD | {"message_id": None}, "no message_id"),
@@ -71,48 +72,41 @@ ODD: list[tuple[dict[str, Any], list[str]]] = [
 ]
 
 
-def frame(spark: SparkSession, *rows: dict[str, Any]) -> DataFrame:
-    return spark.createDataFrame([tuple(row.get(name) for name in SCHEMA.names) for row in rows], SCHEMA)
+def rows(*dicts: dict[str, Any]) -> Rows:
+    return Rows.of(pa.Table.from_pylist([*dicts], SCHEMA).to_batches() or [EMPTY])
+
+
+def assessed(*dicts: dict[str, Any]) -> Quality:
+    """The quality of these rows, as the kernel adds it up."""
+    found = rows(*dicts)
+    reasons = quality.faults(found)
+    good = found.where(reasons.is_null().to_numpy(zero_copy_only=False))
+    faults = pa.table({"reason": reasons, "count": [1] * len(found)})
+    odd = dict(quality.odd(good))
+    merged = merge([faults], SHAPES["faults"])
+    return quality.quality(merged, pa.table({"name": [*odd], "count": [*odd.values()]}))
 
 
 def made(read: int = 0, kept: int = 0, dropped: Sequence[Drop] = ()) -> Quality:
     return Quality(read=read, kept=kept, dropped=list(dropped), skewed=0, disorder=[], broken=[])
 
 
-def test_each_fault_has_its_reason_and_the_rest_has_none(spark: SparkSession) -> None:
-    rows = frame(spark, *(row for row, _ in FAULTS), *GOOD_ONES).coalesce(1)
-    found = [row[0] for row in rows.select(quality.fault(rows)).collect()]
+def test_each_fault_has_its_reason_and_the_rest_has_none() -> None:
+    found = quality.faults(rows(*(row for row, _ in FAULTS), *GOOD_ONES)).to_pylist()
     assert found == [reason for _, reason in FAULTS] + [None] * len(GOOD_ONES)
 
 
-def test_what_is_good_is_kept_in_the_columns_of_a_ledger(spark: SparkSession) -> None:
-    rows = frame(spark, *(row for row, _ in FAULTS), *GOOD_ONES)
-    kept = quality.kept(rows)
-    assert kept.schema == DELIVERIES
-    assert kept.count() == len(GOOD_ONES)
-
-
-def test_nothing_is_looked_at_again_where_nothing_was_dropped(spark: SparkSession) -> None:
-    rows = frame(spark, GOOD, GOOD | {"due_us": None})
-    assert quality.kept(rows, made(read=2, kept=2)).count() == 2
-    assert quality.kept(rows, made(read=2, kept=1, dropped=[Drop(reason="no due_us", rows=1)])).count() == 1
-
-
-def test_everything_is_counted_in_one_pass(spark: SparkSession) -> None:
-    rows = frame(
-        spark,
+def test_everything_is_counted_in_one_pass() -> None:
+    found = assessed(
         *(row for row, _ in FAULTS),
         *GOOD_ONES,
         *(row for row, _ in ODD),
         GOOD | {"born_us": 21, "acked_us": 29, "message_id": None},  # odd, but it does not count any more
     )
-    broken = [BrokenSource(source="x", reason="y")]
-    found = quality.assess(rows, broken)
     assert (found.read, found.kept) == (
         len(FAULTS) + len(GOOD_ONES) + len(ODD) + 1,
         len(GOOD_ONES) + len(ODD),
     )
-    assert found.broken == broken
     reasons = [reason for _, reason in FAULTS] + ["no message_id"]
     assert {drop.reason: drop.rows for drop in found.dropped} == {
         each: reasons.count(each) for each in reasons
@@ -125,20 +119,10 @@ def test_everything_is_counted_in_one_pass(spark: SparkSession) -> None:
     assert [drop.reason for drop in found.disorder][:2] == ["acknowledged before pulled", "picked before due"]
 
 
-def test_an_empty_ledger_is_of_good_quality(spark: SparkSession) -> None:
-    found = quality.assess(frame(spark).drop("unreadable"))
+def test_an_empty_ledger_is_of_good_quality() -> None:
+    found = assessed()
     assert found == made()
     quality.check(found, 0)
-
-
-def test_the_filter_moves_no_rows(spark: SparkSession) -> None:
-    rows = spark.range(9, numPartitions=3).select(
-        *(F.col("id").cast(field.dataType).alias(field.name) for field in DELIVERIES)
-    )
-    plan = quality.kept(rows)._jdf.queryExecution().executedPlan().toString()
-    assert "Filter" in plan
-    assert "Exchange" not in plan
-    assert "Python" not in plan
 
 
 @pytest.mark.parametrize(

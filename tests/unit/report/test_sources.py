@@ -10,9 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 
 from mocketmq_report.ledger import sources
-from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, BrokenLedgerError
-from mocketmq_report.ledger.quality import UNREADABLE
+from mocketmq_report.ledger.columns import MOVES, RUNS
+from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.sources import LedgerReading
+from tests.support.ledger_rows import rows_of
 from tests.support.ledgers import DAY_US, START_US, run_name, write_parquet, write_store
 
 ROWS = 200
@@ -20,11 +21,11 @@ LEAST = "message_id,due_us,delivered_us\n"
 
 
 def counts(reading: LedgerReading) -> dict[str, int]:
-    return dict(Counter(row["run"] for row in reading.ledger.deliveries.select("run").collect()))
+    return dict(Counter(row["run"] for row in rows_of(reading.ledger)))
 
 
 def runs(reading: LedgerReading) -> dict[str, dict[str, Any]]:
-    rows = [row.asDict() for row in reading.ledger.runs.collect()]
+    rows = reading.ledger.runs.to_pylist()
     found = {row["run"]: row for row in rows}
     assert len(found) == len(rows)
     return found
@@ -36,16 +37,16 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
     pq.write_table(
         pa.Table.from_pylist([move]), tmp_path / "e[1]" / "moves" / f"{run_name(shape.start_us)}.parquet"
     )
-    reading = sources.read(spark, [str(tmp_path / "e[1]")])
+    reading = sources.read([str(tmp_path / "e[1]")], lambda: spark)
     read = reading.ledger
     assert (reading.broken, reading.warnings) == ([], [])
-    assert (read.deliveries.schema, read.runs.schema, read.moves.schema) == (DELIVERIES, RUNS, MOVES)
+    assert (read.runs.schema, read.moves.schema) == (RUNS, MOVES)
     written = [
         row | {"run": path.parent.name.removeprefix("run=")}
         for path in (tmp_path / "e[1]").glob("deliveries/*/*/*.parquet")
         for row in pq.read_table(path, partitioning=None).to_pylist()
     ]
-    found = [row.asDict() for row in read.deliveries.collect()]
+    found = rows_of(read)
     key = "parked_offset", "attempt", "delivered_us"
     assert len(found) == ROWS
 
@@ -53,7 +54,7 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
         return [str(row[name]) for name in key]
 
     assert sorted(found, key=order) == sorted(written, key=order)
-    assert [row.asDict() for row in read.moves.collect()] == [move]
+    assert read.moves.to_pylist() == [move]
     assert list(runs(reading)) == [run_name(us) for us in shape.starts_us]
     first = runs(reading)[run_name(shape.start_us)]
     assert (first["source"], first["as_of_us"]) == (str(tmp_path / "e[1]"), shape.end_us)
@@ -65,10 +66,9 @@ def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) 
         write_store(tmp_path / "nightly" / "s" / f"s{n}", ROWS, start_us=START_US + (3 + n) * DAY_US)
     (tmp_path / "nightly" / "mine.csv").write_text(f"{LEAST}A,5,6\n")
     (tmp_path / "nightly" / "README").write_text("about these")
-    reading = sources.read(spark, [str(tmp_path / "nightly")])
+    reading = sources.read([str(tmp_path / "nightly")], lambda: spark)
     names = [run_name(START_US + n * DAY_US) for n in range(6)]
     assert set(runs(reading)) == {*names, "mine"}
-    assert reading.ledger.deliveries.columns == [*DELIVERIES.names, UNREADABLE]
     found = counts(reading)
     assert [found[name] for name in names[:3]] == [ROWS] * 3
     assert all(ROWS * 0.9 < found[name] < ROWS for name in names[3:])
@@ -77,14 +77,9 @@ def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) 
     one_by_one = [
         tmp_path / "nightly" / name for name in ("e0", "e1", "e2", "s/s0", "s/s1/mocketmq.db", "s/s2")
     ]
-    again = sources.read(
-        spark,
-        [*map(str, one_by_one), (tmp_path / "nightly").as_uri(), f"{tmp_path}/nightly/s/../mine.csv"],
-    )
+    data = [*map(str, one_by_one), (tmp_path / "nightly").as_uri(), f"{tmp_path}/nightly/s/../mine.csv"]
+    again = sources.read(data, lambda: spark)
     assert counts(again) == found
-    plan = again.ledger.deliveries._jdf.queryExecution().executedPlan().toString()
-    assert plan.count("FileScan") == 2
-    assert "BatchScan" not in plan  # stores as small as these are read here
 
 
 def test_runs_that_are_in_two_places_are_counted_where_more_is_known(
@@ -94,13 +89,13 @@ def test_runs_that_are_in_two_places_are_counted_where_more_is_known(
     write_parquet(old, ROWS, days=1, runs=2)
     write_parquet(new, ROWS * 2, days=3, runs=3)  # its first run is that of the other two, and goes on
     write_store(store, ROWS, days=1, runs=2)
-    reading = sources.read(spark, [str(old), str(new), str(store)])
+    reading = sources.read([str(old), str(new), str(store)], lambda: spark)
     first, half = run_name(START_US), run_name(START_US + DAY_US // 2)
     found = counts(reading)
-    alone = counts(sources.read(spark, [str(new)]))
+    alone = counts(sources.read([str(new)], lambda: spark))
     assert {name: found[name] for name in alone} == alone
     assert set(found) - set(alone) == {half}
-    assert found[half] == counts(sources.read(spark, [str(old)]))[half]
+    assert found[half] == counts(sources.read([str(old)], lambda: spark))[half]
     assert runs(reading)[first]["source"] == str(new)
     assert reading.warnings == [
         f"1 of the 2 runs of {old} are also in {new}, and are counted there only",
@@ -118,7 +113,7 @@ def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Pa
         "message_id,due_us,delivered_us,acked_us,run,version,clock,host,profile\n"
         "A,5,6,8,r1,5.3.2,real,lab,rocket\nB,5,7,,r1,,,,\nC,5,,,r2,5.3.1,x10,,\n"
     )
-    reading = sources.read(spark, [str(tmp_path)])
+    reading = sources.read([str(tmp_path)], lambda: spark)
     assert counts(reading) == {"a/x.csv": 3, "b/x.csv": 1, "r1": 2, "r2": 1}
     unknown = dict.fromkeys(RUNS.names, "unknown") | dict.fromkeys(
         ("started_wall_us", "started_us", "as_of_us")
@@ -144,8 +139,8 @@ def test_runs_of_files_are_what_their_rows_say(spark: SparkSession, tmp_path: Pa
         "r2": unknown | {"run": "r2", "store": "r2", "version": "5.3.1", "clock": "x10"} | of_y,
     }
     assert reading.warnings == ["the runs are of different versions: 5.3.1 (1), 5.3.2 (1)"]
-    assert reading.ledger.moves.count() == 0
-    at = sources.read(spark, [str(tmp_path)], as_of_us=150)
+    assert reading.ledger.moves.num_rows == 0
+    at = sources.read([str(tmp_path)], lambda: spark, as_of_us=150)
     assert {run["as_of_us"] for run in runs(at).values()} == {150}
 
 
@@ -153,7 +148,7 @@ def test_ignored_columns_are_named_once(spark: SparkSession, tmp_path: Path) -> 
     for name in "abc":
         (tmp_path / f"{name}.csv").write_text(f"colour,{LEAST.strip()},late\n1,A,5,6,1\n")
     (tmp_path / "d.csv").write_text(f"colour,{LEAST}1,A,5,6\n")
-    reading = sources.read(spark, [str(tmp_path)])
+    reading = sources.read([str(tmp_path)], lambda: spark)
     assert reading.warnings == [
         f"{tmp_path}/a.csv and 2 more: ignored colour, late",
         f"{tmp_path}/d.csv: ignored colour",
@@ -164,7 +159,7 @@ def test_when_it_is_is_asked_of_stores_too(spark: SparkSession, tmp_path: Path) 
     write_store(tmp_path / "s", ROWS)
     write_parquet(tmp_path / "e", ROWS, start_us=START_US - DAY_US)
     at_us = START_US + 5 * DAY_US
-    reading = sources.read(spark, [str(tmp_path)], as_of_us=at_us)
+    reading = sources.read([str(tmp_path)], lambda: spark, as_of_us=at_us)
     assert [run["as_of_us"] for run in runs(reading).values()] == [at_us] * 2
 
 
@@ -179,15 +174,12 @@ def test_if_nothing_can_be_read_all_reasons_are_given(spark: SparkSession, tmp_p
     (tmp_path / "empty" / "deeper").mkdir(parents=True)
     (tmp_path / "notes.txt").write_text("")
     with pytest.raises(BrokenLedgerError) as broken:
-        sources.read(
-            spark,
-            [str(tmp_path / name) for name in ("none", "empty", "notes.txt")]
-            + ["nowhere://x/y", "nowhere:x"],
-        )
+        data = [str(tmp_path / name) for name in ("none", "empty", "notes.txt")]
+        sources.read([*data, "nowhere://x/y", "nowhere:x"], lambda: spark)
     assert str(broken.value) == (
-        f"there is nothing that can be read: {tmp_path}/none: it cannot be read: File file:{tmp_path}/none"
-        f" does not exist; {tmp_path}/empty: there is no ledger in it: {ALLOWED};"
+        f"there is nothing that can be read: {tmp_path}/none: it cannot be read: No such file or"
+        f" directory; {tmp_path}/empty: there is no ledger in it: {ALLOWED};"
         f" {tmp_path}/notes.txt: there is no ledger in it: {ALLOWED}; nowhere://x/y: it cannot be read:"
         ' No FileSystem for scheme "nowhere"; nowhere:x: it cannot be read:'
-        f" File file:{Path.cwd()}/nowhere:x does not exist"
+        " No such file or directory"
     )

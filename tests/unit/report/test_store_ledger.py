@@ -9,20 +9,18 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark import cloudpickle
-from pyspark.sql import SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
 
-from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.tables import HEAD_REVISION
-from mocketmq_report.ledger import columns, frames, store_ledger, store_snapshot
-from mocketmq_report.ledger.frames import BrokenLedgerError
-from mocketmq_report.ledger.store_ledger import StoreDeliveries, open_store
+from mocketmq_report.ledger import columns, frames, sources, store_snapshot
+from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.store_reader import StoreReader
 from mocketmq_report.ledger.store_snapshot import read, take_snapshot
 from tests.support.brokers import S, rows
+from tests.support.ledger_rows import rows_of
 from tests.support.stores import START_US, STORE, MadeStore, leave_store
 
 
@@ -63,35 +61,27 @@ def test_arrow_has_the_columns_that_spark_has(name: str) -> None:
     assert getattr(columns, name) == to_arrow_schema(getattr(frames, name))
 
 
-@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
-async def test_what_a_real_broker_left_is_read(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
-) -> None:
-    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+async def test_what_a_real_broker_left_is_read(tmp_path: Path) -> None:
     await leave_store(tmp_path)
-    ledger = open_store(spark, tmp_path)
-    assert ledger.deliveries.schema == frames.DELIVERIES
-    found = [row.asDict() for row in ledger.deliveries.collect()]
-    assert [row for row in found if row["state"] == "delivered"] == expected(tmp_path)
-    undelivered = look(tmp_path).undelivered.to_pylist()
-    assert len(undelivered) == 5
-    assert [row for row in found if row["state"] != "delivered"] == undelivered
+    found = look(tmp_path)
+    assert delivered(tmp_path) == expected(tmp_path)
+    assert found.undelivered.num_rows == 5
     first, second = rows(tmp_path, "SELECT * FROM runs")
     names = [name_of(each["started_wall_us"]) for each in (first, second)]
     last_us = max(row["to_us"] for row in rows(tmp_path, "SELECT * FROM clock_moves"))
     same = {"store": names[0], "source": str(tmp_path), "as_of_us": last_us}
-    assert [row.asDict() for row in ledger.runs.collect()] == [
+    assert found.runs.to_pylist() == [
         {**each, **same, "run": name} for each, name in zip((first, second), names, strict=True)
     ]
-    assert [row.asDict() for row in ledger.moves.collect()] == [
+    assert found.moves.to_pylist() == [
         {name: names[row["run"] - 1] if name == "run" else row[name] for name in columns.MOVES.names}
         for row in rows(tmp_path, "SELECT * FROM clock_moves")
     ]
+    times = [row["delivered_us"] for row in expected(tmp_path)]
+    assert found.delivered_us == (min(times), max(times))
 
 
-def test_ranges_hold_each_row_once_however_they_fall(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_ranges_hold_each_row_once_however_they_fall(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     made = MadeStore(tmp_path)
     with closing(sqlite3.connect(made.database)) as connection, connection:
         made.deliver(1)
@@ -103,14 +93,10 @@ def test_ranges_hold_each_row_once_however_they_fall(
     monkeypatch.setattr("mocketmq_report.ledger.store_reader.BATCH_ROWS", 4)
     for size, count in ((1, 30), (4, 8), (7, 5), (10, 3), (29, 2), (30, 1), (31, 1)):
         monkeypatch.setattr(store_snapshot, "RANGE_ROWS", size)
-        assert len(look(tmp_path).ranges) == count
+        found = look(tmp_path)
+        assert len(found.ranges) == len(found.rows_of_ranges) == count
+        assert (sum(found.rows_of_ranges), max(found.rows_of_ranges)) == (30, min(size, 30))
         assert [row["delivered_offset"] for row in delivered(tmp_path)] == offsets
-    monkeypatch.setattr(store_snapshot, "RANGE_ROWS", 7)
-    for small_rows, partitions in ((30, 2), (29, 5)):
-        monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
-        deliveries = open_store(spark, tmp_path).deliveries
-        assert sorted(row["delivered_offset"] for row in deliveries.collect()) == offsets
-        assert deliveries.rdd.getNumPartitions() == partitions
 
 
 def test_a_column_that_begins_with_nothing_goes_on_with_text(
@@ -126,26 +112,21 @@ def test_a_column_that_begins_with_nothing_goes_on_with_text(
     assert [row["forced"] for row in found] == [False, True, False, True, False]
 
 
-@pytest.mark.parametrize("small_rows", [0, 200_000], ids=["by Spark", "here"])
-def test_rows_that_come_later_are_not_in_it(
-    tmp_path: Path, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, small_rows: int
-) -> None:
-    monkeypatch.setattr(store_ledger, "SMALL_ROWS", small_rows)
+def test_rows_that_come_later_are_not_in_it(tmp_path: Path) -> None:
     made = MadeStore(tmp_path)
     made.park(0)
     made.deliver(1, 5)
-    ledger = open_store(spark, tmp_path)
+    ledger = sources.read([str(tmp_path)]).ledger
     made.deliver(2, 0)
     made.pass_to(1, 1)
-    found = ledger.deliveries.select("state", "parked_offset").collect()
-    assert sorted(map(tuple, found)) == [("delivered", 5), ("pending", 0)]
+    found = [(row["state"], row["parked_offset"]) for row in rows_of(ledger)]
+    assert sorted(found) == [("delivered", 5), ("pending", 0)]
 
 
-def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path, spark: SparkSession) -> None:
+def test_an_empty_ledger_is_not_a_broken_one(tmp_path: Path) -> None:
     MadeStore(tmp_path)
-    ledger = open_store(spark, tmp_path)
-    assert (ledger.deliveries.schema, ledger.deliveries.count()) == (frames.DELIVERIES, 0)
-    assert (ledger.runs.count(), ledger.moves.count()) == (1, 0)
+    ledger = sources.read([str(tmp_path)]).ledger
+    assert (rows_of(ledger), ledger.runs.num_rows, ledger.moves.num_rows) == ([], 1, 0)
 
 
 def test_a_database_with_another_name_is_read_alone(tmp_path: Path) -> None:
@@ -157,12 +138,6 @@ def test_a_database_with_another_name_is_read_alone(tmp_path: Path) -> None:
     assert (found.database, found.name) == (copy, STORE)
     assert found.runs["source"].to_pylist() == [str(copy)]
     assert look(made.database).runs["source"].to_pylist() == [str(made.database)]
-
-
-def test_tasks_import_the_source_by_its_name() -> None:
-    pickled: bytes = cloudpickle.dumps(StoreDeliveries)  # type: ignore[no-untyped-call]
-    assert b"mocketmq_report.ledger.store_ledger" in pickled
-    assert len(pickled) < 200
 
 
 # Nothing is changed
@@ -386,7 +361,7 @@ def test_unreadable_stores_are_reported(tmp_path: Path, monkeypatch: pytest.Monk
         look(tmp_path / "data")
 
 
-def test_spark_is_given_the_sentence(tmp_path: Path, spark: SparkSession) -> None:
-    with pytest.raises(BrokenLedgerError, match=f"{tmp_path} is not a data directory") as raised:
-        open_store(spark, tmp_path)
-    assert isinstance(raised.value.__cause__, StoreError)
+def test_a_ledger_is_given_the_sentence(tmp_path: Path) -> None:
+    (tmp_path / FILE_NAME).write_bytes(b"")
+    with pytest.raises(BrokenLedgerError, match=f"{tmp_path}: {tmp_path}/{FILE_NAME} is empty"):
+        sources.read([str(tmp_path)])

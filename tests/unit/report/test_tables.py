@@ -6,14 +6,22 @@ from typing import Any, NamedTuple
 
 import pyarrow as pa
 import pytest
-from pyspark.sql import SparkSession
-from pyspark.sql.pandas.types import to_arrow_schema
+from hypothesis import given, settings
+from hypothesis import strategies as st
 
-from mocketmq_report.compute import rollup, tables
-from mocketmq_report.compute.tables import ReportTables, TablePlan
-from mocketmq_report.ledger.columns import STATES
-from mocketmq_report.ledger.frames import DELIVERIES, MOVES, RUNS, LedgerFrames
-from tests.support.oracle import Key, Oracle, Rows, bin_of, exactly, in_bins
+from mocketmq_report.carrier import carry_here
+from mocketmq_report.compute import kernel, order, rollup
+from mocketmq_report.compute.one_pass import measure
+from mocketmq_report.compute.tables import CUTOFFS_US as KEPT_CUTOFFS_US
+from mocketmq_report.compute.tables import ReportTables, TablePlan, tables
+from mocketmq_report.compute.timeline import STEPS, step_us
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, STATES
+from mocketmq_report.ledger.extent import Extent
+from mocketmq_report.ledger.ledger import Ledger
+from mocketmq_report.ledger.part import Loaded
+from mocketmq_report.ledger.places import Places
+from mocketmq_report.ledger.table_files import TableFiles
+from tests.support.oracle import Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000
 PLAN = TablePlan(
@@ -110,11 +118,19 @@ def moves_of(run: str, count: int) -> Rows:
     ]
 
 
-def ledger_of(spark: SparkSession, rows: Rows, runs: Rows, moves: Rows) -> LedgerFrames:
-    def frame(each: Rows, schema: Any) -> Any:
-        return spark.createDataFrame(pa.Table.from_pylist(each, to_arrow_schema(schema)), schema).coalesce(2)
+def ledger_of(rows: Rows, runs: Rows, moves: Rows, parts: int = 2) -> Ledger:
+    """A ledger that is divided into parts of every so many rows, of which nothing is known before."""
+    return Ledger(
+        [Loaded(pa.Table.from_pylist(rows[first::parts], DELIVERIES)) for first in range(parts)],
+        pa.Table.from_pylist(runs, RUNS),
+        pa.Table.from_pylist(moves, MOVES),
+        Extent(0, 0, 0),
+    )
 
-    return LedgerFrames(frame(rows, DELIVERIES), frame(runs, RUNS), frame(moves, MOVES))
+
+def tables_of(ledger: Ledger, *, is_exact: bool | None = None) -> ReportTables:
+    measured = measure(ledger, carry_here, PLAN.split_us, is_exact)
+    return tables(measured, ledger.runs, ledger.moves, PLAN)
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
@@ -126,39 +142,38 @@ class Case(NamedTuple):
 
     found: ReportTables
     oracle: Oracle
-    told: list[tuple[str, int, int | None]]
 
 
 ROWS = random_rows(5, RUNS_OF, 700)
 MOVES_OF = moves_of("b1", 3)
 
 
-@pytest.fixture(scope="module")
-def ledger(spark: SparkSession) -> LedgerFrames:
-    return ledger_of(spark, ROWS, RUNS_OF, MOVES_OF)
-
-
-@pytest.fixture(scope="module", params=["exact", pytest.param("bins", marks=pytest.mark.slow), "merged"])
-def case(
-    request: pytest.FixtureRequest, spark: SparkSession, ledger: LedgerFrames, tmp_path_factory: Any
-) -> Case:
-    told: list[tuple[str, int, int | None]] = []
-
-    def measured(source: LedgerFrames | rollup.Rollup, exact: bool | None, key: Key) -> Case:
-        found = tables.tables(source, PLAN._replace(exact=exact), lambda *each: told.append(each))
-        return Case(found, Oracle(ROWS, RUNS_OF, key), told)
-
+@pytest.fixture(scope="module", params=["exact", "bins", "merged"])
+def case(request: pytest.FixtureRequest, tmp_path_factory: Any) -> Case:
+    ledger = ledger_of(ROWS, RUNS_OF, MOVES_OF)
     if request.param == "exact":
-        return measured(ledger, None, exactly)
+        return Case(tables_of(ledger), Oracle(ROWS, RUNS_OF, exactly))
     if request.param == "bins":
-        return measured(ledger, False, in_bins([*CUTOFFS_US, PLAN.on_time_us]))
+        found = tables_of(ledger, is_exact=False)
+        return Case(found, Oracle(ROWS, RUNS_OF, in_bins([*CUTOFFS_US, PLAN.on_time_us])))
     paths = []
-    for name, those in (("a", "run LIKE 'a%'"), ("others", "run NOT LIKE 'a%'")):
-        part = LedgerFrames(*(frame.where(those) for frame in ledger))
+    files = TableFiles(None)
+    for name in ("a", "others"):
+
+        def is_in(row: dict[str, Any], name: str = name) -> bool:
+            return bool(row["run"].startswith("a")) == (name == "a")
+
+        rows, runs, moves = ([row for row in each if is_in(row)] for each in (ROWS, RUNS_OF, MOVES_OF))
+        part = ledger_of(rows, runs, moves)
         paths.append(str(tmp_path_factory.mktemp("rollups") / name))
-        rollup.save(part, paths[-1], silent)
-        assert rollup.find(spark, [paths[-1]])
-    return measured(rollup.load(spark, paths), None, in_bins(rollup.CUTOFFS_US))
+        measured = measure(part, carry_here, PLAN.split_us, None, KEPT_CUTOFFS_US)
+        rollup.save(measured, part.runs, part.moves, paths[-1], files, silent)
+        assert rollup.find(Places(None), [paths[-1]])
+    loaded = rollup.load(paths, files)
+    return Case(
+        tables(loaded.measured, loaded.runs, loaded.moves, PLAN),
+        Oracle(ROWS, RUNS_OF, in_bins(KEPT_CUTOFFS_US)),
+    )
 
 
 def test_lateness(case: Case) -> None:
@@ -198,7 +213,7 @@ def test_timeline(case: Case) -> None:
     timeline = case.found.timeline
     assert timeline.instants == case.oracle.instants(timeline.step_us)
     assert timeline.cells == case.oracle.cells(timeline.step_us)
-    assert len(timeline.instants) <= tables.STEPS + 1
+    assert len(timeline.instants) <= STEPS + 1
 
 
 def test_herds(case: Case) -> None:
@@ -270,14 +285,14 @@ WAITING = [
     "rows",
     [
         pytest.param([], id="none"),
-        pytest.param([delivery(1, 2_048)], id="one", marks=pytest.mark.slow),
-        pytest.param(EARLY, id="early", marks=pytest.mark.slow),
+        pytest.param([delivery(1, 2_048)], id="one"),
+        pytest.param(EARLY, id="early"),
         pytest.param(WAITING, id="waits"),
     ],
 )
-def test_ledgers_with_little_in_them(spark: SparkSession, rows: Rows) -> None:
+def test_ledgers_with_little_in_them(rows: Rows) -> None:
     runs = RUNS_OF[:1]
-    found = tables.tables(ledger_of(spark, rows, runs, moves_of("a1", 1_000)), PLAN, silent)
+    found = tables_of(ledger_of(rows, runs, moves_of("a1", 1_000)))
     oracle = Oracle(rows, runs, exactly)
     late = oracle.lateness(PLAN.on_time_us, CUTOFFS_US, PERCENTILES)
     if rows is EARLY:  # one topic of 101 is left out, the last of the least busy
@@ -296,7 +311,7 @@ def test_ledgers_with_little_in_them(spark: SparkSession, rows: Rows) -> None:
     assert found.timeline.markers[0].kind == "start"
 
 
-def test_what_is_equal_is_in_order_and_not_silent(spark: SparkSession) -> None:
+def test_what_is_equal_is_in_order_and_not_silent() -> None:
     runs = [RUNS_OF[0], RUNS_OF[2]]
     rows = [
         *(delivery(n, 0, due_us=START_US + due) for n, due in enumerate([10, 5, 10, 10])),
@@ -306,7 +321,7 @@ def test_what_is_equal_is_in_order_and_not_silent(spark: SparkSession) -> None:
         delivery(31, None, level=3),
         delivery(32, -1_000, level=3),
     ]
-    found = tables.tables(ledger_of(spark, rows, runs, []), PLAN, silent)
+    found = tables_of(ledger_of(rows, runs, []))
     oracle = Oracle(rows, runs, exactly)
     assert found.disorder == oracle.disorder()
     assert [row.violations for row in found.disorder] == [1, 0, 0]
@@ -318,12 +333,43 @@ def test_what_is_equal_is_in_order_and_not_silent(spark: SparkSession) -> None:
 def test_steps_are_round() -> None:
     spans_us = [0, 1, 3_000_000, 3_000_001, 300 * MINUTE_US, 300 * MINUTE_US + 1, 301 * 24 * 60 * MINUTE_US]
     minute = MINUTE_US
-    assert [tables._step_us(span) for span in spans_us] == [
+    assert [step_us(span) for span in spans_us] == [
         10_000, 10_000, 10_000, 20_000, minute, 2 * minute, 2 * 24 * 60 * minute,
     ]  # fmt: skip
 
 
-def test_progress_is_told_before_each_step(case: Case) -> None:
-    told = case.told
-    assert [done for _, done, _ in told] == list(range(len(told)))
-    assert {total for _, _, total in told} == {len(told)}
+@settings(max_examples=30)
+@given(
+    seed=st.integers(0, 1 << 32),
+    count=st.integers(0, 250),
+    parts=st.integers(1, 5),
+    batch_rows=st.integers(5, 60),
+    ends=st.integers(1, 4),
+    is_exact=st.booleans(),
+)
+def test_every_table_of_random_ledgers_however_they_are_divided(
+    seed: int, count: int, parts: int, batch_rows: int, ends: int, is_exact: bool
+) -> None:
+    rows = random_rows(seed, RUNS_OF, count)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(kernel, "BATCH_ROWS", batch_rows)
+        patch.setattr(order, "ENDS", ends)
+        patch.setattr(order, "EVERY", ends + 1)
+        ledger = ledger_of(rows, RUNS_OF, MOVES_OF, parts)
+        divided = [Loaded(_divided(part.table, batch_rows)) for part in ledger.parts]  # type: ignore[attr-defined]
+        found = tables_of(ledger._replace(parts=[*divided]), is_exact=is_exact)
+    oracle = Oracle(rows, RUNS_OF, exactly if is_exact else in_bins([*CUTOFFS_US, PLAN.on_time_us]))
+    assert found.lateness == oracle.lateness(PLAN.on_time_us, CUTOFFS_US, PERCENTILES)
+    assert found.reconciliation == oracle.reconciliation(PLAN.on_time_us)
+    assert found.stages == oracle.stages()
+    assert found.timeline.instants == oracle.instants(found.timeline.step_us)
+    assert found.timeline.cells == oracle.cells(found.timeline.step_us)
+    assert found.herds == oracle.herds()
+    assert found.disorder == oracle.disorder()
+    assert found.worst == oracle.worst()
+    assert found.spectra == oracle.spectra()
+
+
+def _divided(table: pa.Table, rows: int) -> pa.Table:
+    """The same rows in batches of so many."""
+    return pa.Table.from_batches(table.combine_chunks().to_batches(max_chunksize=rows), table.schema)

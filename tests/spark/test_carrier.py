@@ -1,0 +1,84 @@
+"""The same report, whoever carries the kernel to the data: Spark, Spark's own readers, or this process."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+from pyspark.sql import SparkSession
+
+from mocketmq_report.carrier import ExecutorError, SparkCarrier
+from mocketmq_report.compute.one_pass import Work
+from mocketmq_report.document import Report
+from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.ledger import places, sources
+from mocketmq_report.ledger.columns import DELIVERIES
+from mocketmq_report.ledger.part import Columns, Loaded
+from mocketmq_report.ledger.spark_rows import SparkRows
+from mocketmq_report.progress import ignore_progress
+from tests.support.ledgers import Shape, write_parquet, write_store
+
+
+def figures(report: Report) -> bytes:
+    """A report without when and by what it was made."""
+    report.header.created_wall_us, report.header.spark = 0, ""
+    return msgspec.json.format(msgspec.json.encode(report))
+
+
+@pytest.mark.parametrize("write", [write_store, write_parquet])
+def test_a_quick_report_has_the_same_figures(
+    spark: SparkSession, tmp_path: Path, write: Callable[..., Shape]
+) -> None:
+    write(tmp_path, 3_000, runs=2, days=2)
+    by_spark = run(Engine(lambda: spark), Job([str(tmp_path)]), ignore_progress)
+    quick = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
+    assert (by_spark.header.spark, quick.header.spark) == (spark.version, "none")
+    assert by_spark.lateness[0].measured > 2_500
+    assert figures(by_spark) == figures(quick)
+
+
+def test_what_only_spark_can_read_has_the_same_figures(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, start in (("one", 0), ("two", 3)):
+        write_parquet(tmp_path / name, 1_500, start_us=(1 + start) * 86_400_000_000, days=2)
+    quick = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
+    monkeypatch.setattr(places, "is_here", lambda _: False)  # as if the files were at a URL
+    monkeypatch.setattr(places.Place, "local", None)
+    job = Job([tmp_path.as_uri()], title=tmp_path.name)
+    reading = sources.read(job.data, lambda: spark)
+    assert [type(part) for part in reading.ledger.parts] == [SparkRows]
+    found = run(Engine(lambda: spark), job, ignore_progress)
+    for each in found.header.runs:
+        each.source = each.source.removeprefix("file:")
+    assert figures(found) == figures(quick)
+
+
+def test_without_spark_what_needs_it_is_named(tmp_path: Path) -> None:
+    write_store(tmp_path / "store", 50)
+    (tmp_path / "mine.csv").write_text("message_id,due_us,delivered_us\nA,5,6\n")
+    reading = sources.read([str(tmp_path)])
+    assert [(Path(each.source).name, each.reason) for each in reading.broken] == [
+        ("mine.csv", "it can only be read by Spark: report it without --quick")
+    ]
+    assert reading.ledger.runs.num_rows == 1
+
+
+class _Lacking:
+    """Work that needs what is not installed."""
+
+    def columns(self, part: int) -> Columns:  # noqa: ARG002
+        return Columns((), ())
+
+    def on(self, part: int, batches: object) -> int:  # noqa: ARG002
+        raise ModuleNotFoundError("No module named 'numpy'", name="numpy")
+
+    def join(self, made: object) -> int:  # noqa: ARG002
+        return 0
+
+
+def test_a_module_that_executors_lack_is_named(spark: SparkSession) -> None:
+    work: Work[int] = _Lacking()
+    parts = {0: Loaded(DELIVERIES.empty_table())}
+    with pytest.raises(ExecutorError, match="executors lack the Python module numpy: each needs"):
+        SparkCarrier(lambda: spark)(work, parts)

@@ -1,0 +1,29 @@
+"""Read the rows of a ledger here, whoever would carry the work to them."""
+
+from typing import Any
+
+from mocketmq_report.carrier import carry_here
+from mocketmq_report.compute.one_pass import measure
+from mocketmq_report.document import Quality
+from mocketmq_report.ledger import quality
+from mocketmq_report.ledger.columns import DELIVERIES
+from mocketmq_report.ledger.ledger import Ledger
+from mocketmq_report.ledger.part import Columns
+
+ALL = Columns(DELIVERIES.names, ())
+
+
+def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
+    """All rows of all parts, also those that cannot be used."""
+    return [
+        {name: row[name] for name in DELIVERIES.names}
+        for part in ledger.parts
+        for batch in part.batches(ALL)
+        for row in batch.to_pylist()
+    ]
+
+
+def quality_of(ledger: Ledger) -> Quality:
+    """The quality of the data, but for what was broken."""
+    summary = measure(ledger, carry_here, ()).summary
+    return quality.quality(summary.faults, summary.odd)
