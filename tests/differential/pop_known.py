@@ -85,13 +85,6 @@ def _newer(difference: Difference) -> bool:
     return difference.path[-1] in _NEWER and difference.ours is None
 
 
-def _acknowledged_again(difference: Difference) -> bool:
-    if difference.op.name != "pop" or difference.given("group") != ORDERED:
-        return False
-    theirs, ours = ({one["body"] for one in seen.get("records", ())} for seen in difference.seen)
-    return theirs > ours
-
-
 def _order_counts(difference: Difference) -> bool:
     is_fewer = difference.path[-1] == "times" and difference.theirs < difference.ours
     return is_fewer and difference.given("group") == ORDERED
@@ -133,7 +126,6 @@ POP_RULES: Final = (
     Rule("rates", _rates),
     Rule("fields-of-5", _newer),
     Rule("end-of-filter", _end_of_filter),
-    Rule("acknowledged-again", _acknowledged_again, ends=True),
     Rule("order-counts", _order_counts),
     Rule("invisible-times", _negative, ends=True),
     Rule("request-modes", _mode, ends=True),

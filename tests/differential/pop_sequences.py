@@ -326,7 +326,7 @@ class _Maker:
     # ── in order ──
 
     def in_order(self) -> None:
-        """A consumer in order: it acknowledges the first messages, and then fails or is gone."""
+        """A consumer in order: it acknowledges the first messages, or some, and then fails or is gone."""
         random, topic = self.random, self.topic()
         attempt = random.choice(("a", "b", "c"))
         if TOPICS[topic] == 1:
@@ -335,7 +335,7 @@ class _Maker:
             args = {}
         self.add("pop", group=ORDERED, topic=topic, order=True, attemptId=attempt, **args)
         serials = self._sent[topic][: random.randint(0, 5)]
-        if self.chance(0.1):
+        if self.chance(0.4):
             serials = self.some(topic)
         for serial in serials:
             self.add("ack", group=ORDERED, topic=topic, serial=serial)

@@ -164,6 +164,25 @@ async def test_in_order_by_the_clients_own_requests(
     assert last["body"] == "2"
 
 
+async def test_in_order_a_message_behind_an_unacknowledged_one_comes_again(
+    broker: RemotingBroker, driver: Driver, popping: str
+) -> None:
+    """As in PopOrderlyIT of 5.3.3."""
+    for n in range(1, 5):
+        await broker.control.send(popping, f"m{n}", queue_id=0)
+    mine: dict[str, Any] = {"topic": popping, "group": popping}
+    first, second, third = await driver.call("pop", **mine, count=3, orderly=True)
+    for one in (first, third):
+        assert await driver.call("ack", **mine, handle=one["properties"]["POP_CK"]) == "OK"
+    assert await driver.call("change", **mine, handle=second["properties"]["POP_CK"], invisible_ms=3_000)
+    await broker.control.advance("3s")
+    again = await driver.call("pop", **mine, count=3, orderly=True)
+    assert [(one["body"], one["times"]) for one in again] == [("m2", 1), ("m3", 1), ("m4", 0)]
+    for one in again:
+        assert await driver.call("ack", **mine, handle=one["properties"]["POP_CK"]) == "OK"
+    assert (await broker.control.group(popping))["lag"] == 0
+
+
 async def test_many_are_acknowledged_at_once(broker: RemotingBroker, driver: Driver, popping: str) -> None:
     for n in range(20):
         await broker.control.send(popping, str(n), queue_id=n % 2)

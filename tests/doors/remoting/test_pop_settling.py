@@ -2,6 +2,8 @@
 
 from pathlib import Path
 
+import pytest
+
 from mocketmq.clock import US_PER_MS
 from tests.doors.remoting.consuming import DLQ, committed
 from tests.doors.remoting.popping import (
@@ -19,7 +21,7 @@ from tests.doors.remoting.popping import (
     waited,
 )
 from tests.doors.remoting.producing import sent
-from tests.support.brokers import GROUP, S, receive
+from tests.support.brokers import GROUP, TOPIC, Refusing, S, receive
 from tests.support.remoting import running_remoting
 
 # Settling
@@ -161,11 +163,78 @@ async def test_in_order_what_is_new_comes_behind_what_ran_out() -> None:
         await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         answer = await remoting.client.ok(POP, pop_of(order=True, maxMsgNums=1))
         assert [one.body for one in messages(answer)] == ["a"]
-        assert answer.ext["restNum"] == "2"
+        assert answer.ext["restNum"] == "3"
         assert await pop(remoting.client, order=True) == []
         await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         again = await pop(remoting.client, order=True)
-        assert [(one.body, one.times) for one in again] == [("a", 2), ("c", 1), ("d", 0)]
+        assert [(one.body, one.times) for one in again] == [("a", 2), ("b", 1), ("c", 1), ("d", 0)]
+
+
+async def test_in_order_what_was_acknowledged_behind_another_comes_again_with_it() -> None:
+    """As in PopOrderlyIT of 5.3.3."""
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        first, second, third = await pop(remoting.client, order=True, maxMsgNums=3)
+        assert await ack(remoting.client, first.handle) == 0
+        await change(remoting.client, second.handle, 3_000)
+        later = pop_later(remoting.client, order=True, maxMsgNums=3)
+        await waited(remoting)
+        assert await ack(remoting.client, third.handle) == 0
+        assert await ack(remoting.client, third.handle) == 208
+        await remoting.broker.mover.advance(3 * S)
+        again = messages(await later)
+        assert [(one.body, one.times) for one in again] == [("b", 1), ("c", 1), ("d", 0)]
+        for one in reversed(again):
+            assert await ack(remoting.client, one.handle) == 0
+        [queue, *_] = remoting.broker.registry.topics.get(TOPIC).queues
+        group_queue = remoting.broker.consuming.groups.get(GROUP).queues[queue]
+        assert (group_queue.committed_offset, group_queue.open) == (4, {})
+
+
+async def test_in_order_what_was_acknowledged_behind_another_is_done_with_once_that_is() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c", "d")
+        first, second, third = await pop(remoting.client, order=True, maxMsgNums=3)
+        for one in (second, third, first):
+            assert await ack(remoting.client, one.handle) == 0
+        assert [one.body for one in await pop(remoting.client, order=True)] == ["d"]
+
+
+async def test_in_order_one_of_many_decides_whether_those_behind_it_come_again() -> None:
+    """Popped alone, it takes the acknowledgements of the others with it, as upstream."""
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        first, *others = await pop(remoting.client, order=True)
+        for one in others:
+            await ack(remoting.client, one.handle)
+        await change(remoting.client, first.handle, 0)
+        [again] = await pop(remoting.client, order=True, maxMsgNums=1)
+        assert await ack(remoting.client, again.handle) == 0
+        found = await pop(remoting.client, order=True)
+        assert [(one.body, one.times) for one in found] == [("b", 1), ("c", 1)]
+
+
+async def test_in_order_an_acknowledgement_behind_another_survives_a_restart(tmp_path: Path) -> None:
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await fill(remoting, "a", "b", "c")
+        _, second, _ = await pop(remoting.client, order=True)
+        assert await ack(remoting.client, second.handle) == 0
+    async with running_remoting(data=str(tmp_path)) as remoting:
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
+        assert [one.body for one in await pop(remoting.client, order=True)] == ["a", "c"]
+
+
+async def test_in_order_nothing_is_lost_by_a_pop_that_was_not_stored(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b")
+        first, second = await pop(remoting.client, order=True)
+        await ack(remoting.client, second.handle)
+        await change(remoting.client, first.handle, 0)
+        async with Refusing(remoting.broker, monkeypatch):
+            answer = await remoting.client.call(POP, pop_of(order=True))
+            assert (answer.code, answer.remark) == (14, "no")
+        again = await pop(remoting.client, order=True)
+        assert [(one.body, one.times) for one in again] == [("a", 1), ("b", 1)]
 
 
 async def test_in_order_a_changed_time_leaves_the_handle_as_it_is() -> None:
@@ -198,3 +267,12 @@ async def test_an_attempt_that_is_made_again_gets_the_same_messages() -> None:
         await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         [again] = await pop(remoting.client, order=True, attemptId="two")
         assert (again.body, again.times) == ("b", 1)
+
+
+async def test_an_attempt_that_is_made_again_gets_what_it_acknowledged_behind_another() -> None:
+    async with running_remoting() as remoting:
+        await fill(remoting, "a", "b", "c")
+        _, second = await pop(remoting.client, order=True, maxMsgNums=2, attemptId="one")
+        assert await ack(remoting.client, second.handle) == 0
+        again = await pop(remoting.client, order=True, attemptId="one")
+        assert [(one.body, one.times) for one in again] == [("a", 0), ("b", 0), ("c", 0)]

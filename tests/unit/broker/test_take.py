@@ -16,6 +16,7 @@ WAYS: dict[State, tuple[State, ...]] = {
     State.RESERVED: (State.RESERVED,),
     State.HELD: (State.HELD,),
     State.SETTLING: (State.HELD, State.SETTLING),
+    State.BEHIND: (State.HELD, State.SETTLING, State.BEHIND),
     State.CLOSED: (State.HELD, State.CLOSED),
 }
 """How a new take gets into each state."""
@@ -23,9 +24,10 @@ WAYS: dict[State, tuple[State, ...]] = {
 ALLOWED = {
     *((State.NEW, to) for to in (State.RESERVED, State.FREE, State.HELD)),
     *((State.FREE, to) for to in (State.RESERVED, State.SETTLING, State.CLOSED)),
-    *((State.RESERVED, to) for to in (State.HELD, State.FREE, State.CLOSED)),
+    *((State.RESERVED, to) for to in (State.HELD, State.FREE, State.BEHIND, State.CLOSED)),
     *((State.HELD, to) for to in (State.FREE, State.RESERVED, State.SETTLING, State.CLOSED)),
-    *((State.SETTLING, to) for to in (State.CLOSED, State.HELD, State.FREE)),
+    *((State.SETTLING, to) for to in (State.CLOSED, State.HELD, State.FREE, State.BEHIND)),
+    *((State.BEHIND, to) for to in (State.RESERVED, State.FREE, State.CLOSED)),
 }
 
 
@@ -45,7 +47,7 @@ def check_is_listed(take: Take) -> None:
     assert group.takes == ({7: take} if is_open else {})
     assert take.group_queue.open == ({3: take} if is_open else {})
     assert group.available == ({7: take} if take.state is State.FREE else {})
-    assert take.group_queue.in_flight == (is_open and take.state is not State.FREE)
+    assert take.group_queue.in_flight == (is_open and take.state not in (State.FREE, State.BEHIND))
 
 
 @pytest.mark.parametrize(("was", "to"), list(product(State, State)))
@@ -65,8 +67,13 @@ def test_the_table_names_every_state() -> None:
     assert set(MOVES) == set(State)
 
 
-@pytest.mark.parametrize("way", [State.RESERVED, State.SETTLING])
-@pytest.mark.parametrize("was", [State.FREE, State.HELD])
+@pytest.mark.parametrize(
+    ("was", "way"),
+    [
+        *product((State.FREE, State.HELD), (State.RESERVED, State.SETTLING)),
+        (State.BEHIND, State.RESERVED),
+    ],
+)
 def test_a_failed_transaction_leads_back_to_the_state_before(was: State, way: State) -> None:
     take = take_in(was)
     take.move(way)
@@ -81,7 +88,7 @@ def test_what_was_chosen_first_and_not_stored_is_free() -> None:
     assert take.state is State.FREE
 
 
-@pytest.mark.parametrize("state", [State.FREE, State.HELD, State.CLOSED])
+@pytest.mark.parametrize("state", [State.FREE, State.HELD, State.BEHIND, State.CLOSED])
 def test_there_is_no_way_back_from_a_state_that_is_stored(state: State) -> None:
     take = take_in(state)
     take.move_back()

@@ -33,8 +33,9 @@ class GroupQueue:
 
     ``reported`` is the offset that its pulling consumers read or reported last, None before that. They go
     back only by reporting less: what they report may well be below what others have acknowledged since.
-    ``attempt`` is the consumer's id of the last pop in order, "" if there was none. ``notice`` is None unless
-    the pulling consumers have to hear of a reset; ``resets`` counts these.
+    ``attempt`` is the consumer's id of the last pop in order, "" if there was none, and ``ordered_pop_ms``
+    that pop's ``pop_ms``, 0 if there was none. ``notice`` is None unless the pulling consumers have to hear
+    of a reset; ``resets`` counts these.
     """
 
     __slots__ = (
@@ -43,6 +44,7 @@ class GroupQueue:
         "next_offset",
         "notice",
         "open",
+        "ordered_pop_ms",
         "pulled_offset",
         "queue",
         "reported",
@@ -58,6 +60,7 @@ class GroupQueue:
         self.reported: int | None = None
         self.pulled_offset = 0  # where the last pull of its consumers began
         self.attempt = ""
+        self.ordered_pop_ms = 0
         self.notice: Notice | None = None
         self.resets = 0
         self.open: dict[int, Take] = {}  # by queue offset

@@ -51,7 +51,7 @@ def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Ta
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
     take = group.takes.get(commit_offset)
-    if take is None or take.state is State.SETTLING:
+    if take is None or take.is_settled:
         raise ReceiptSpentError(f"{name} is spent: its message was settled before, or is gone")
     if for_topic != _check(take.topic) or times > take.times:
         raise ReceiptError(f"{name} is not one that this broker gave out")
@@ -67,7 +67,7 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Take:
     name = f"the message popped from {queue.topic}, queue {queue.queue_id}, offset {queue_offset}"
     group_queue = group.queues.get(queue)
     take = group_queue.open.get(queue_offset) if group_queue else None
-    if take is None or take.state is State.SETTLING:
+    if take is None or take.is_settled:
         raise ReceiptSpentError(f"{name} was settled before, or not given to group {group.name}")
     if take.pop_ms != pop_ms:
         raise ReceiptSpentError(f"{name} at {pop_ms} was taken again since, or its invisible time changed")

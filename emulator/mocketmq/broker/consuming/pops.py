@@ -121,7 +121,10 @@ class Pops:
         rest = self._count(selection, target, [*selection.fresh_queues(), *given])
         if ordered:
             for known in map(target.group.in_queue, given):
-                known.attempt = attempt
+                known.attempt, known.ordered_pop_ms = attempt, taken[0].pop_ms
+                for take in known.open.values():
+                    if take.state is State.BEHIND:
+                        take.move(State.FREE)
                 rest += sum(take.state is State.FREE for take in known.open.values())
         taken.sort(key=lambda one: (one.message.queue_key, one.message.queue_offset))
         return Popped(taken, rest)

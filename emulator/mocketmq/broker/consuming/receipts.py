@@ -297,7 +297,7 @@ class Receipts:
         def work(batch: Batch) -> None:
             for commit_offset, times in given:
                 take = group.takes.get(commit_offset)
-                if take is not None and take.times == times and take.can_be_settled:
+                if take is not None and take.times == times and take.can_be_taken_back:
                     self._takes.take_back(batch, take)
 
         await self._writer.commit(work)

@@ -66,12 +66,23 @@ class Selection:
                 pass
 
     def redeliveries(self) -> list[Take]:
-        """Messages that were received before and are visible again, oldest first."""
+        """Messages that were received before and are visible again, oldest first.
+
+        In a pop in order, also those that were acknowledged behind them.
+        """
         request, group = self._request, self._request.group
         again = [take for take in group.available.values() if self._is_wanted(take)]
         if request.ordered:
-            held = {each for each in {take.group_queue for take in again} if self._is_held(each)}
+            queues = {take.group_queue for take in again}
+            held = {each for each in queues if self._is_held(each)}
             again = [take for take in again if take.group_queue not in held]
+            if request.popped:
+                again += [
+                    take
+                    for each in queues - held
+                    for take in each.open.values()
+                    if take.state is State.BEHIND
+                ]
         return sorted(again, key=lambda take: take.commit_offset)
 
     def fresh_queues(self) -> list[Queue]:
@@ -111,7 +122,7 @@ class Selection:
         return not given.issuperset(self._open(group_queue))
 
     def _is_held(self, group_queue: GroupQueue) -> bool:
-        return not all(take.state is State.FREE for take in self._open(group_queue))
+        return any(take.is_in_flight for take in self._open(group_queue))
 
     async def _select_redeliveries(self, takes: Sequence[Take]) -> None:
         """Add redeliveries."""
@@ -124,7 +135,7 @@ class Selection:
                 message = messages.get(take.commit_offset)
                 if message is None:
                     take.close()  # retention removed it
-                elif take.state is not State.FREE or take.group_queue in barred:
+                elif take.state not in (State.FREE, State.BEHIND) or take.group_queue in barred:
                     continue
                 elif request.tag_filter.matches(message):
                     if self._has_room(message):

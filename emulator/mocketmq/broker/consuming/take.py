@@ -7,6 +7,10 @@ Every take is in one state. :data:`MOVES` is the whole of what can happen to it:
               │ └── taken back (released) ─────────┼─┘       any but NEW ─── reset, passed ──► CLOSED
               └──── stored: somebody has it ───────┘
 
+A message that was popped in order and acknowledged before an earlier one of its queue goes from SETTLING to
+BEHIND. There it waits for the earlier ones: once they are closed, so is it; but if they are popped again, it
+is popped with them (RESERVED), or has to be popped after them (FREE).
+
 Memory may not run ahead of the disk. RESERVED and SETTLING are the two states in which the row of a take is
 being written: nobody else may choose or settle it until the transaction has ended. A commit leads on; a
 failed transaction leads back to the state before, which is the only undo there is (:meth:`Take.move_back`).
@@ -38,6 +42,8 @@ class State(IntEnum):
     """In flight: a receiver has it, and it is invisible to the others until ``visible_us``."""
     SETTLING = auto()
     """Its outcome is decided and being stored."""
+    BEHIND = auto()
+    """Acknowledged in order behind one that is not, and so to be popped once more if that one is."""
     CLOSED = auto()
     """Settled, passed over or removed."""
 
@@ -59,14 +65,16 @@ class Outcome(StrEnum):
 MOVES: Final[Mapping[State, tuple[State, ...]]] = {
     State.NEW: (State.RESERVED, State.FREE, State.HELD),
     State.FREE: (State.RESERVED, State.SETTLING, State.CLOSED),
-    State.RESERVED: (State.HELD, State.FREE, State.CLOSED),
+    State.RESERVED: (State.HELD, State.FREE, State.BEHIND, State.CLOSED),
     State.HELD: (State.FREE, State.RESERVED, State.SETTLING, State.CLOSED),
-    State.SETTLING: (State.CLOSED, State.HELD, State.FREE),
+    State.SETTLING: (State.CLOSED, State.HELD, State.FREE, State.BEHIND),
+    State.BEHIND: (State.RESERVED, State.FREE, State.CLOSED),
     State.CLOSED: (),
 }
 
 
-_NEW, _FREE, _HELD, _CLOSED = State.NEW, State.FREE, State.HELD, State.CLOSED  # members are slow to look up
+# Members are slow to look up.
+_NEW, _FREE, _HELD, _BEHIND, _CLOSED = State.NEW, State.FREE, State.HELD, State.BEHIND, State.CLOSED
 
 
 class IllegalMoveError(Exception):
@@ -145,12 +153,22 @@ class Take:
     @property
     def is_in_flight(self) -> bool:
         """Whether somebody has it, or is just being given it or settling it."""
-        return self.state is not _FREE
+        return self.state is not _FREE and self.state is not _BEHIND
+
+    @property
+    def is_settled(self) -> bool:
+        """Whether its outcome is decided."""
+        return self.state in (State.SETTLING, _BEHIND, _CLOSED)
 
     @property
     def can_be_settled(self) -> bool:
         """Whether its outcome may be decided now."""
         return State.SETTLING in MOVES[self.state]
+
+    @property
+    def can_be_taken_back(self) -> bool:
+        """Whether its delivery may be undone now."""
+        return State.RESERVED in MOVES[self.state]
 
     def move(self, to: State) -> None:
         """Change the state, and where the group keeps the take. Raises IllegalMoveError."""
@@ -169,7 +187,11 @@ class Take:
         elif to is _CLOSED:
             del group_queue.open[self.queue_offset]
             del group.takes[self.commit_offset]
+            if group_queue.ordered_pop_ms:
+                _close_next(group_queue)
             group.take_closed()
+        elif to is _BEHIND:
+            group.take_closed()  # of all that can be given to others
 
     def move_back(self) -> None:
         """The transaction for which it was reserved, or was to settle it, came to nothing.
@@ -177,9 +199,24 @@ class Take:
         It is as before; one that was chosen first is free. One that was closed meanwhile stays closed.
         """
         if self.state in (State.RESERVED, State.SETTLING):
-            self.move(_HELD if self._state_before is _HELD else _FREE)
+            self.move(self._state_before if self._state_before in (_HELD, _BEHIND) else _FREE)
+
+    def acknowledged(self) -> None:
+        """Its acknowledgement is stored: close it, unless it may be popped once more in order."""
+        in_order = self.pop_ms and self.pop_ms == self.group_queue.ordered_pop_ms
+        if in_order and self.state is State.SETTLING and min(self.group_queue.open) < self.queue_offset:
+            self.move(_BEHIND)
+        else:
+            self.close()
 
     def close(self) -> None:
         """Forget it, in whatever state it is."""
         if self.state is not _CLOSED:
             self.move(_CLOSED)
+
+
+def _close_next(group_queue: "GroupQueue") -> None:
+    """Close the first open take of a queue if it waited for those before it."""
+    first = min(group_queue.open, default=None)
+    if first is not None and group_queue.open[first].state is _BEHIND:
+        group_queue.open[first].move(_CLOSED)

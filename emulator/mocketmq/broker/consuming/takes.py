@@ -161,7 +161,7 @@ class Takes:
             take.move(State.SETTLING)
             batch.on_rollback(partial(self.reopen, take))
         save_outcome(batch, take.group.name, take.commit_offset, outcome.value)
-        batch.on_commit(take.close)
+        batch.on_commit(take.acknowledged if outcome is Outcome.ACKED else take.close)
 
     def begin_settling(self, take: Take) -> None:
         """Keep the message from being given or settled by others, until it is settled or reopened."""
