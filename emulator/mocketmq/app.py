@@ -15,6 +15,7 @@ from mocketmq.doors import Door, Doors
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.ready_file import ReadyFile
+from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
@@ -87,8 +88,11 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         ready_file = ReadyFile(settings.ready_file) if settings.ready_file else None
         database = await Database.open(settings.data, settings.durability)
         stack.push_async_callback(database.close)
-        broker, run = await _open_broker(settings, table, database, stack)
-        remoting = RemotingServer(broker, settings, access) if settings.remoting else None
+        ports = bind_ports(settings) if settings.remoting else None
+        if ports is not None:
+            stack.callback(ports.close)
+        broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
+        remoting = None if ports is None else RemotingServer(broker, settings, ports, access)
         if remoting is not None:
             stack.push_async_callback(remoting.close)
             await remoting.start()
@@ -111,7 +115,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
 
 
 async def _open_broker(
-    settings: Settings, table: LevelTable, database: Database, stack: AsyncExitStack
+    settings: Settings, table: LevelTable, database: Database, store_host: str, stack: AsyncExitStack
 ) -> tuple[Broker, int]:
     """The broker, with a clock that goes on where the last run's stood, and the number of this run."""
     past = await read_past(database)
@@ -131,7 +135,7 @@ async def _open_broker(
         settings.durability,
     )
     broker = await stack.enter_async_context(
-        open_broker(settings, database, clock, past, run, table, profile, DELAY_SCHEMES)
+        open_broker(settings, database, store_host, clock, past, run, table, profile, DELAY_SCHEMES)
     )
     return broker, run.run
 

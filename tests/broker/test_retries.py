@@ -8,6 +8,7 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import DELAY, ORIGIN_MESSAGE_ID, REAL_TOPIC, RETRY_TOPIC, decode_properties
 from tests.support.brokers import (
     DELAYS_US,
@@ -50,7 +51,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
             DELAY: "18",
             REAL_TOPIC: RETRY,
             RETRY_TOPIC: TOPIC,
-            ORIGIN_MESSAGE_ID: f"7F00000100002A9F{original.commit_offset:016X}",
+            ORIGIN_MESSAGE_ID: offset_message_id(original.store_host, original.commit_offset),
             "TAGS": "A",
             "KEYS": "k",
             "WAIT": "false",

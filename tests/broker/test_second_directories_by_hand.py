@@ -17,6 +17,7 @@ from mocketmq.errors import (
     TopicNotFoundError,
 )
 from mocketmq.message.message import Message, StoredMessage
+from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import (
     TIMER_DELAY_MS,
@@ -343,7 +344,8 @@ async def test_a_committed_half_message_is_listed_and_cancelled_by_its_halfs_id(
         assert first.commit_offset == half.stored.commit_offset
         half_id = (await broker.looking.histories.of(half.stored.unique_key)).records[0]
         assert half_id == half.stored
-        done = await broker.looking.pending.cancel(f"{'7F000001'}{10911:08X}{first.commit_offset:016X}")
+        message_id = offset_message_id(first.store_host, first.commit_offset)
+        done = await broker.looking.pending.cancel(message_id)
         assert (done.message, broker.looking.pending.count) == (first, 2)
 
 

@@ -10,7 +10,7 @@ import pytest
 from mocketmq import app
 from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, Message, StoredMessage
-from mocketmq.message.message_id import commit_offset_of, key_hash
+from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
@@ -84,9 +84,11 @@ class EggTimer(TimedScheme):
     def holds(self, parked: StoredMessage) -> bool:
         return parked.commit_offset in self.waiting
 
-    async def find(self, message_id: str) -> list[StoredMessage]:
-        number = commit_offset_of(message_id)
-        return [m for n, m in self.waiting.items() if n == number or m.unique_key == message_id]
+    async def find(self, unique_key: str) -> list[StoredMessage]:
+        return [message for message in self.waiting.values() if message.unique_key == unique_key]
+
+    async def numbered(self, number: int) -> StoredMessage | None:
+        return self.waiting.get(number)
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 import yaml
 
-from mocketmq.remoting.listening.server import VIP_OFFSET
+from mocketmq.remoting.listening.ports import VIP_OFFSET
 from mocketmq.settings import Settings, options
 
 ROOT = Path(__file__).parents[2]

@@ -20,7 +20,7 @@ from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.message.message_id import commit_offset_of, key_hash, offset_message_id
+from mocketmq.message.message_id import key_hash
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
@@ -241,12 +241,14 @@ class SecondDirectories(TimedScheme):
         """Whether this message still waits."""
         return parked.due_us is not None and entry_of(parked) in self.files.index
 
-    async def find(self, message_id: str) -> list[StoredMessage]:
-        """Pending messages with this unique key or offset message id."""
-        number = commit_offset_of(message_id)
-        entries = [] if number is None else self.files.index.with_number(number)
-        found = await self._messages(entries or self.files.index.with_key(key_hash(message_id)))
-        return [m for m in found if message_id == m.unique_key or message_id.upper() == _offset_id(m)]
+    async def find(self, unique_key: str) -> list[StoredMessage]:
+        """Pending messages with this unique key."""
+        found = await self._messages(self.files.index.with_key(key_hash(unique_key)))
+        return [message for message in found if message.unique_key == unique_key]
+
+    async def numbered(self, number: int) -> StoredMessage | None:
+        """The pending message with this number, or None."""
+        return next(iter(await self._messages(self.files.index.with_number(number))), None)
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
@@ -302,7 +304,3 @@ class SecondDirectories(TimedScheme):
         for entry in {entry.identity: entry for entry in entries}.values():
             self.settle(batch, entry.identity, entry.due_ms, "cleared")
         batch.on_commit(partial(self.files.remove, entries))
-
-
-def _offset_id(parked: StoredMessage) -> str:
-    return offset_message_id(parked.store_host, parked.commit_offset)

@@ -3,7 +3,6 @@
 import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
@@ -39,14 +38,12 @@ from mocketmq.store.writer import Writer
 
 log = logging.getLogger(__name__)
 
-STORE_HOST: Final = "127.0.0.1:10911"
-"""The address in message ids, with the port of upstream's broker."""
-
 
 @asynccontextmanager
 async def open_broker(
     settings: Settings,
     database: Database,
+    store_host: str,
     clock: Clock,
     past: Past,
     run: Run,
@@ -56,6 +53,8 @@ async def open_broker(
 ) -> AsyncIterator[Broker]:
     """Load everything from the store and start what goes on in the background. Raises a StoreError.
 
+    ``store_host`` is the broker's ``host:port`` in message ids, as IPv4.
+
     At the end all that was accepted is stored, and the parts stop in reverse order.
     """
     async with AsyncExitStack() as stack:
@@ -63,7 +62,7 @@ async def open_broker(
         writer = Writer(
             database,
             clock,
-            STORE_HOST,
+            store_host,
             past.next_commit_offset,
             past.last_store_us,
             on_arrival=polls.arrived,

@@ -54,6 +54,7 @@ def message_out(broker: Broker, message: StoredMessage) -> MessageOut:
 def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     """The fields of :class:`MessageOut`, for it and its subclasses."""
     queue = broker.registry.topics.queue(message.queue_key)
+    store_host = broker.ground.writer.store_host
     properties = decode_properties(message.properties)
     parked_offset = message.parked_offset
     real_key = message.real_queue_key
@@ -62,7 +63,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
     text = None if body.compression else _text(body.content)
     return {
         "message_id": message.unique_key,
-        "offset_message_id": offset_message_id(message.store_host, message.commit_offset),
+        "offset_message_id": offset_message_id(store_host, message.commit_offset),
         "topic": queue.topic,
         "queue_id": queue.queue_id,
         "queue_offset": message.queue_offset,
@@ -76,7 +77,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "born_ms": message.born_us // US_PER_MS,
         "born_host": message.born_host,
         "store_ms": message.store_us // US_PER_MS,
-        "store_host": message.store_host,
+        "store_host": store_host,
         "flag": message.flag,
         "sys_flag": message.sys_flag,
         "reconsume_times": message.reconsume_times,
@@ -85,7 +86,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "real_queue_id": None if real_queue is None else real_queue.queue_id,
         "parked_offset_message_id": None
         if parked_offset is None
-        else offset_message_id(message.store_host, parked_offset),
+        else offset_message_id(store_host, parked_offset),
     }
 
 

@@ -44,6 +44,11 @@ def commit_offset_of(message_id: str) -> int | None:
     return int(message_id[16:], 16) if _OFFSET_ID.fullmatch(message_id) else None
 
 
+def host_of(message_id: str) -> str:
+    """The ``host:port`` in an offset message id."""
+    return f"{'.'.join(map(str, bytes.fromhex(message_id[:8])))}:{int(message_id[8:16], 16)}"
+
+
 def at_host(message_id: str, store_host: str) -> str:
     """An offset message id with this address of the broker in it; any other id unchanged."""
     commit_offset = commit_offset_of(message_id)

@@ -105,9 +105,16 @@ class Schemes:
         """The scheme in which this message waits; None when it does not."""
         return next((scheme for scheme in self._all if scheme.holds(message)), None)
 
-    async def find(self, message_id: str) -> list[StoredMessage]:
-        """Pending messages outside of the store with this unique key or offset message id."""
-        return [message for scheme in self._timed for message in await scheme.find(message_id)]
+    async def find(self, unique_key: str) -> list[StoredMessage]:
+        """Pending messages outside of the store with this unique key."""
+        return [message for scheme in self._timed for message in await scheme.find(unique_key)]
+
+    async def numbered(self, number: int) -> StoredMessage | None:
+        """The pending message outside of the store with this number, or None."""
+        for scheme in self._timed:
+            if found := await scheme.numbered(number):
+                return found
+        return None
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None

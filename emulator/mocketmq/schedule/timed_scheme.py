@@ -100,8 +100,12 @@ class TimedScheme(ABC):
         """Whether this message still waits here."""
 
     @abstractmethod
-    async def find(self, message_id: str) -> list[StoredMessage]:
-        """Pending messages with this unique key or offset message id."""
+    async def find(self, unique_key: str) -> list[StoredMessage]:
+        """Pending messages with this unique key."""
+
+    @abstractmethod
+    async def numbered(self, number: int) -> StoredMessage | None:
+        """The pending message with this number, or None."""
 
     @abstractmethod
     async def page(

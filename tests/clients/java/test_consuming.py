@@ -146,13 +146,16 @@ async def test_a_pull_gets_at_most_32_messages(broker: RemotingBroker, driver: D
 
 
 @pytest.mark.feature("Messages found by key and by id", "java-4.9", "java-5.3")
-async def test_found_by_key_and_id(driver: Driver, topic: str) -> None:
+async def test_found_by_key_and_id(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="the seventh", keys=["6", "7"])
     [found] = await driver.call("find_by_key", topic=topic, key="7")
     assert (found["body"], found["message_id"]) == ("the seventh", sent["message_id"])
     for message_id in (sent["message_id"], sent["offset_message_id"]):
         found = await driver.call("find_by_id", topic=topic, message_id=message_id)
         assert (found["topic"], found["body"], found["keys"]) == (topic, "the seventh", "6 7")
+    by_json = await broker.control.send(topic, "the eighth")  # whose id names the port that is dialled
+    found = await driver.call("find_by_id", topic=topic, message_id=by_json["offset_message_id"])
+    assert found["body"] == "the eighth"
 
 
 @pytest.mark.feature("Consume from first, last or a time", "java-4.9", "java-5.3")

@@ -9,13 +9,18 @@ from tests.support.api import Api, running_api
 MESSAGES = "/v1/topics/orders/messages"
 
 
+def broker_port(api: Api) -> int:
+    assert api.emulator.remoting
+    return api.emulator.remoting.broker_port
+
+
 async def test_an_immediate_message_is_answered_with_its_place(api: Api) -> None:
     answer = await api.call("POST", MESSAGES, {"body": "hello", "queue_id": 2, "message_id": "m-1"})
     now_ms = (await api.ok("GET", "/v1/clock"))["now_ms"]
     assert (answer.status, answer.headers["Content-Type"]) == (201, "application/json")
     assert answer.body == {
         "message_id": "m-1",
-        "offset_message_id": "7F00000100002A9F0000000000000000",
+        "offset_message_id": f"7F0000010000{broker_port(api):04X}0000000000000000",
         "topic": "orders",
         "queue_id": 2,
         "queue_offset": 0,
@@ -57,7 +62,7 @@ async def test_everything_that_is_sent_comes_back(api: Api) -> None:
     }
     assert (message["body"], message["body_base64"]) == ("naïve ☃", None)
     assert message["born_host"].startswith("127.0.0.1:")
-    assert message["store_host"] == "127.0.0.1:10911"
+    assert message["store_host"] == f"127.0.0.1:{broker_port(api)}"
     assert {name: message[name] for name in sent if name in message and name != "due_ms"} == {
         name: value for name, value in sent.items() if name in message and name != "due_ms"
     }

@@ -7,7 +7,6 @@ import pytest
 from aiohttp import ClientSession
 
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
 from mocketmq.remoting.wire.command import Command
@@ -266,18 +265,3 @@ async def test_a_waiting_message_is_cancelled_by_the_id_in_its_answer() -> None:
             ext = await sent(remoting.client, properties={"UNIQ_KEY": UNIQUE, **given})
             await remoting.broker.looking.pending.cancel(ext["msgId"])
         assert not remoting.broker.looking.pending.count
-
-
-async def test_an_id_of_another_broker_is_not_taken_for_one_of_this() -> None:
-    async with running_broker() as broker:
-        first = (await send(broker, "first")).stored
-        elsewhere = offset_message_id("10.1.2.3:1234", first.commit_offset)
-        with pytest.raises(MessageNotFoundError, match=elsewhere):
-            await broker.looking.histories.records(elsewhere)
-        second = (await send(broker, "second", UNIQ_KEY=elsewhere)).stored
-        assert await broker.looking.histories.records(elsewhere) == [second]
-        broker.looking.histories.hosts.add("10.1.2.3:1234")
-        assert await broker.looking.histories.records(elsewhere) == [first]
-        missing = offset_message_id("10.1.2.3:1234", 77)
-        with pytest.raises(MessageNotFoundError, match=missing):
-            await broker.looking.histories.records(missing)

@@ -4,6 +4,7 @@ from typing import Any
 
 import pytest
 
+from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import decode_properties
 from mocketmq.remoting.wire.record import decode_properties as properties_of
 from mocketmq.remoting.wire.record import decode_records
@@ -70,7 +71,7 @@ async def test_sixteen_retries_by_level_and_then_a_dead_letter() -> None:
             "WAIT": "false",
             "UNIQ_KEY": original.unique_key,
             "RETRY_TOPIC": TOPIC,
-            "ORIGIN_MESSAGE_ID": f"7F00000100002A9F{original.commit_offset:016X}",
+            "ORIGIN_MESSAGE_ID": offset_message_id(remoting.server.broker_address, original.commit_offset),
             "DELAY": "18",
             "REAL_TOPIC": RETRY,
             "REAL_QID": "0",

@@ -15,7 +15,7 @@ import pytest
 from mocketmq.app import running_emulator
 from mocketmq.errors import ListenError, StoreUnavailableError
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.listening import server
+from mocketmq.remoting.listening import ports, server
 from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
@@ -48,7 +48,7 @@ async def test_a_picked_port_has_its_vip_channel_two_below() -> None:
 async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(server, "VIP_OFFSET", 0)
+    monkeypatch.setattr(ports, "VIP_OFFSET", 0)
     async with running_remoting() as remoting:
         assert remoting.server.vip_port is None
         assert len(remoting.server._servers) == 2  # none of those that were tried in vain

@@ -45,7 +45,7 @@ async def open_consuming(
     timer: Timer,
 ) -> Consuming:
     """Load the groups' takes and offsets."""
-    retries = Retries(registry.topics, levels)
+    retries = Retries(registry.topics, levels, ground.writer.store_host)
     groups = ConsumingGroups(ground, registry.groups)
     await groups.load(registry.topics)
     takes = Takes(ground, registry, groups, polls, timer.changed)

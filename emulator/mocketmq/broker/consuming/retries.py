@@ -44,7 +44,8 @@ class Retry(NamedTuple):
 class Retries:
     """Makes retries, with upstream's delay levels: 3 for the first, and one more each time."""
 
-    def __init__(self, topics: Topics, levels: LevelQueues) -> None:
+    def __init__(self, topics: Topics, levels: LevelQueues, store_host: str) -> None:
+        self._store_host = store_host
         self._topics = topics
         self._levels = levels
 
@@ -60,7 +61,7 @@ class Retries:
         max_retries = group.max_retries if max_retries is None else max_retries
         properties = decode_properties(message.properties)
         properties.setdefault(RETRY_TOPIC, self._topics.queue(message.queue_key).topic)
-        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(message.store_host, message.commit_offset))
+        properties.setdefault(ORIGIN_MESSAGE_ID, offset_message_id(self._store_host, message.commit_offset))
         properties[WAIT] = "false"
         if message.reconsume_times >= max_retries or delay_level < 0:
             topic = await self._topics.ensure(dead_letter_topic(group.name), 1)

@@ -1,6 +1,8 @@
 """The history of a message: its records, deliveries, interventions and takes."""
 
+import socket
 from collections.abc import Sequence
+from contextlib import closing
 from typing import Literal, NamedTuple
 
 import msgspec
@@ -8,7 +10,7 @@ import msgspec
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
-from mocketmq.message.message_id import commit_offset_of, offset_message_id
+from mocketmq.message.message_id import commit_offset_of, host_of
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
@@ -71,14 +73,9 @@ class History(NamedTuple):
 
 
 class Histories:
-    """Looks messages up by id or key, without consuming them.
-
-    ``hosts`` are the addresses at which clients reach the broker. Message ids that clients were told name
-    these instead of the store's.
-    """
+    """Looks messages up by id or key, without consuming them."""
 
     def __init__(self, ground: Ground, topics: Topics, schemes: Schemes, keys: MessageKeys) -> None:
-        self.hosts: set[str] = set()
         self._store_host = ground.writer.store_host
         self._database = ground.database
         self._schemes = schemes
@@ -90,38 +87,40 @@ class Histories:
 
         A message that was delayed or retried has several. Raises MessageNotFoundError.
         """
-        asked, message_id = message_id, self._as_stored(message_id)
+        unique_key = message_id
         commit_offset = commit_offset_of(message_id)
         if commit_offset is not None:
-            named = await self._stored_at(commit_offset)
-            if named and message_id.upper() == offset_message_id(named.store_host, commit_offset):
-                message_id = named.unique_key
+            named = await self._find_at(commit_offset)
+            if named and self._is_ours(host_of(message_id), named):
+                unique_key = named.unique_key
         # Pending ones first: what is delivered meanwhile is then found twice, rather than not at all.
-        waiting = await self._schemes.find(message_id)
-        stored = await self._keys.with_unique_key(message_id)
+        waiting = await self._schemes.find(unique_key)
+        stored = await self._keys.with_unique_key(unique_key)
         found = stored + [one for one in waiting if self._schemes.holding(one)] or waiting
         if not found:
-            raise MessageNotFoundError(f"no message has the id {asked[:80]!r}; it may have been removed")
+            raise MessageNotFoundError(f"no message has the id {message_id[:80]!r}; it may have been removed")
         return found
 
-    def _as_stored(self, message_id: str) -> str:
-        """The id with the store's address in place of one of the ``hosts``."""
-        commit_offset = commit_offset_of(message_id)
-        if commit_offset is None:
-            return message_id
-        ids = {offset_message_id(host, commit_offset) for host in self.hosts}
-        return offset_message_id(self._store_host, commit_offset) if message_id.upper() in ids else message_id
+    def _is_ours(self, host: str, named: StoredMessage) -> bool:
+        """Whether clients reach the broker at this ``host:port``, or did when the message was stored.
+
+        Each client is told the address by which it came in, so any of this machine's may be meant.
+        """
+        ip, _, port = host.rpartition(":")
+        ours = [one.rpartition(":") for one in (self._store_host, named.store_host)]
+        return port in [port for _, _, port in ours] and (ip in [ip for ip, _, _ in ours] or _is_local(ip))
 
     async def at(self, commit_offset: int) -> StoredMessage:
         """The record at a commit offset, waiting or not. Raises MessageNotFoundError."""
-        waiting = await self._schemes.find(offset_message_id(self._store_host, commit_offset))
-        found = waiting[0] if waiting else await self._stored_at(commit_offset)
+        found = await self._find_at(commit_offset)
         if found is None:
             raise MessageNotFoundError(f"can not find message by the offset, {commit_offset}")
         return found
 
-    async def _stored_at(self, commit_offset: int) -> StoredMessage | None:
+    async def _find_at(self, commit_offset: int) -> StoredMessage | None:
         """The record; for the number of a message from a delay scheme, the record that it became."""
+        if waiting := await self._schemes.numbered(commit_offset):
+            return waiting
         named = await messages_at(self._database, [commit_offset])
         if not named and (became := await self._database.rows(_BECAME, (commit_offset,))):
             named = await messages_at(self._database, became[0])
@@ -141,7 +140,7 @@ class Histories:
         def is_wanted(record: StoredMessage) -> bool:
             return record.queue_key in queue_keys and from_us <= record.store_us <= to_us
 
-        waiting = [one for one in await self._schemes.find(key) if one.unique_key == key and is_wanted(one)]
+        waiting = [one for one in await self._schemes.find(key) if is_wanted(one)]
         stored = await self._keys.newest(key, limit, is_wanted)
         return (stored + waiting)[-limit:]
 
@@ -184,3 +183,13 @@ class Histories:
             return "pending"
         kinds = {each.kind for each in interventions if each.parked_offset == newest.commit_offset}
         return "cancelled" if "cancelled" in kinds else "delivered"
+
+
+def _is_local(ip: str) -> bool:
+    """Whether it is an IPv4 address of this machine."""
+    with closing(socket.socket(socket.AF_INET, socket.SOCK_DGRAM)) as probe:
+        try:
+            probe.bind((ip, 0))
+        except OSError:
+            return False
+        return True

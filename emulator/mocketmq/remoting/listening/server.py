@@ -12,7 +12,6 @@ from typing import Any, Final
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.doors import Door, with_port
-from mocketmq.errors import ListenError
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.guard import Guard
@@ -24,6 +23,7 @@ from mocketmq.remoting.listening.advertised_address import (
 from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.connection import Connection, ConnectionHub
 from mocketmq.remoting.listening.freed_memory import give_back
+from mocketmq.remoting.listening.ports import Ports, cannot_listen
 from mocketmq.remoting.listening.tls import Tls
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.settings import Settings
@@ -34,28 +34,28 @@ GRACE_S: Final = 2.0
 """Real seconds that running requests have to finish when the server stops."""
 BACKLOG: Final = 2_048
 """Connections that may wait to be accepted."""
-VIP_OFFSET: Final = -2
-"""Added to the broker's port for its VIP channel, as upstream."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
 """After so many ticks without a byte a connection is closed: 120 s, as upstream."""
-_TRIES: Final = 16
 
 
 class RemotingServer:
-    """Started and closed by the app. A port that the system picks is 0 until the start.
+    """Started and closed by the app.
 
     Without ``access`` everybody may do everything. Raises SettingError if the certificate cannot be used.
     """
 
-    def __init__(self, broker: Broker, settings: Settings, access: Access | None = None) -> None:
-        self.namesrv_port = settings.namesrv_port
-        self.broker_port = settings.broker_port
-        self.vip_port: int | None = None
+    def __init__(
+        self, broker: Broker, settings: Settings, ports: Ports, access: Access | None = None
+    ) -> None:
+        self.namesrv_port = ports.namesrv_port
+        self.broker_port = ports.broker_port
+        self.vip_port = ports.vip_port
         guard = None if access is None else Guard(access)
         self.dispatcher = Dispatcher(broker, settings, REQUESTS, guard)
         self._broker = broker
         self._settings = settings
+        self._ports = ports
         self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._advertiser = Advertiser(settings.advertise, container_gateway())
@@ -107,53 +107,20 @@ class RemotingServer:
         )
 
     async def start(self) -> None:
-        """Open every port, or none. Raises ListenError."""
-        try:
-            await self._listen_as_broker()
-            self.namesrv_port = _port_of(await self._listen(self.namesrv_port, "--namesrv-port"))
-        except BaseException:
-            await self.close()
-            raise
+        """Accept clients on every port. Raises ListenError."""
+        loop = asyncio.get_running_loop()
+        for sock in self._ports.sockets:
+            try:
+                server = await loop.create_server(partial(Connection, self._hub), sock=sock, backlog=BACKLOG)
+            except OSError as error:  # somebody else has listened there since it was bound
+                port = sock.getsockname()[1]
+                option = "--namesrv-port" if port == self.namesrv_port else "--broker-port"
+                raise cannot_listen(self._settings.host, port, error, option) from error
+            self._servers.append(server)
         self._tick_later()
 
-    async def _listen_as_broker(self) -> None:
-        """Open the broker's port and its VIP channel.
-
-        If a fixed port's VIP channel is taken the broker starts without; other ports are tried in pairs.
-        """
-        fixed = self._settings.broker_port
-        for is_last in (*[False] * _TRIES, True):
-            server = await self._listen(fixed, "--broker-port")
-            self.broker_port = _port_of(server)
-            try:
-                self.vip_port = _port_of(
-                    await self._listen(max(self.broker_port + VIP_OFFSET, 1), "--broker-port")
-                )
-                return
-            except ListenError as error:
-                if fixed:
-                    log.warning("the broker is without VIP channel: %s", error)
-                if fixed or is_last:
-                    return
-            self._servers.remove(server)
-            server.close()
-
-    async def _listen(self, port: int, option: str) -> asyncio.Server:
-        host, loop = self._settings.host, asyncio.get_running_loop()
-        try:
-            server = await loop.create_server(partial(Connection, self._hub), host, port, backlog=BACKLOG)
-        except OSError as error:
-            raise ListenError(
-                f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
-                f" choose another port by {option}, or none by --no-remoting"
-            ) from error
-        self._servers.append(server)
-        return server
-
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
-        advertised = self._advertiser.address_for(local, peer, self.broker_port)
-        self._broker.looking.histories.hosts.add(advertised.store_host)
-        return advertised
+        return self._advertiser.address_for(local, peer, self.broker_port)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)
@@ -193,8 +160,3 @@ class RemotingServer:
                 for connection in connections:
                     connection.let_go()
         await asyncio.gather(*closing)
-
-
-def _port_of(server: asyncio.Server) -> int:
-    port: int = server.sockets[0].getsockname()[1]
-    return port

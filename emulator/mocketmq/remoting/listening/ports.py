@@ -1,0 +1,116 @@
+"""Bind the ports for RocketMQ clients: before the broker is built, since message ids name its port."""
+
+import ipaddress
+import logging
+import os
+import socket
+import sys
+from collections.abc import Sequence
+from typing import Final
+
+from mocketmq.doors import with_port
+from mocketmq.errors import ListenError
+from mocketmq.remoting.listening.advertised_address import LOOPBACK, Advertiser
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+VIP_OFFSET: Final = -2
+"""Added to the broker's port for its VIP channel, as upstream."""
+_TRIES: Final = 16
+_REUSES: Final = os.name == "posix" and sys.platform != "cygwin"
+
+Sockets = Sequence[socket.socket]
+"""Bound to one port, at each address of a host."""
+
+
+class Ports:
+    """Bound, but not listening. Made by :func:`bind_ports`; ``vip_port`` is None without a VIP channel."""
+
+    def __init__(self, namesrv: Sockets, broker: Sockets, vip: Sockets) -> None:
+        self.sockets = (*broker, *vip, *namesrv)
+        self.namesrv_port = _port_of(namesrv)
+        self.broker_port = _port_of(broker)
+        self.vip_port = _port_of(vip) if vip else None
+        self.broker_ip: str = broker[0].getsockname()[0]
+
+    def close(self) -> None:
+        """Give the ports back. May be called twice, and after a server has closed its sockets."""
+        _close(self.sockets)
+
+
+def bind_ports(settings: Settings) -> Ports:
+    """Bind every port, or none. Raises ListenError."""
+    broker, vip = _bind_broker(settings)
+    try:
+        return Ports(_bind(settings.host, settings.namesrv_port, "--namesrv-port"), broker, vip)
+    except BaseException:
+        _close((*broker, *vip))
+        raise
+
+
+def store_host_of(settings: Settings, ports: Ports | None) -> str:
+    """The broker's ``host:port`` in the ids of messages, as IPv4; without ``ports`` nobody can connect to it.
+
+    A client of the remoting protocol is told another one, if it came in by another address.
+    """
+    ip, port = (LOOPBACK, settings.broker_port) if ports is None else (ports.broker_ip, ports.broker_port)
+    local = LOOPBACK if ipaddress.ip_address(ip).is_unspecified else ip
+    return Advertiser(settings.advertise, None).address_for(local, local, port).store_host
+
+
+def cannot_listen(host: str, port: int, error: OSError, option: str) -> ListenError:
+    """The error for a port on which the broker cannot listen, named by its option."""
+    return ListenError(
+        f"cannot listen on {with_port(host, port)} for RocketMQ clients: {error.strerror or error};"
+        f" choose another port by {option}, or none by --no-remoting"
+    )
+
+
+def _bind_broker(settings: Settings) -> tuple[Sockets, Sockets]:
+    """The broker's port and its VIP channel.
+
+    If a fixed port's VIP channel is taken the broker starts without; other ports are tried in pairs.
+    """
+    fixed = settings.broker_port
+    for is_last in (*[False] * _TRIES, True):
+        broker = _bind(settings.host, fixed, "--broker-port")
+        vip_port = max(_port_of(broker) + VIP_OFFSET, 1)
+        try:
+            return broker, _bind(settings.host, vip_port, "--broker-port", is_picked=not fixed)
+        except ListenError as error:
+            if fixed:
+                log.warning("the broker is without VIP channel: %s", error)
+            if fixed or is_last:
+                break
+            _close(broker)
+    return broker, ()
+
+
+def _bind(host: str, port: int, option: str, *, is_picked: bool = False) -> Sockets:
+    bound: list[socket.socket] = []
+    try:
+        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE)
+        for family, kind, protocol, _, address in dict.fromkeys(found):
+            one = socket.socket(family, kind, protocol)
+            bound.append(one)
+            if _REUSES and port and not is_picked:  # it may have been in use until just now
+                one.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            if family == socket.AF_INET6:
+                one.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+            one.bind((address[0], port, *address[2:]))
+            port = _port_of(bound)  # the one that was picked is bound at the other addresses, too
+    except OSError as error:
+        _close(bound)
+        raise cannot_listen(host, port, error, option) from error
+    return bound
+
+
+def _port_of(bound: Sockets) -> int:
+    port: int = bound[0].getsockname()[1]
+    return port
+
+
+def _close(sockets: Sockets) -> None:
+    for one in sockets:
+        one.close()
