@@ -4,11 +4,12 @@ import time
 
 import pytest
 
+from mocketmq import outgoing
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
-from tests.clients.remoting.restarts import committed, goes_on_where_it_was
+from tests.clients.remoting.restarts import goes_on_where_it_was
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S
 from tests.support.remoting import connected
 
@@ -181,16 +182,30 @@ async def test_offsets_by_time(broker: RemotingBroker, client: str, driver: Driv
 
 @pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
 async def test_a_reset(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    """The client commits once before it. While it drops what it has (10 s), another commit would undo it."""
-    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
-    await driver.call("consume", group=topic, topic=topic, commit_every_ms=3_600_000)
-    for number in range(3):
-        await driver.call("send", topic=topic, body=str(number))
-    assert set(await driver.bodies(topic, 3)) == {"0", "1", "2"}
-    await committed(
-        broker, topic
-    )  # or what the client commits of these may come after the reset, and undo it
+    """All 800 messages come again, though the client goes on committing while it drops what it has."""
+    await broker.control.put_topic(topic, read_queues=4, write_queues=4)
+    everything = [str(number) for number in range(800)]
+    await broker.control.send_batch(
+        topic, [outgoing(body, queue_id=number % 4) for number, body in enumerate(everything)]
+    )
+    await driver.call("consume", group=topic, topic=topic, commit_every_ms=500)
+    assert sorted(await driver.bodies(topic, 800), key=int) == everything
     wanted = {"topic": topic, "group": topic, "timestamp": "0", "isForce": "true"}
     async with connected(broker.host, broker.port) as client:
         await client.ok(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, wanted)
-    assert set(await driver.bodies(topic, 3)) == {"0", "1", "2"}
+    assert sorted(await driver.bodies(topic, 800), key=int) == everything
+
+
+@pytest.mark.feature("Offsets are reset", "java-4.9", "java-5.3")
+async def test_a_reset_of_a_lite_pull_consumer(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    """It does not listen to resets that are pushed, and is told by its next pull."""
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
+    for body in ("a", "b", "c"):
+        await driver.call("send", topic=topic, body=body)
+    for _ in range(2):
+        polled = await driver.call("poll", group=topic, topic=topic, count=3)
+        assert [message["body"] for message in polled] == ["a", "b", "c"]
+        async with connected(broker.host, broker.port) as client:
+            wanted = {"topic": topic, "group": topic, "timestamp": "0", "isForce": "true"}
+            await client.ok(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, wanted)
+    await driver.call("close", member=topic)
