@@ -43,6 +43,11 @@ class Setting(NamedTuple):
     step_us: int  # of the timeline
     minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
 
+    @property
+    def store_names(self) -> list[str]:
+        """Each store, by number."""
+        return sorted({*self.stores.values()})
+
 
 class Clues(NamedTuple):
     """What only all parts together can decide."""
@@ -123,7 +128,9 @@ class SecondLook(NamedTuple):
         found = [_NOTHING]
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
             batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.setting)
-            again = repeats.again(batch.rows, batch.stores, batch.is_overdue, self.suspects)
+            again = repeats.again(
+                batch.rows, batch.stores, self.setting.store_names, batch.is_overdue, self.suspects
+            )
             late, stairs = _NOTHING.worst, _NOTHING.stairs
             if self.bound is not None and part in self.reaching:
                 late = worst.worst(batch.lates, self.bound)
@@ -143,7 +150,8 @@ class _Batch:
 
     def __init__(self, rows: Rows, setting: Setting) -> None:
         self.rows = rows
-        self.stores = rows.looked_up("run", setting.stores.get)
+        numbers = {name: number for number, name in enumerate(setting.store_names)}
+        self.stores: Ints = rows.looked_up("run", lambda run: numbers[setting.stores[run]])
         as_of_us: Ints = rows.looked_up("run", lambda run: _or_none(setting.as_of_us.get(run)))
         self.is_overdue: Bools = outcomes.is_overdue(rows, ("pending",), as_of_us)
         measured = rows.where(rows.is_any("state", ["delivered"]) & rows.lacks("forced"))

@@ -5,7 +5,8 @@ message is its offset, or a hash of its id. Numbers that were seen twice make th
 suspect, and only parts with suspects are looked at again, for the rows themselves.
 """
 
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -16,7 +17,7 @@ from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 SEEN: Final = pa.schema(
     [
-        *(("store", pa.string()), ("is_hash", pa.bool_()), ("bucket", pa.int64())),
+        *(("store", pa.int64()), ("is_hash", pa.bool_()), ("bucket", pa.int64())),
         *(("mask", pa.int64()), ("rows", pa.int64())),
     ]
 )
@@ -38,8 +39,8 @@ _LONGEST: Final = 512  # letters of an id that count
 _WEIGHTS: Final = np.random.default_rng(17).integers(1, 1 << 62, _LONGEST + 2, np.int64) | 1
 
 
-def seen(rows: Rows, stores: np.ndarray[Any, Any]) -> pa.Table:
-    """The numbers in a batch; ``stores`` names the store of each row."""
+def seen(rows: Rows, stores: Ints) -> pa.Table:
+    """The numbers in a batch; ``stores`` is the number of each row's store."""
     number, is_hash = _numbers(rows)
     found = [SEEN.empty_table()]
     for store in np.unique(stores):
@@ -52,7 +53,7 @@ def seen(rows: Rows, stores: np.ndarray[Any, Any]) -> pa.Table:
             found.append(
                 pa.table(
                     {
-                        "store": pa.repeat(str(store), len(starts)),
+                        "store": pa.repeat(int(store), len(starts)),
                         "is_hash": pa.repeat(is_hashed, len(starts)),
                         "bucket": buckets[starts],
                         "mask": np.bitwise_or.reduceat(np.int64(1) << (numbers & 63), starts),
@@ -67,11 +68,10 @@ def seen(rows: Rows, stores: np.ndarray[Any, Any]) -> pa.Table:
 def suspects(seen: pa.Table) -> pa.Table:
     """The buckets with more rows than messages, of all batches' numbers."""
     found = [SEEN.empty_table()]
-    coded = seen["store"].combine_chunks().dictionary_encode()
-    store, is_hash = coded.indices.to_numpy(), seen["is_hash"].to_numpy()
-    for code, name in enumerate(coded.dictionary.to_pylist()):
+    stores, is_hash = seen["store"].to_numpy(), seen["is_hash"].to_numpy()
+    for store in np.unique(stores):
         for is_hashed in (False, True):
-            is_in = (store == code) & (is_hash == is_hashed)
+            is_in = (stores == store) & (is_hash == is_hashed)
             bucket, mask, rows = (seen[name].to_numpy()[is_in] for name in ("bucket", "mask", "rows"))
             if not len(bucket):
                 continue
@@ -85,7 +85,7 @@ def suspects(seen: pa.Table) -> pa.Table:
             found.append(
                 pa.table(
                     {
-                        **{"store": pa.repeat(name, length), "is_hash": pa.repeat(is_hashed, length)},
+                        **{"store": pa.repeat(int(store), length), "is_hash": pa.repeat(is_hashed, length)},
                         **{"bucket": bucket[starts][again], "mask": masks[again], "rows": counts[again]},
                     },
                     schema=SEEN,
@@ -100,8 +100,11 @@ def has_suspects(seen: pa.Table, suspects: pa.Table) -> bool:
     return bool(seen.select(keys).join(suspects.select(keys), keys, join_type="left semi").num_rows)
 
 
-def again(rows: Rows, stores: np.ndarray[Any, Any], is_overdue: Bools, suspects: pa.Table) -> pa.Table:
-    """The rows in suspect buckets, which may be the rows of messages that have several."""
+def again(rows: Rows, stores: Ints, names: Sequence[str], is_overdue: Bools, suspects: pa.Table) -> pa.Table:
+    """The rows in suspect buckets, which may be the rows of messages that have several.
+
+    ``names`` are those of the stores, by number.
+    """
     number, is_hash = _numbers(rows)
     is_suspect = np.zeros(len(rows), bool)
     for store in np.unique(stores):
@@ -116,7 +119,7 @@ def again(rows: Rows, stores: np.ndarray[Any, Any], is_overdue: Bools, suspects:
     for name in ("message_id", "attempt"):  # tell only messages without an offset apart
         found = chosen.column(name) if name in chosen else pa.nulls(len(chosen))
         columns[name] = pc.if_else(has_none, found.cast(AGAIN.field(name).type), None)
-    columns["store"] = pa.array(stores[is_suspect], pa.string())
+    columns["store"] = pa.array(names, pa.string()).take(pa.array(stores[is_suspect]))
     columns["is_overdue"] = pa.array(is_overdue[is_suspect])
     return pa.table(columns, schema=AGAIN)
 

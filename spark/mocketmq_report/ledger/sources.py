@@ -161,7 +161,7 @@ class _Found:
         self.cover(Extent(sum(part.rows for part in parts), *store.delivered_us))
 
     def _add_file(self, file: Place, repeated: set[str]) -> None:
-        run = unquote(Path(str(file)).parent.name.removeprefix("run="))
+        run = _run_of(file)
         if run in repeated:
             return
         metadata = pq.read_metadata(str(file))
@@ -302,12 +302,24 @@ def _exports(finder: _SourceFinder) -> list[_SourceOfRuns]:
     return [
         _SourceOfRuns(
             str(export.place),
-            [row | {"source": str(export.place)} for row in _rows(finder, export.runs, RUNS)],
+            _runs(export, _rows(finder, export.runs, RUNS)),
             _rows(finder, export.moves, MOVES),
             export,
         )
         for export in finder.exports
     ]
+
+
+def _runs(export: _ExportFolder, told: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+    """The runs of an export. A killed one may leave runs of which only the name is known."""
+    runs = {run: dict.fromkeys(RUNS.names) | {"run": run, "store": run} for run in map(_run_of, export.files)}
+    runs |= {row["run"]: row for row in told}
+    return [row | {"source": str(export.place)} for row in runs.values()]
+
+
+def _run_of(file: Place) -> str:
+    """The run whose deliveries are in a file of an export."""
+    return unquote(file.url.split("/")[-2].removeprefix("run="))
 
 
 def _rows(finder: _SourceFinder, small: Sequence[Place], schema: pa.Schema) -> list[dict[str, Any]]:

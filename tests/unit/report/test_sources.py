@@ -9,10 +9,12 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.ledger import sources
 from mocketmq_report.ledger.columns import MOVES, RUNS
 from mocketmq_report.ledger.ledger import BrokenLedgerError
 from mocketmq_report.ledger.sources import LedgerReading
+from mocketmq_report.progress import ignore_progress
 from tests.support.ledger_rows import rows_of
 from tests.support.ledgers import DAY_US, START_US, run_name, write_parquet, write_store
 
@@ -58,6 +60,19 @@ def test_an_export_is_read_as_it_was_written(spark: SparkSession, tmp_path: Path
     assert list(runs(reading)) == [run_name(us) for us in shape.starts_us]
     first = runs(reading)[run_name(shape.start_us)]
     assert (first["source"], first["as_of_us"]) == (str(tmp_path / "e[1]"), shape.end_us)
+
+
+def test_of_a_run_that_an_export_does_not_describe_the_name_is_known(tmp_path: Path) -> None:
+    write_parquet(tmp_path, ROWS)
+    write_parquet(tmp_path, ROWS, start_us=START_US + DAY_US)
+    first, second = run_name(START_US), run_name(START_US + DAY_US)
+    (tmp_path / "runs" / f"{second}.parquet").unlink()
+    report = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
+    assert {each.run: (each.clock, each.as_of_us is None) for each in report.header.runs} == {
+        first: ("real", False),
+        second: ("unknown", True),
+    }
+    assert all(each.deliveries > ROWS * 0.9 for each in report.header.runs)
 
 
 def test_many_of_everything_are_one_ledger(spark: SparkSession, tmp_path: Path) -> None:
