@@ -44,11 +44,18 @@ class ReportExit(IntEnum):
 
 
 _EPILOG: Final = """\b
+Examples:
+  mocketmq report mocketmq-data --open
+  mocketmq report mocketmq-data --threshold 'level=3 p99 <= 50ms' --json
+  mocketmq report today --compare yesterday/report.json --fail-if 'p99 > 1.5x'
+  mocketmq report mocketmq-data --follow
+
+\b
 Exit codes:
   0    passed
   1    a threshold or a fail-if rule failed; the report is written
   2    wrong usage: an option, a threshold or a rule that is not understood
-  3    the job failed: no Java, no data that can be read, or too many rows to be dropped
+  3    the job failed: no Java, no readable data, too many rows to drop
   130  interrupted by Ctrl-C
 """
 

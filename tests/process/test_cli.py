@@ -165,7 +165,20 @@ def test_help_explains_the_exit_codes() -> None:
     shown = runner().invoke(commands, ["--help"])
     assert shown.exit_code == 0
     assert re.search(r"3 +the broker cannot be reached", shown.stdout)
-    for command in ("serve", "send", "receive", "message", "levels", "delayed", "clock", "topics", "groups"):
+    for command in (
+        "serve",
+        "send",
+        "receive",
+        "wait",
+        "peek",
+        "find",
+        "message",
+        "levels",
+        "delayed",
+        "clock",
+        "topics",
+        "groups",
+    ):
         assert re.search(rf"^  {command} +[A-Z]", shown.stdout, re.MULTILINE)
         assert runner().invoke(commands, [command, "--help"]).exit_code == 0
 

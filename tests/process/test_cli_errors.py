@@ -48,6 +48,21 @@ receive orders --group g --filter '||' | 1 | such as A || B; with --sql a condit
 receive orders --group g --sql 'a =' | 1 | --sql: line 1, column 4 of the filter: the expression ends
 receive orders --group g --sql 'a = 1' --filter A | 2 | only one of --filter and --sql can be given
 
+wait '' | 1 | TOPIC is ''; allowed: 1 to 127
+wait orders --count 0 | 1 | --count is 0; allowed: a whole number from 1
+wait orders --wait 10m | 1 | --wait is '10m'; allowed: a duration from 0 to 30s
+wait orders --wait soon | 2 | --wait is 'soon'; allowed: a duration such as
+peek '' | 1 | TOPIC is ''; allowed: 1 to 127
+peek nosuch | 4 | topic[nosuch] not exist
+peek orders --queue 99 | 4 | --queue is 99; allowed: 0 to 3
+peek orders --queue -1 | 1 | --queue is -1; allowed: a whole number from 0 to 1023
+peek orders --max 0 | 2 | '--max': 0 is not in the range
+find '' | 1 | KEY is ''; allowed: text of 1 to 255 characters
+find 7 --topic 'a b' | 1 | --topic is 'a b'; allowed: 1 to 127
+find 7 --max 0 | 1 | --max is 0; allowed: a whole number from 1 to 256
+groups create '' | 1 | NAME is ''; allowed: 1 to 255
+groups create g --max-retries -1 | 1 | --max-retries is -1; allowed: a whole number from 0 to 1000
+groups create g --retry-queues 65 | 1 | --retry-queues is 65; allowed: a whole number from 1 to 64
 message '' | 1 | ID is ''; allowed: text of 1 to 255 characters
 message nosuch | 4 | no message has the id 'nosuch'
 delayed ls --level 0 | 1 | --level is 0; allowed: a whole number from 1 to 1024

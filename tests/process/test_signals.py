@@ -21,6 +21,9 @@ from tests.support.stores import MadeStore
 ASKING = {
     "send": "send orders hi",
     "receive": "receive orders --group g --wait 30s",
+    "wait": "wait orders --wait 30s",
+    "peek": "peek orders",
+    "find": "find 7",
     "message": "message 0A",
     "levels": "levels",
     "delayed": "delayed ls",

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from importlib import import_module
 
 import click
+from click.shell_completion import CompletionItem
 
 from mocketmq import __version__
 from mocketmq.cli.exit_codes import Exit, Failure, exit_of
@@ -19,7 +20,10 @@ _COMMANDS = {
     "serve": ("mocketmq.cli.serve", "Start a broker."),
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
-    "message": ("mocketmq.cli.messages", "Show the history of a message."),
+    "wait": ("mocketmq.cli.messages", "Wait until a topic has received messages."),
+    "peek": ("mocketmq.cli.looking", "Show messages of a topic without consuming them."),
+    "find": ("mocketmq.cli.looking", "Find messages by key."),
+    "message": ("mocketmq.cli.looking", "Show the history of a message."),
     "levels": ("mocketmq.cli.delayed", "Show the delay levels and their pending messages."),
     "delayed": (
         "mocketmq.cli.delayed",
@@ -31,7 +35,7 @@ _COMMANDS = {
     ),
     "clock": ("mocketmq.cli.clock", "Show the broker's clock, or move it forward."),
     "topics": ("mocketmq.cli.topics", "List the topics; create or delete a topic."),
-    "groups": ("mocketmq.cli.topics", "List the consumer groups and their lag; delete a group."),
+    "groups": ("mocketmq.cli.groups", "List the consumer groups and their lag; create or delete a group."),
     "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
@@ -63,6 +67,11 @@ class _Commands(click.Group):
         if name not in _COMMANDS and (meant := nearest(name, _COMMANDS)):
             ctx.fail(f"No such command {name!r}. Did you mean {meant!r}?")
         return super().resolve_command(ctx, args)
+
+    def shell_complete(self, ctx: click.Context, incomplete: str) -> list[CompletionItem]:
+        names = [name for name in _COMMANDS if name.startswith(incomplete)]
+        items = [CompletionItem(name, help=_COMMANDS[name][1]) for name in names]
+        return [*items, *click.Command.shell_complete(self, ctx, incomplete)]
 
     def format_commands(self, ctx: click.Context, formatter: click.HelpFormatter) -> None:  # noqa: ARG002
         with formatter.section("Commands"):

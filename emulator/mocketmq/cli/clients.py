@@ -5,6 +5,7 @@ import json
 import click
 
 from mocketmq.cli.connection import with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.cli.text import harmless
@@ -14,7 +15,7 @@ from mocketmq.client.blocking import BlockingClient
 _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP": "pop"}
 
 
-@click.command()
+@click.command(epilog=examples("clients"))
 @with_broker
 def clients(broker: BlockingClient, output: Output) -> None:
     """List the connected RocketMQ clients: a line for each of their groups, with its subscriptions."""
@@ -35,7 +36,12 @@ def clients(broker: BlockingClient, output: Output) -> None:
     output.show({"clients": found}, shown if found else "no clients")
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "client a@42 --group shop",
+        "client a@42 --group shop --consume A53FE6E206FD1A204474F20000000000",
+    )
+)
 @click.argument("client_id")
 @click.option("--group", required=True, help="Consumer group.")
 @click.option(

@@ -3,6 +3,7 @@
 import click
 
 from mocketmq.cli.connection import with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output, instant
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
@@ -19,7 +20,10 @@ class _ShowByDefault(click.Group):
         return super().parse_args(ctx, ["show", *args] if is_bare else args)
 
 
-@click.group(cls=_ShowByDefault)
+@click.group(
+    cls=_ShowByDefault,
+    epilog=examples("clock", "clock advance 30m", "clock to 2030-01-31T08:00:00Z", "clock next"),
+)
 def clock() -> None:
     """Show the broker's clock, or move it forward.
 
@@ -27,7 +31,7 @@ def clock() -> None:
     """
 
 
-@clock.command("show")
+@clock.command("show", epilog=examples("clock show --json"))
 @with_broker
 def show(broker: BlockingClient, output: Output) -> None:
     """Show the broker's time."""
@@ -39,7 +43,7 @@ def show(broker: BlockingClient, output: Output) -> None:
 _SETTINGS = {"ignore_unknown_options": True}
 
 
-@clock.command("advance", context_settings=_SETTINGS)
+@clock.command("advance", context_settings=_SETTINGS, epilog=examples("clock advance 1h30m"))
 @click.argument("duration")
 @with_broker
 def advance(broker: BlockingClient, output: Output, duration: str) -> None:
@@ -48,7 +52,7 @@ def advance(broker: BlockingClient, output: Output, duration: str) -> None:
     output.show(move, *_describe_move(move))
 
 
-@clock.command("to", context_settings=_SETTINGS)
+@clock.command("to", context_settings=_SETTINGS, epilog=examples("clock to 2030-01-31T08:00:00Z"))
 @click.argument("target", metavar="INSTANT")
 @with_broker
 def to(broker: BlockingClient, output: Output, target: str) -> None:
@@ -57,7 +61,7 @@ def to(broker: BlockingClient, output: Output, target: str) -> None:
     output.show(move, *_describe_move(move))
 
 
-@clock.command("next")
+@clock.command("next", epilog=examples("clock next"))
 @with_broker
 def to_next(broker: BlockingClient, output: Output) -> None:
     """Move the clock to the next due time."""

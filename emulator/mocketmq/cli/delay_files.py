@@ -14,6 +14,7 @@ import click
 import msgspec
 
 from mocketmq.cli.delayed import DIRECTORY
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output, instant
 from mocketmq.cli.progress_line import ProgressLine
@@ -85,7 +86,12 @@ def show_list(
     output.show_page(answer, found, "nothing is pending", *notes)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "delayed cat A53FE6E206FD1A204474F20000000000 --dir mocketmq-data",
+        "delayed cat A53FE6E206FD1A204474F20000000000 --dir . --json",
+    )
+)
 @click.option("--dir", "directory", type=DIRECTORY, help="Directory to look in, if no path is given.")
 @click.option("--body", "is_body_only", is_flag=True, help="Write only the body, as raw bytes.")
 @_json
@@ -117,7 +123,7 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
     )
 
 
-@click.command()
+@click.command(epilog=examples("delayed verify --dir mocketmq-data"))
 @click.option(
     "--dir", "directory", type=DIRECTORY, required=True, help="A delay directory, or a data directory."
 )
@@ -142,7 +148,7 @@ def verify(directory: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
 
-@click.command("import")
+@click.command("import", epilog=examples("delayed import backup/delay --data mocketmq-data"))
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),

@@ -7,6 +7,7 @@ import click
 from click.core import ParameterSource
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
@@ -15,7 +16,7 @@ _ON_FILES = {"cat": "cat", "import": "import_", "verify": "verify"}
 DIRECTORY = click.Path(exists=True, file_okay=False, path_type=Path)
 
 
-@click.command()
+@click.command(epilog=examples("levels", "levels --json"))
 @with_broker
 def levels(broker: BlockingClient, output: Output) -> None:
     """Show the delay levels: pending messages, delivered offset, next due time."""
@@ -62,12 +63,26 @@ class _Delayed(click.Group):
         return command
 
 
-@click.group(cls=_Delayed)
+@click.group(
+    cls=_Delayed,
+    epilog=examples(
+        "delayed ls --topic orders",
+        "delayed deliver A53FE6E206FD1A204474F20000000000",
+        "delayed verify --dir mocketmq-data",
+    ),
+)
 def delayed() -> None:
     """List, cancel or deliver messages that wait for their due time; check and import their files."""
 
 
-@delayed.command("ls")
+@delayed.command(
+    "ls",
+    epilog=examples(
+        "delayed ls --topic orders --level 16",
+        "delayed ls --max 1000 --json",
+        "delayed ls --dir mocketmq-data",
+    ),
+)
 @click.option(
     "--dir", "directory", type=DIRECTORY, help="List the files in this directory instead of asking a broker."
 )
@@ -147,7 +162,7 @@ def _list_pending(
     output.show_page(page, Table(columns, rows, least=least), nothing)
 
 
-@delayed.command("cancel")
+@delayed.command("cancel", epilog=examples("delayed cancel A53FE6E206FD1A204474F20000000000"))
 @click.argument("message_id", metavar="ID")
 @with_broker
 def cancel(broker: BlockingClient, output: Output, message_id: str) -> None:
@@ -156,7 +171,7 @@ def cancel(broker: BlockingClient, output: Output, message_id: str) -> None:
     output.show(found, f"cancelled {found['message_id']}, which was due {instant(found['due_ms'])}")
 
 
-@delayed.command("deliver")
+@delayed.command("deliver", epilog=examples("delayed deliver A53FE6E206FD1A204474F20000000000"))
 @click.argument("message_id", metavar="ID")
 @with_broker
 def deliver(broker: BlockingClient, output: Output, message_id: str) -> None:

@@ -12,6 +12,7 @@ import click
 from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
 from rich.progress import Progress as Bars
 
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import instant, show
 from mocketmq.cli.table import Table
@@ -26,7 +27,7 @@ _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lo
 _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
 
 
-@click.command()
+@click.command(epilog=examples("demo", "demo --messages 1000 --report mocketmq-report"))
 @click.option(
     "--messages", type=click.IntRange(min=1), default=100_000, show_default=True, help="Messages to send."
 )

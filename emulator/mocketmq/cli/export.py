@@ -4,6 +4,7 @@ from pathlib import Path
 
 import click
 
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
@@ -11,7 +12,7 @@ from mocketmq.cli.progress_line import ProgressLine
 _EXTRA = {"adbc_driver_manager", "adbc_driver_sqlite", "numpy", "pyarrow"}
 
 
-@click.command()
+@click.command(epilog=examples("export mocketmq-data ledger"))
 @click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
 @click.argument("data", type=click.Path(exists=True, path_type=Path))
 @click.argument("out", type=click.Path(file_okay=False, path_type=Path))

@@ -4,6 +4,7 @@ import click
 
 from mocketmq import DEFAULT_URL
 from mocketmq.cli.connection import ask_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output
 from mocketmq.client.answer import BrokerError
@@ -12,7 +13,7 @@ from mocketmq.client.blocking import BlockingClient
 _PATIENCE_S = 2.0
 
 
-@click.command()
+@click.command(epilog=examples("healthcheck", "healthcheck --url http://broker:9877 --json"))
 @click.option(
     "--url", envvar="MOCKETMQ_URL", default=DEFAULT_URL, show_default=True, help="The broker's address."
 )

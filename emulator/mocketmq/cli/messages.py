@@ -1,21 +1,29 @@
-"""``mocketmq send``, ``receive`` and ``message``."""
+"""``mocketmq send``, ``receive`` and ``wait``."""
 
 import sys
 
 import click
 
 from mocketmq.cli.connection import with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit
+from mocketmq.cli.filter_options import filter_options
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
-from mocketmq.cli.timeline import timeline
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.operations import MessageOptions, whole_ms
 from mocketmq.instant import parse_instant_ms
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "send orders 'order 7 was not paid' --level 16 --key 7",
+        "send orders '{\"paid\": true}' --tag paid --property region=eu",
+        "send orders reminder --at 2030-01-31T08:00:00+01:00",
+        "send orders - --delay 90s < body.json",
+    )
+)
 @click.argument("topic")
 @click.argument("body")
 @click.option("--level", type=int, help="Delay level, numbered from 1; `mocketmq levels` shows them.")
@@ -73,7 +81,13 @@ def send(
         click.echo(f"Note: --level {level} counts as {_describe_level(sent['delay_level'])}", err=True)
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "receive orders --group billing --wait 10s",
+        "receive orders --group billing --max 32 --filter 'paid || refunded'",
+        "receive orders --group audit --sql 'price > 10' --no-ack --json",
+    )
+)
 @click.argument("topic")
 @click.option("--group", required=True, help="Consumer group.")
 @click.option(
@@ -81,8 +95,7 @@ def send(
 )
 @click.option("--wait", default="0s", show_default=True, help="How long to wait for a first message.")
 @click.option("--no-ack", is_flag=True, help="Do not acknowledge: the messages are visible again after 30s.")
-@click.option("--filter", "tags", help="Only messages with these tags, such as 'A || B'.")
-@click.option("--sql", help="Only messages with such properties, as \"price > 10 AND region IN ('x', 'y')\".")
+@filter_options
 @with_broker
 def receive(
     broker: BlockingClient,
@@ -92,15 +105,11 @@ def receive(
     max_messages: int,
     wait: str,
     no_ack: bool,
-    tags: str | None,
+    tags: str,
     sql: str | None,
 ) -> None:
     """Receive messages of TOPIC for a consumer group, print and acknowledge them."""
-    if tags is not None and sql is not None:
-        raise click.UsageError("only one of --filter and --sql can be given")
-    messages = broker.receive(
-        topic, group=group, max_messages=max_messages, wait=wait, tags=tags or "*", sql=sql
-    )
+    messages = broker.receive(topic, group=group, max_messages=max_messages, wait=wait, tags=tags, sql=sql)
     found = Table(
         ("stored", "message", "tag", "keys", ">attempt", "body"),
         map(_received_row, messages),
@@ -115,14 +124,20 @@ def receive(
         broker.acknowledge(group, messages)
 
 
-@click.command()
-@click.argument("message_id", metavar="ID")
+@click.command(epilog=examples("wait orders", "wait orders --count 3 --wait 30s"))
+@click.argument("topic")
+@click.option("--count", type=int, default=1, show_default=True, help="Messages to wait for.")
+@click.option("--wait", default="5s", show_default=True, help="How long to wait for them, in real time.")
 @with_broker
-def message(broker: BlockingClient, output: Output, message_id: str) -> None:
-    """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
-    history = broker.message(message_id)
-    events = Table(("time", ">after", "what happened"), timeline(history), folded="what happened")
-    output.show(history, f"message {history['message_id']} is {history['state']}", events)
+def wait(broker: BlockingClient, output: Output, topic: str, count: int, wait: str) -> None:
+    """Wait until TOPIC has received messages, counted since it was created or reset.
+
+    A delayed message counts once it is delivered. The exit code is 4 if the messages do not come in time.
+    """
+    found = broker.wait_delivered(topic, count, wait=wait)
+    output.show(found, f"topic {topic} has received {found['delivered']} of {count} messages")
+    if not found["reached"]:
+        raise click.exceptions.Exit(Exit.NOTHING)
 
 
 def _name_and_value(text: str) -> tuple[str, str]:

@@ -16,6 +16,7 @@ import click
 
 from mocketmq import __version__
 from mocketmq.app import Emulator, running_emulator
+from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.clock import US_PER_S, process_age_us
 from mocketmq.errors import SettingError
@@ -42,7 +43,13 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     return command
 
 
-@click.command()
+@click.command(
+    epilog=examples(
+        "serve",
+        "serve --clock manual --data :memory: --port 0",
+        "serve --host 0.0.0.0 --token secret --config broker.toml",
+    )
+)
 @click.option("--config", type=click.Path(path_type=Path), help="TOML file with settings, topics and groups.")
 @click.option(
     "--no-auto-create-topics",

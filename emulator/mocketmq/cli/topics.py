@@ -1,14 +1,18 @@
-"""``mocketmq topics``, ``groups`` and ``reset``."""
+"""``mocketmq topics`` and ``reset``."""
 
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 
 
-@click.group(invoke_without_command=True)
+@click.group(
+    invoke_without_command=True,
+    epilog=examples("topics", "topics create orders --queues 8", "topics delete orders"),
+)
 @broker_options
 @click.pass_context
 def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
@@ -17,7 +21,7 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
         ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
 
 
-@topics.command()
+@topics.command(epilog=examples("topics create orders --queues 8"))
 @click.argument("name")
 @click.option(
     "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
@@ -29,10 +33,10 @@ def create(broker: BlockingClient, output: Output, name: str, queues: int) -> No
     output.show(answer, f"topic {name} has {queues} queues")
 
 
-@topics.command("delete")
+@topics.command(epilog=examples("topics delete orders"))
 @click.argument("name")
 @with_broker
-def delete_topic(broker: BlockingClient, output: Output, name: str) -> None:
+def delete(broker: BlockingClient, output: Output, name: str) -> None:
     """Delete a topic with its messages, pending ones too."""
     answer = broker.delete_topic(name)
     output.show(answer, f"topic {name} is deleted; {answer['cancelled']} pending messages are cancelled")
@@ -56,45 +60,7 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
     output.show({"topics": found}, Table(columns, rows, least=least))
 
 
-@click.group(invoke_without_command=True)
-@broker_options
-@click.pass_context
-def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
-    """List the consumer groups and their lag in each queue; delete a group."""
-    if ctx.invoked_subcommand is None:
-        ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
-
-
-@groups.command("delete")
-@click.argument("name")
-@with_broker
-def delete_group(broker: BlockingClient, output: Output, name: str) -> None:
-    """Delete a consumer group and its committed offsets."""
-    output.show(broker.delete_group(name), f"group {name} is deleted")
-
-
-def _list_groups(broker: BlockingClient, output: Output) -> None:
-    found = broker.groups()
-    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
-    rows = [
-        (
-            group["name"],
-            queue["topic"],
-            queue["queue_id"],
-            queue["committed_offset"],
-            queue["max_offset"],
-            queue["lag"],
-            queue["in_flight"],
-        )
-        for group in found
-        for queue in group["queues"]
-    ]
-    rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
-    shown = Table(columns, rows, least=("end", "committed", "in flight"))
-    output.show({"groups": found}, shown if found else "no consumer groups")
-
-
-@click.command()
+@click.command(epilog=examples("reset", "reset --topic orders"))
 @click.option("--topic", help="Only messages of this topic.")
 @with_broker
 def reset(broker: BlockingClient, output: Output, topic: str | None) -> None:

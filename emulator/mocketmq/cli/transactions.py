@@ -3,17 +3,20 @@
 import click
 
 from mocketmq.cli.connection import with_broker
+from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 
 
-@click.group()
+@click.group(
+    epilog=examples("transactions ls --topic orders", "transactions commit A53FE6E206FD1A204474F20000000000")
+)
 def transactions() -> None:
     """List, commit or roll back half messages, which wait for their producers' decision."""
 
 
-@transactions.command("ls")
+@transactions.command("ls", epilog=examples("transactions ls --topic orders"))
 @click.option("--topic", help="Only half messages for this topic.")
 @click.option(
     "--max",
@@ -54,7 +57,7 @@ def ls(
     output.show_page(page, Table(columns, rows, least=least), "nothing waits for a decision")
 
 
-@transactions.command("commit")
+@transactions.command("commit", epilog=examples("transactions commit A53FE6E206FD1A204474F20000000000"))
 @click.argument("message_id", metavar="ID")
 @with_broker
 def commit(broker: BlockingClient, output: Output, message_id: str) -> None:
@@ -66,7 +69,7 @@ def commit(broker: BlockingClient, output: Output, message_id: str) -> None:
     output.show(half, f"committed {half['message_id']} to {half['real_topic']}")
 
 
-@transactions.command("rollback")
+@transactions.command("rollback", epilog=examples("transactions rollback A53FE6E206FD1A204474F20000000000"))
 @click.argument("message_id", metavar="ID")
 @with_broker
 def rollback(broker: BlockingClient, output: Output, message_id: str) -> None:

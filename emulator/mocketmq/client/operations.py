@@ -126,9 +126,12 @@ class Operations:
         """The history of a message: its records, deliveries and takes."""
         return await self._get(_path("messages", message_id))
 
-    async def messages_by_key(self, key: str, *, topic: str | None = None) -> list[JsonObject]:
+    async def messages_by_key(
+        self, key: str, *, topic: str | None = None, max_messages: int = 64
+    ) -> list[JsonObject]:
         """The messages with this key, oldest first."""
-        return _list(await self._get(_path("messages"), {"key": key, "topic": topic}), "messages")
+        query = {"key": key, "topic": topic, "max": max_messages}
+        return _list(await self._get(_path("messages"), query), "messages")
 
     # Delayed messages
 

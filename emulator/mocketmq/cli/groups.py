@@ -1,0 +1,65 @@
+"""``mocketmq groups``."""
+
+import click
+
+from mocketmq.cli.connection import ask_broker, broker_options, with_broker
+from mocketmq.cli.examples import examples
+from mocketmq.cli.output import Output
+from mocketmq.cli.table import Table
+from mocketmq.client.blocking import BlockingClient
+
+
+@click.group(
+    invoke_without_command=True,
+    epilog=examples("groups", "groups create billing --max-retries 3", "groups delete billing"),
+)
+@broker_options
+@click.pass_context
+def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
+    """List the consumer groups and their lag in each queue; create or delete a group."""
+    if ctx.invoked_subcommand is None:
+        ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
+
+
+@groups.command(epilog=examples("groups create billing --max-retries 3"))
+@click.argument("name")
+@click.option(
+    "--max-retries", type=int, default=16, show_default=True, help="Retries before a message is dead."
+)
+@click.option(
+    "--retry-queues", type=int, default=1, show_default=True, help="Queues of the topic of its retries."
+)
+@with_broker
+def create(broker: BlockingClient, output: Output, name: str, max_retries: int, retry_queues: int) -> None:
+    """Create a consumer group, or change its retries."""
+    answer = broker.put_group(name, max_retries=max_retries, retry_queues=retry_queues)
+    output.show(answer, f"group {name} retries a message {max_retries} times")
+
+
+@groups.command(epilog=examples("groups delete billing"))
+@click.argument("name")
+@with_broker
+def delete(broker: BlockingClient, output: Output, name: str) -> None:
+    """Delete a consumer group and its committed offsets."""
+    output.show(broker.delete_group(name), f"group {name} is deleted")
+
+
+def _list_groups(broker: BlockingClient, output: Output) -> None:
+    found = broker.groups()
+    columns = ("group", "topic", ">queue", ">committed", ">end", ">lag", ">in flight")
+    rows = [
+        (
+            group["name"],
+            queue["topic"],
+            queue["queue_id"],
+            queue["committed_offset"],
+            queue["max_offset"],
+            queue["lag"],
+            queue["in_flight"],
+        )
+        for group in found
+        for queue in group["queues"]
+    ]
+    rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
+    shown = Table(columns, rows, least=("end", "committed", "in flight"))
+    output.show({"groups": found}, shown if found else "no consumer groups")

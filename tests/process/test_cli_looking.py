@@ -1,0 +1,95 @@
+"""Commands that look at messages without consuming them, and wait for them."""
+
+import asyncio
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+
+from tests.support.command_line import Shell
+from tests.support.patience import PATIENCE_S
+from tests.support.process import forked_broker
+
+
+@pytest.fixture
+async def shell() -> AsyncIterator[Shell]:
+    async with forked_broker("--clock", "manual") as process:
+        yield Shell(process.url)
+
+
+async def bodies(shell: Shell, *command: str) -> list[str]:
+    return [message["body"] for message in (await shell.json(*command))["messages"]]
+
+
+async def test_a_topic_is_looked_into_and_stays_as_it_is(shell: Shell) -> None:
+    for number in range(6):  # in all four queues
+        await shell("send", "orders", f"body {number}", "--tag", "AB"[number % 2], "--key", f"k{number}")
+    assert await bodies(shell, "peek", "orders") == [f"body {number}" for number in range(6)]
+    assert await bodies(shell, "peek", "orders", "--max", "2") == ["body 0", "body 1"]
+    assert await bodies(shell, "peek", "orders", "--offset", "-1", "--max", "3") == [
+        "body 3",
+        "body 4",
+        "body 5",
+    ]
+    assert await bodies(shell, "peek", "orders", "--filter", "B", "--max", "2") == ["body 1", "body 3"]
+    [message] = (await shell.json("peek", "orders", "--max", "1"))["messages"]
+    queue = str(message["queue_id"])
+    assert "body 0" in await bodies(shell, "peek", "orders", "--queue", queue)
+    assert "body 0" not in await bodies(shell, "peek", "orders", "--queue", queue, "--offset", "1")
+    shown = (await shell("peek", "orders")).stdout
+    assert re.search(r"^stored +message +topic +queue +offset +due +tag +keys +body$", shown, re.MULTILINE)
+    assert re.search(rf"{message['message_id']} +orders +{queue} +0 +– +A +k0 +body 0$", shown, re.MULTILINE)
+    assert len(await bodies(shell, "receive", "orders", "--group", "g", "--max", "9")) == 6
+    assert len(await bodies(shell, "peek", "orders")) == 6
+
+
+async def test_many_messages_are_read_page_by_page(shell: Shell) -> None:
+    await shell("topics", "create", "many", "--queues", "1")
+    for start in range(0, 300, 100):
+        await asyncio.gather(*(shell("send", "many", str(start + number)) for number in range(100)))
+    assert len(await bodies(shell, "peek", "many", "--max", "290")) == 290
+    assert len(await bodies(shell, "peek", "many", "--offset", "-270", "--max", "290")) == 270
+
+
+async def test_nothing_to_see_has_a_code_of_its_own(shell: Shell) -> None:
+    await shell("topics", "create", "orders")
+    ended = await shell("peek", "orders")
+    assert (ended.code, ended.stdout) == (4, "nothing to see in orders\n")
+    ended = await shell("find", "7")
+    assert (ended.code, ended.stdout) == (4, "no message has the key 7\n")
+
+
+async def test_messages_are_found_by_key(shell: Shell) -> None:
+    for topic in ("orders", "bills"):
+        await shell("send", topic, f"in {topic}", "--key", "7", "--key", "8")
+    await shell("send", "orders", "later", "--key", "7", "--level", "1")
+    assert await bodies(shell, "find", "8") == ["in orders", "in bills"]
+    assert await bodies(shell, "find", "8", "--topic", "bills") == ["in bills"]
+    assert await bodies(shell, "find", "7", "--max", "1") == ["in orders"]
+    await shell("clock", "next")
+    found = (await shell.json("find", "7"))["messages"]
+    assert [each["topic"] for each in found if each["body"] == "later"] == ["SCHEDULE_TOPIC_XXXX", "orders"]
+
+
+async def test_a_group_is_created_and_changed(shell: Shell) -> None:
+    made = await shell("groups", "create", "billing", "--max-retries", "3")
+    assert made.stdout == "group billing retries a message 3 times\n"
+    changed = await shell.json("groups", "create", "billing", "--retry-queues", "2")
+    assert (changed["max_retries"], changed["retry_queues"]) == (16, 2)
+    assert [group["name"] for group in (await shell.json("groups"))["groups"]] == ["billing"]
+
+
+async def test_messages_are_waited_for(shell: Shell) -> None:
+    await shell("send", "orders", "1")
+    assert await shell("wait", "orders") == (0, "topic orders has received 1 of 1 messages\n", "")
+    waiting = asyncio.create_task(shell("wait", "orders", "--count", "2", "--wait", "30s"))
+    await shell("send", "orders", "2")
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await waiting).code == 0
+    ended = await shell("wait", "orders", "--count", "3", "--wait", "0")
+    assert (ended.code, ended.stdout) == (4, "topic orders has received 2 of 3 messages\n")
+    assert (await shell("send", "orders", "3", "--delay", "1h")).code == 0
+    waiting = asyncio.create_task(shell("wait", "orders", "--count", "3", "--wait", "30s"))
+    await shell("clock", "next")
+    async with asyncio.timeout(PATIENCE_S):
+        assert (await waiting).code == 0
