@@ -86,6 +86,8 @@ async def test_what_is_not_popped_cannot_be_settled(
         (b'{"acks":[1]}', 1),
         (b'{"acks":[{"c":"billing","t":"orders","b":5}]}', 1),
         (b'{"acks":[{"c":"billing","t":"orders","b":"!"}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","b":[256]}]}', 1),
+        (b'{"acks":[{"c":"billing","t":"orders","b":["AQ=="]}]}', 1),
         (b'{"acks":[{"c":"billing","t":"orders","r":"9","b":"AQ=="}]}', 1),
         (b'{"acks":[{"c":"billing","t":"nowhere","q":0,"b":"AQ=="}]}', 208),
         (b'{"acks":[{"c":"billing","t":"orders","q":9,"b":"AQ=="}]}', 208),

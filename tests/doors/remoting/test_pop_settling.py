@@ -1,5 +1,7 @@
 """Popped messages are acknowledged, kept longer, and come back, also in order."""
 
+import base64
+import json
 from pathlib import Path
 
 import pytest
@@ -7,11 +9,13 @@ import pytest
 from mocketmq.clock import US_PER_MS
 from tests.doors.remoting.consuming import DLQ, committed
 from tests.doors.remoting.popping import (
+    BATCH_ACK,
     INVISIBLE_MS,
     NOTIFICATION,
     POP,
     ack,
     ack_all,
+    batch_of,
     change,
     fill,
     messages,
@@ -59,6 +63,20 @@ async def test_many_are_acknowledged_at_once() -> None:
         kept = found.pop(7)
         assert await ack_all(remoting.client, [one.handle for one in found]) == 0
         assert await ack_all(remoting.client, [one.handle for one in found]) == 208
+        await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
+        assert [one.body for one in await pop(remoting.client)] == [kept.body]
+
+
+async def test_many_are_acknowledged_by_a_list_of_bytes() -> None:
+    """The Rust client writes the bits so, and RocketMQ reads them."""
+    async with running_remoting() as remoting:
+        await fill(remoting, *map(str, range(20)))
+        found = await pop(remoting.client)
+        kept = found.pop(7)
+        body = json.loads(batch_of([one.handle for one in found]))
+        for one in body["acks"]:
+            one["b"] = list(base64.b64decode(one["b"]))
+        assert (await remoting.client.call(BATCH_ACK, body=json.dumps(body).encode())).code == 0
         await remoting.broker.mover.advance(INVISIBLE_MS * US_PER_MS)
         assert [one.body for one in await pop(remoting.client)] == [kept.body]
 

@@ -303,10 +303,7 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
     if kind != "0":
         topic = pop_retry_topic(group, topic)
     start, queue_id, pop_ms = whole_in(ack, "so"), whole_in(ack, "q"), whole_in(ack, "pt")
-    try:
-        bits = base64.b64decode(ack.get("b") or "", validate=True)
-    except (binascii.Error, TypeError, ValueError):
-        raise InvalidArgumentError("b", ack.get("b"), "bits as base64") from None
+    bits = _bits(ack.get("b") or "")
     _check_count(int.from_bytes(bits).bit_count())
     try:
         first = call.broker.consuming.pops.handle(group, topic, queue_id, start, pop_ms)
@@ -316,6 +313,14 @@ def _handles(call: RemotingCall[NoHeader], ack: JsonObject) -> Iterator[PopHandl
         for bit in range(8):
             if byte >> bit & 1:
                 yield first._replace(queue_offset=start + 8 * index + bit)
+
+
+def _bits(value: Any) -> bytes:
+    """The bytes of Java's BitSet: base64, or numbers as the Rust client writes them."""
+    try:
+        return bytes(value) if isinstance(value, list) else base64.b64decode(value, validate=True)
+    except (binascii.Error, TypeError, ValueError):
+        raise InvalidArgumentError("b", value, "bits as base64 or as a list of bytes") from None
 
 
 def _check_count(count: int) -> None:
