@@ -45,7 +45,7 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http \
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
-interop: setup-dev  ## run the tests with RocketMQ's clients for Java and Go, which need Maven and Go
+interop: setup-dev  ## run the tests with clients for Java, Go and Rust, which need Maven, Go and Cargo
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
 dashboard: setup-dev  ## build the RocketMQ Dashboard's back end from its source, which needs git and Maven, and try it

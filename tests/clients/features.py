@@ -20,6 +20,7 @@ from tests.clients import upstream_codes
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java
 from tests.clients.results import Results, missing, saved
+from tests.clients.rust import versions as rust
 
 HERE = Path(__file__).parent
 ROOT = HERE.parents[1]
@@ -33,6 +34,7 @@ CLIENTS = {
     "python": "Python (C++) `rocketmq`",
     "node": "Node `ali-ons`",
     "go": "Go `rocketmq-client-go`",
+    "rust": "Rust `rocketmq-client-rust`",
 }
 """Names for users. The locks of each language pin the versions."""
 
@@ -153,7 +155,7 @@ def versions() -> dict[str, str]:
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
     ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
-    return ours | java.versions() | go.versions()
+    return ours | java.versions() | go.versions() | rust.versions()
 
 
 def page(results: Results) -> str:

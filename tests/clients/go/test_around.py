@@ -72,11 +72,7 @@ async def test_a_consumer_looked_into(broker: RemotingBroker, go: Driver, topic:
     sent = await go.call("send", topic=topic, body="again")
     await go.call("consume", topic=topic, group=topic)
     assert (await go.next(topic)).message_id == sent["message_id"]
-    [consumer] = [
-        one["client_id"]
-        for one in await broker.control.clients()
-        if topic in {each["group"] for each in one["consumer_groups"]}
-    ]
+    consumer = await broker.consumer_of(topic)
     info = await broker.control.running_info(consumer, group=topic)
     assert topic in json.dumps(info["subscriptionSet"])
     assert topic in json.dumps(info["mqTable"])

@@ -11,16 +11,6 @@ from tests.clients.remoting.driver import Driver
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 
 
-async def consumer_of(broker: RemotingBroker, group: str) -> str:
-    """The id of the group's only client."""
-    [found] = [
-        str(one["client_id"])
-        for one in await broker.control.clients()
-        if group in {each["group"] for each in one["consumer_groups"]}
-    ]
-    return found
-
-
 @pytest.mark.feature("A consumer reports on itself, and consumes a given message", "java-4.9", "java-5.3")
 @pytest.mark.parametrize("orderly", [False, True])
 async def test_a_consumer_looked_into(
@@ -29,7 +19,7 @@ async def test_a_consumer_looked_into(
     sent = await driver.call("send", topic=topic, body="again")
     await driver.call("consume", topic=topic, group=topic, orderly=orderly, failures=0)
     assert (await driver.next(topic)).message_id == sent["message_id"]
-    consumer = await consumer_of(broker, topic)
+    consumer = await broker.consumer_of(topic)
 
     info = await broker.control.running_info(consumer, group=topic)
     assert info["properties"]["PROP_CONSUMEORDERLY"] == str(orderly).lower()
@@ -49,7 +39,7 @@ async def test_a_consumer_looked_into(
 async def test_a_consumer_that_fails(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     sent = await driver.call("send", topic=topic, body="bad", delay_level=3)
     await driver.call("consume", topic=topic, group=topic, failures=1)
-    consumer = await consumer_of(broker, topic)
+    consumer = await broker.consumer_of(topic)
     await broker.pending(topic)
     [due_ms] = await broker.pending(topic)
     await broker.control.move_to(due_ms)
@@ -67,7 +57,7 @@ async def test_a_consumer_looked_into_by_the_command_line(
     sent = await java_4_9.call("send", topic=topic, body="again")
     await java_4_9.call("consume", topic=topic, group=topic, orderly=orderly, failures=0)
     assert (await java_4_9.next(topic)).message_id == sent["message_id"]
-    consumer = await consumer_of(broker, topic)
+    consumer = await broker.consumer_of(topic)
 
     printed = await mqadmin("consumerStatus", "-g", topic, "-i", consumer)
     shown = {

@@ -38,6 +38,15 @@ class RemotingBroker(NamedTuple):
                 pass
         return [message["due_ms"] for message in waiting]
 
+    async def consumer_of(self, group: str) -> str:
+        """The id of the group's only client."""
+        [found] = [
+            str(client["client_id"])
+            for client in await self.control.clients()
+            if group in {one["group"] for one in client["consumer_groups"]}
+        ]
+        return found
+
 
 @asynccontextmanager
 async def running_remoting_broker(*options: str) -> AsyncIterator[RemotingBroker]:
