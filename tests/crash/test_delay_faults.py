@@ -228,7 +228,7 @@ async def test_file_that_cannot_be_removed_is_not_delivered_again(
                 assert await come(running, S) == ["forced", "a", "b"]
             scheme = timed_of(running)
             assert (scheme.pending, scheme.first_due_us(), scheme.files.unremoved) == (0, None, 4)
-            assert len(tries) == caplog.text.count("is done with, but stays") == 4, (
+            assert len(tries) == caplog.text.count("is no longer needed, but cannot be removed") == 4, (
                 "it is not tried all the time"
             )
             await timed_of(running).files.turn()
@@ -263,7 +263,9 @@ async def test_directory_of_a_second_that_became_read_only(tmp_path: Path) -> No
             async with broker(tmp_path, *manual, wrapper=WITHOUT_ROOTS_RIGHTS) as (process, client):
                 await client.advance("1h")
                 assert await delivered(client) == ["a", "b"]
-                await wait_for_log(process, client, "is done with, but stays: Permission denied")
+                await wait_for_log(
+                    process, client, "is no longer needed, but cannot be removed: Permission denied"
+                )
                 levels = (await client.levels())["second_directories"]
                 assert (levels["pending"], levels["unremoved"]) == (0, 2)
                 async with ClientSession() as session, session.get(f"{process.url}/metrics") as response:

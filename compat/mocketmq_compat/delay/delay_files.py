@@ -216,7 +216,7 @@ class DelayFiles(Chore):
                 if is_last:
                     self._directory.remove_second(entry.second)
             except OSError as error:
-                log.warning("%s is done with, but stays: %s", entry.name, error.strerror)
+                log.warning("%s is no longer needed, but cannot be removed: %s", entry.name, error.strerror)
                 kept.append(entry)
         return freed, kept
 

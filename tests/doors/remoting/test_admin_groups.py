@@ -1,6 +1,7 @@
 """Groups, for administrators: 200, 201, 207, 225 and 352; what their settings do; 43, 45, 222 and 314."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -69,6 +70,19 @@ async def test_a_group_has_upstreams_settings_unless_told_otherwise() -> None:
         assert (answer.code, answer.remark) == (26, "No group in this broker")
 
 
+async def test_a_setting_without_effect_is_logged_once_and_the_usual_retry_policy_never(
+    remoting: Remoting, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "mocketmq")
+    usual = {"type": "CUSTOMIZED"}
+    for number in range(3):
+        group = f"{GROUP}-{number}"
+        assert await create(remoting.client, groupName=group, groupRetryPolicy=usual) is None
+        remark = await create(remoting.client, groupName=group, groupRetryPolicy={"type": "EXPONENTIAL"})
+        assert remark == f"kept, but without any effect here: groupRetryPolicy of '{group}'"
+    assert caplog.messages == ["the group setting groupRetryPolicy is kept and shown, but has no effect here"]
+
+
 async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
     tmp_path: Path,
 ) -> None:
@@ -81,8 +95,7 @@ async def test_settings_of_a_group_outlive_a_restart_and_useless_ones_are_told(
     }
     async with running_remoting(data=str(tmp_path)) as remoting:
         remark = await create(remoting.client, **given)
-        kept = f"consumeTimeoutMinute of '{GROUP}', groupRetryPolicy of '{GROUP}'"
-        assert remark == f"kept, but without any effect here: {kept}"
+        assert remark == f"kept, but without any effect here: consumeTimeoutMinute of '{GROUP}'"
     async with running_remoting(data=str(tmp_path)) as remoting:
         assert await config(remoting.client) == USUAL | given
         await create(remoting.client)

@@ -1,6 +1,7 @@
 """Topics, for administrators: 17, 18, 21, 215, 305 and 351; and what the name server tells of all of them."""
 
 import json
+import logging
 from pathlib import Path
 from typing import Any
 
@@ -66,6 +67,15 @@ async def test_everything_that_is_said_of_a_topic_is_kept_over_a_restart(tmp_pat
         assert (queues["topicSysFlag"], queues["perm"]) == (3, 4)
 
 
+async def test_an_attribute_is_logged_once(remoting: Remoting, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "mocketmq")
+    for number in range(3):
+        ext = wanted(attributes="+message.type=FIFO") | {"topic": f"{TOPIC}-{number}"}
+        answer = await remoting.client.ok(CREATE, ext)
+        assert answer.remark == f"kept, but without any effect here: +message.type of '{TOPIC}-{number}'"
+    assert caplog.messages == ["the topic attribute message.type is kept and shown, but has no effect here"]
+
+
 async def test_messages_of_a_topic_with_several_tags_say_so() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(CREATE, wanted(topicFilterType="MULTI_TAG"))
@@ -106,6 +116,7 @@ async def test_a_changed_topic_keeps_its_attributes_and_else_only_what_is_said()
         (wanted(attributes="-message.type"), "only add attribute is supported while creating topic."),
         (wanted(attributes="+message.type=SLOW"), "message.type is 'SLOW'; allowed: UNSPECIFIED or NORMAL"),
         (wanted(attributes="+reserve.time=soon"), "reserve.time is 'soon'; allowed: a whole number from -1"),
+        (wanted(attributes="+queue.type=BatchCQ"), "queue.type is 'BatchCQ'; allowed: SimpleCQ"),
         (wanted(attributes="+=1"), "kv string format wrong."),
         ({"topic": TOPIC}, "the custom field <readQueueNums> is null"),
     ],

@@ -466,7 +466,7 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
         with monkeypatch.context() as patched:
             patched.setattr(remoting.broker.ground.writer, "commit", commit)
             assert bodies(await pull(remoting.client)) == ["late"]
-        assert "the ledger lacks that 1 messages were pulled: the disk is full" in caplog.text
+        assert "pull times missing in the ledger: 1 (the disk is full)" in caplog.text
 
 
 async def test_of_very_many_delayed_messages_the_newest_are_known_as_pulled(

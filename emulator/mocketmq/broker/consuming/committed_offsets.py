@@ -165,7 +165,7 @@ class CommittedOffsets:
         try:
             await self._writer.commit(work)
         except EmulatorError:
-            log.warning("the ledger lacks that %d messages were acknowledged", len(commit_offsets))
+            log.warning("acknowledgement times missing in the ledger: %d", len(commit_offsets))
 
     async def close(self) -> None:
         """Store the reported offsets that are not stored yet, if the store still takes them."""

@@ -234,7 +234,7 @@ class Pull:
         try:
             await self._writer.commit(work)
         except StoreError as error:  # the messages can be read all the same
-            log.warning("the ledger lacks that %d messages were pulled: %s", len(delayed), error)
+            log.warning("pull times missing in the ledger: %d (%s)", len(delayed), error)
             return
         noted = group.pulled.setdefault(queue, {})
         for message in delayed:

@@ -28,7 +28,7 @@ def _is_reserve_time(text: str) -> bool:
 
 
 _ATTRIBUTES: Final = {
-    "queue.type": _one_of("SimpleCQ", "BatchCQ", is_fixed=True),
+    "queue.type": _one_of("SimpleCQ", is_fixed=True),  # messages of a batch are stored one by one
     "cleanup.policy": _one_of("DELETE", "COMPACTION", is_fixed=True),
     "message.type": _one_of("UNSPECIFIED", "NORMAL", "FIFO", "DELAY", "TRANSACTION", "MIXED"),
     "reserve.time": _Attribute(_is_reserve_time, "a whole number from -1 on"),

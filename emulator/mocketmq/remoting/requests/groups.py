@@ -1,6 +1,5 @@
 """List, create, change and delete consumer groups (docs/protocol/remoting.md §2.9)."""
 
-import logging
 from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
@@ -11,14 +10,13 @@ from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.requests.topics import data_version
 from mocketmq.remoting.wire.body import JsonObject, object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import GroupHeader, NoHeader
-
-log = logging.getLogger(__name__)
 
 
 class DeleteGroupHeader(NamedTuple):
@@ -38,6 +36,9 @@ class _WantedGroup(NamedTuple):
 
 _FIELDS: Final = {field.encode_name: field for field in msgspec.structs.fields(GroupConfig)}
 _EFFECTIVE: Final = {"consumeEnable", "consumeBroadcastEnable", "notifyConsumerIdsChangedEnable"}
+
+_USUAL_POLICY: Final = {"type": "CUSTOMIZED"}
+"""The retry policy of every group unless another is set; clients of 5.x send it (GroupRetryPolicy.java)."""
 
 
 async def create(call: RemotingCall[NoHeader]) -> Response:
@@ -85,16 +86,13 @@ async def _put(call: RemotingCall[NoHeader], wanted: Sequence[_WantedGroup]) -> 
     for one in wanted:
         await call.broker.registry.groups.put(*one)
     kept = [
-        f"{name} of {shorten(one.name)}"
+        (name, one.name)
         for one in wanted
         for name, field in _FIELDS.items()
-        if name not in _EFFECTIVE and getattr(one.config, field.name) not in (field.default, {}, None)
+        if name not in _EFFECTIVE
+        and getattr(one.config, field.name) not in (field.default, {}, None, _USUAL_POLICY)
     ]
-    if not kept:
-        return Response()
-    remark = f"kept, but without any effect here: {', '.join(kept)}"
-    log.warning("settings of groups are %s", remark)
-    return Response(remark=remark)
+    return without_effect.success(call, "group setting", kept)
 
 
 def _group_in(body: JsonObject) -> _WantedGroup:

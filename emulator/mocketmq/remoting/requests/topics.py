@@ -1,6 +1,5 @@
 """List, create, change and delete topics (docs/protocol/remoting.md §2.9)."""
 
-import logging
 from collections.abc import Mapping
 from typing import Any, Final, NamedTuple
 
@@ -11,13 +10,12 @@ from mocketmq.errors import InvalidArgumentError, NoPermissionError, TopicNotFou
 from mocketmq.message.names import SYSTEM_TOPICS, check_topic_name
 from mocketmq.remoting.access_rule import ADMIN, KEY
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.wire.body import object_of, objects_in, text_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
 from mocketmq.remoting.wire.fastjson import dumps
 from mocketmq.remoting.wire.header import Int32, NoHeader, TopicHeader
-
-log = logging.getLogger(__name__)
 
 
 class CreateTopicHeader(NamedTuple):
@@ -117,12 +115,8 @@ async def _put(
         made.append((header.topic, *sizes, particulars))
     for one in made:
         await topics.put_by_client(*one)
-    kept = [f"{name} of {shorten(header.topic)}" for header, changes in wanted for name in changes]
-    if not kept:
-        return Response()
-    remark = f"kept, but without any effect here: {', '.join(kept)}"
-    log.warning("attributes of topics are %s", remark)
-    return Response(remark=remark)
+    kept = [(name, header.topic) for header, changes in wanted for name in changes]
+    return without_effect.success(call, "topic attribute", kept)
 
 
 def _topic_in(body: Mapping[str, Any]) -> tuple[CreateTopicHeader, Mapping[str, str]]:
