@@ -5,6 +5,7 @@ It uses aiohttp's low-level server, since aiohttp's application costs a third of
 
 import asyncio
 import hmac
+import logging
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any
@@ -12,6 +13,7 @@ from typing import Any
 from aiohttp import web
 
 from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
 from mocketmq.http_api.clients import CLIENTS
@@ -29,6 +31,8 @@ from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.topics import topic_routes
 from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
 
 GRACE_S = 2.0
 """Real seconds for running requests to end when the server stops; then they are cancelled."""
@@ -125,8 +129,12 @@ class HttpServer:
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
     async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
+        began_us = steady_us() if log.isEnabledFor(logging.DEBUG) else None
         template, response = await listener.answer(request)
         self._api.requests[request.method, template, response.status] += 1
+        if began_us is not None:
+            what, took_us = f"{request.method} {request.rel_url.raw_path}", steady_us() - began_us
+            log.debug("%s %s: %d in %.1f ms", request.remote, what, response.status, took_us / US_PER_MS)
         return response
 
     async def _answer(self, request: web.BaseRequest) -> RoutedResponse:

@@ -4,6 +4,7 @@ Only clients that divide the queues of a group among themselves register here; c
 membership. Nothing is stored: each heartbeat says again who the client is (docs/protocol/remoting.md §8.1).
 """
 
+import logging
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple, Protocol
@@ -11,8 +12,10 @@ from typing import Any, NamedTuple, Protocol
 from mocketmq.broker.filters.filter import EVERYTHING, TAG, Filter
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message, StoredMessage
-from mocketmq.rocketmq_versions import V5_0_0
+from mocketmq.rocketmq_versions import V5_0_0, version_name
 from mocketmq.store.queue import Queue
+
+log = logging.getLogger(__name__)
 
 CLUSTERING, BROADCASTING = "CLUSTERING", "BROADCASTING"
 
@@ -202,6 +205,16 @@ class Clients:
         self._by_id.setdefault(beat.client_id, {})[channel] = None
         for one in beat.consumers:
             self._join(channel, beat, one)
+        if before is None:
+            log.debug(
+                "client %s (%s, %s) at %s has joined: producer of %s, consumer of %s",
+                beat.client_id,
+                beat.language,
+                version_name(beat.version),
+                channel.remote,
+                ", ".join(producers) or "nothing",
+                ", ".join(consumers) or "nothing",
+            )
 
     def _join(self, channel: Channel, beat: Heartbeat, one: ConsumerData) -> None:
         group = self._groups.setdefault(one.group, LiveGroup(one.kind, one.model))
@@ -241,6 +254,7 @@ class Clients:
         member = self._members.pop(channel, None)
         if member is not None:
             self._forget_id(member)
+            log.debug("client %s at %s has left", member.client_id, channel.remote)
         return member
 
     def _forget_id(self, member: Member) -> None:

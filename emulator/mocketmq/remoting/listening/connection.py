@@ -5,13 +5,16 @@ import logging
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
+from mocketmq.clock import steady_us
 from mocketmq.doors import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
 from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
 from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
+from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
+from mocketmq.remoting.request_line import request_line
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
@@ -104,6 +107,7 @@ class Connection(asyncio.BufferedProtocol):
         self._channel = RemotingChannel(self.write, self.peer, advertised.address, advertised.store_host)
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
+        log.debug("%s has connected to port %d", self.peer, local[1])
 
     @property
     def incomplete(self) -> int:
@@ -154,8 +158,12 @@ class Connection(asyncio.BufferedProtocol):
         try:
             commands = self._reader.feed(data)
         except FrameError as error:
-            log.warning("closing the connection of %s: %s", self.peer, error)
             commands, self._is_broken = error.before, True
+            why: object = error
+            if not self.frames and is_http(data):
+                self._transport.write(ANSWER)
+                why = WRONG_PORT
+            log.warning("closing the connection of %s: %s", self.peer, why)
         self.frames += len(commands)
         for command in commands:
             if command.is_response:
@@ -173,7 +181,7 @@ class Connection(asyncio.BufferedProtocol):
             self._hub.waiting_bytes += size
             task.add_done_callback(self._has_waited)
         elif long_poll is LongPoll.REFUSED:
-            self._answer(command, self._hub.dispatcher.counted(command, _BUSY))
+            self._answer(command, self._hub.dispatcher.counted(command, _BUSY), _now_us())
         else:
             task = self._loop.create_task(self._serve(command, may_wait=False))
             self._running[task] = size
@@ -181,10 +189,13 @@ class Connection(asyncio.BufferedProtocol):
             task.add_done_callback(self._has_run)
 
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
+        began_us = _now_us()
         answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
-        self._answer(command, answer)
+        self._answer(command, answer, began_us)
 
-    def _answer(self, command: Command, answer: Command) -> None:
+    def _answer(self, command: Command, answer: Command, began_us: int | None) -> None:
+        if began_us is not None:
+            log.debug(request_line(self.peer, command, answer, steady_us() - began_us))
         if command.is_oneway:
             return
         try:
@@ -270,6 +281,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def connection_lost(self, _error: Exception | None) -> None:
         """Cancel long polls; other requests are finished, though nobody reads their answers."""
+        log.debug("%s has disconnected (requests: %d)", self.peer, self.frames)
         hub = self._hub
         hub.connections.discard(self)
         self._channel.end()
@@ -309,6 +321,11 @@ class Connection(asyncio.BufferedProtocol):
         for task in (*self._running, *self._waiting):
             task.cancel()
         self._transport.abort()
+
+
+def _now_us() -> int | None:
+    """When a request begins, if the log has a line for it."""
+    return steady_us() if log.isEnabledFor(logging.DEBUG) else None
 
 
 def _size_of(command: Command) -> int:
