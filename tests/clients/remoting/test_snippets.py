@@ -1,4 +1,4 @@
-"""The programs of docs/rocketmq.md for Python and Node do what it says, and the README agrees with it."""
+"""The programs of docs/rocketmq.md for Python and Node do what it says."""
 
 import asyncio
 import re
@@ -12,9 +12,7 @@ import pytest_asyncio
 from tests.clients.node_sdk import FOLDER
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S
-from tests.clients.remoting.snippets import PAGE, programs, running_program, snippet
-
-README = PAGE.parents[1] / "README.md"
+from tests.clients.remoting.snippets import PAGE, running_program, snippet
 
 
 @pytest_asyncio.fixture(loop_scope="session")
@@ -36,12 +34,6 @@ async def test_the_program(client: str, broker: RemotingBroker, home: Path, tmp_
             await broker.pending("orders")
             await broker.control.advance("30m")
             assert await output.readline() == b"order 7 was not paid\n"
-
-
-def test_what_the_readme_says_to_set_is_set_by_the_programs() -> None:
-    said = re.findall(r"^\| .* \| `(.*127\.0\.0\.1:9876.*)` \|$", README.read_text(), re.MULTILINE)
-    assert said
-    assert [text for text in said if not any(text in program for program in programs().values())] == []
 
 
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", PAGE.read_text()))

@@ -3,15 +3,14 @@
 import asyncio
 import json
 import os
-import shutil
-import subprocess
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager
 from pathlib import Path
 
 import pytest
 
+from tests.support.network import inside, ip, namespaces
 from tests.support.process import broker_process
 from tests.support.remoting import connected
 
@@ -23,16 +22,8 @@ NAMESRV_PORT, BROKER_PORT = 9_876, 10_911
 IN_A_CONTAINER = 'mount -t tmpfs tmpfs /run && touch /run/.containerenv && exec "$@"'
 
 
-def ip(*words: str, namespace: str | None = None, check: bool = True) -> None:
-    inside = ("ip", "netns", "exec", namespace) if namespace else ()
-    subprocess.run((*inside, "ip", *words), check=check, capture_output=True)
-
-
 def lay_cables() -> None:
     """A host with a bridge, and two containers on it whose gateway it is."""
-    for name in (HOST, *ADDRESSES):
-        ip("netns", "add", name)
-        ip("link", "set", "lo", "up", namespace=name)
     ip("link", "add", "bridge", "type", "bridge", namespace=HOST)
     ip("address", "add", f"{GATEWAY}/24", "dev", "bridge", namespace=HOST)
     ip("link", "set", "bridge", "up", namespace=HOST)
@@ -45,30 +36,21 @@ def lay_cables() -> None:
         ip("route", "add", "default", "via", GATEWAY, namespace=name)
 
 
-def remove_cables() -> None:
-    for name in (HOST, *ADDRESSES):
-        ip("netns", "delete", name, check=False)
-
-
 @pytest.fixture
-async def network() -> AsyncIterator[None]:
-    if shutil.which("ip") is None or os.geteuid() != 0:
-        pytest.skip("network namespaces need root and iproute2")
-    try:
+def network() -> Iterator[None]:
+    with namespaces(HOST, *ADDRESSES):
         lay_cables()
         yield
-    finally:
-        remove_cables()
 
 
 @asynccontextmanager
-async def inside(namespace: str, function: str, *words: object) -> AsyncIterator[asyncio.subprocess.Process]:
+async def calling(namespace: str, function: str, *words: object) -> AsyncIterator[asyncio.subprocess.Process]:
     """A function of this module in a process of another network."""
     code = f"import asyncio, sys; from {__name__} import {function} as f; asyncio.run(f(*sys.argv[1:]))"
     process = await asyncio.create_subprocess_exec(
-        *("ip", "netns", "exec", namespace, sys.executable, "-c", code, *map(str, words)),
+        *(*inside(namespace), sys.executable, "-c", code, *map(str, words)),
         cwd=ROOT,
-        stdout=subprocess.PIPE,
+        stdout=asyncio.subprocess.PIPE,
     )
     try:
         yield process
@@ -118,11 +100,11 @@ async def answer(process: asyncio.subprocess.Process) -> str:
 
 @pytest.mark.usefixtures("network")
 async def test_host_and_neighbours_of_a_container_find_its_broker() -> None:
-    wrapper = ("ip", "netns", "exec", BROKER, "sh", "-c", IN_A_CONTAINER, "sh")
+    wrapper = (*inside(BROKER), "sh", "-c", IN_A_CONTAINER, "sh")
     ports = ("--namesrv-port", str(NAMESRV_PORT), "--broker-port", str(BROKER_PORT))
     async with (
         broker_process("--host", "0.0.0.0", *ports, wrapper=wrapper),  # noqa: S104 - as an image does
-        inside(HOST, "publish_ports") as publisher,
+        calling(HOST, "publish_ports") as publisher,
     ):
         assert publisher.stdout
         assert await publisher.stdout.readline() == b"published\n"
@@ -131,5 +113,5 @@ async def test_host_and_neighbours_of_a_container_find_its_broker() -> None:
             (NEIGHBOUR, ADDRESSES[BROKER], ADDRESSES[BROKER]),
             (BROKER, "127.0.0.1", "127.0.0.1"),
         ):
-            async with inside(namespace, "find_broker", dialled) as client:
+            async with calling(namespace, "find_broker", dialled) as client:
                 assert await answer(client) == f"{told}:{BROKER_PORT}"

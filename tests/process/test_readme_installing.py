@@ -1,0 +1,71 @@
+"""The README's ways to install, as a new user would try them: from a fresh clone, with a package index.
+
+Left out are ``make test``, which runs all this; the container, which needs an engine; and the extra
+``report``, which downloads and builds Spark.
+"""
+
+import re
+import sys
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+
+import pytest
+
+from mocketmq import __version__
+from tests.support.process import clean_environment
+from tests.support.readme import ROOT, examples
+from tests.support.terminal import Terminal, terminal
+
+pytestmark = pytest.mark.slow
+
+LEFT_OUT = re.compile(r"make test|docker|.*\[report\]")
+
+
+def lines(kind: str) -> list[str]:
+    """The commands of the README's block of this kind."""
+    [block] = examples(kind)
+    return [line.partition("#")[0].strip() for line in block.splitlines() if not LEFT_OUT.match(line)]
+
+
+@asynccontextmanager
+async def opened(directory: Path) -> AsyncIterator[Terminal]:
+    """A terminal there, in which a broker picks free ports; Ctrl-C ends what runs in it."""
+    async with terminal(directory, clean_environment() | {"MOCKETMQ_PORT": "0"}) as shell:
+        yield shell
+        await shell.interrupt()
+
+
+async def succeeds(shell: Terminal, command: str) -> str:
+    ended = await shell.run(command)
+    assert ended.code == 0, f"{command}\n{ended.output}"
+    return ended.output
+
+
+async def serves(directory: Path, command: str) -> None:
+    async with opened(directory) as shell:
+        shell.start(command)
+        while " is ready after " not in (line := await shell.line()):
+            assert "rror" not in line, line
+
+
+async def test_from_a_fresh_clone(tmp_path: Path) -> None:
+    clone, tools, application = tmp_path / "mocketmq", tmp_path / "tools", tmp_path / "application"
+    async with opened(tmp_path) as shell:
+        await succeeds(shell, f"git clone --quiet {ROOT} {clone}")
+        for folder in (tools, application):
+            await succeeds(shell, f"{sys.executable} -m venv {folder}")
+        await succeeds(shell, f"{tools}/bin/pip install --quiet uv pipx")
+
+    [run] = lines("make")
+    await serves(clone, run)
+
+    async with opened(clone) as shell:
+        await succeeds(shell, "make dist")
+        for install in lines("pip"):
+            await succeeds(shell, f"{application}/bin/{install}")
+            assert await succeeds(shell, f"{application}/bin/mocketmq --version") == f"mocketmq {__version__}"
+            await succeeds(shell, f"{application}/bin/pip uninstall --quiet --yes mocketmq")
+
+    for serve in lines("tools"):
+        await serves(clone, f"PATH={tools}/bin:$PATH {serve}")
