@@ -140,7 +140,8 @@ def _retry_route(difference: Difference) -> bool:
 
 
 def _retry_of_nobody(difference: Difference) -> bool:
-    return _is_refused(difference) and difference.given("topic") == "%RETRY%"
+    is_send = difference.op.name in ("send", "send_batch")
+    return is_send and difference.given("topic") == "%RETRY%" and difference.codes[1] == 26
 
 
 def _dead_letters(difference: Difference) -> bool:
