@@ -209,6 +209,14 @@ async def test_an_empty_broker_has_running_statistics() -> None:
         assert table["putTps"] == "0.0 0.0 0.0"
 
 
+async def test_data_in_memory_have_no_disk() -> None:
+    """rocketmq-exporter 0.0.2 fails without the capacity."""
+    async with running_remoting() as remoting:
+        table = await runtime(remoting)
+        assert table["commitLogDirCapacity"] == "Total : 0 B, Free : 0 B."
+        assert table["commitLogDiskRatio"] == table["consumeQueueDiskRatio"] == "0.0"
+
+
 async def test_rates_are_by_real_time_however_the_clock_is_moved() -> None:
     async with running_remoting() as remoting:
         await send(remoting.broker)

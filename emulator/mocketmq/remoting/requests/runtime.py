@@ -1,7 +1,7 @@
 """Show what the broker does and has done (AdminBrokerProcessor.java, 4.9.8 and 5.3.3).
 
-Figures of parts that do not exist here are 0: no request waits in a thread pool, and nothing is dispatched or
-flushed after it was acknowledged.
+Figures of parts that do not exist here are 0: no request waits in a thread pool, nothing is dispatched or
+flushed after it was acknowledged, and data in memory have no disk.
 """
 
 import shutil
@@ -94,12 +94,15 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
     """Figures of the store. Commit offsets count messages, not bytes, as in message ids."""
     end = broker.ground.writer.next_commit_offset
     oldest_offset, oldest_ms = oldest or (end, -1)
-    table = {
+    total, used, free = (0, 0, 0) if settings.data == MEMORY else shutil.disk_usage(settings.data)
+    ratio = str(used / max(total, 1))
+    return {
         "commitLogMinOffset": str(oldest_offset),
         "commitLogMaxOffset": str(end),
         "earliestMessageTimeStamp": str(oldest_ms),
-        "commitLogDiskRatio": "0.0",
-        "consumeQueueDiskRatio": "0.0",
+        "commitLogDirCapacity": f"Total : {_human(total)}, Free : {_human(free)}.",
+        "commitLogDiskRatio": ratio,
+        "consumeQueueDiskRatio": ratio,
         "dispatchBehindBytes": "0",
         "dispatchMaxBuffer": "0",
         "pageCacheLockTimeMills": "0",
@@ -107,15 +110,6 @@ def _store(broker: Broker, settings: Settings, oldest: tuple[int, int] | None) -
         "remainHowManyDataToFlush": _human(0),
         "remainTransientStoreBufferNumbs": str(_UNLIMITED),
     }
-    if settings.data != MEMORY:
-        disk = shutil.disk_usage(settings.data)
-        ratio = str(disk.used / disk.total)
-        table |= {
-            "commitLogDirCapacity": f"Total : {_human(disk.total)}, Free : {_human(disk.free)}.",
-            "commitLogDiskRatio": ratio,
-            "consumeQueueDiskRatio": ratio,
-        }
-    return table
 
 
 def _pools(broker: Broker) -> dict[str, str]:
