@@ -11,7 +11,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all test-lowest interop dashboard differential \
+.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all test-lowest interop from-source differential \
 	check format bench dist lock clean
 
 help:  ## show this list
@@ -37,7 +37,7 @@ test: setup-dev  ## prove every promise, in five minutes (ARGS="tests/unit -k cl
 	@$(PYTEST) -n 2 $(ARGS)
 
 test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
-	@$(PYTEST) -n 2 -m "slow and not interop and not dashboard and not differential" $(ARGS)
+	@$(PYTEST) -n 2 -m "slow and not interop and not from_source and not differential" $(ARGS)
 
 test-all: test test-slow interop differential  ## run everything, once
 
@@ -45,11 +45,11 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http \
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
-interop: setup-dev  ## run the tests with clients for Java, Go and Rust, which need Maven, Go and Cargo
+interop: setup-dev  ## run the tests with frameworks and clients for Java, Go and Rust, which need Maven, Go and Cargo
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
-dashboard: setup-dev  ## build the RocketMQ Dashboard's back end from its source, which needs git and Maven, and try it
-	@$(PYTEST) -m dashboard tests/clients/dashboard $(ARGS)
+from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
+	@$(PYTEST) -m from_source tests/clients $(ARGS)
 
 differential: setup-dev  ## play the same on a real RocketMQ and compare, which needs Maven (ARGS="--seed 7")
 	@$(PYTEST) -m differential tests/differential $(ARGS)
@@ -79,7 +79,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
 	@rm -rf tests/clients/node/node_modules tests/clients/go/build
-	@rm -rf tests/clients/java/target tests/clients/java/*/target
+	@rm -rf tests/clients/*/target tests/clients/*/*/target
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
 # A stamp is younger than its lock exactly when the environment holds what the lock says.

@@ -14,7 +14,7 @@ from tests.clients.remoting.conftest import RemotingBroker
 from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
 from tests.support.remoting import RemotingClient, connected
 
-pytestmark = [pytest.mark.dashboard, pytest.mark.asyncio(loop_scope="session")]
+pytestmark = [pytest.mark.from_source, pytest.mark.asyncio(loop_scope="session")]
 
 EVER = 9_999_999_999_999
 COLLECTED_S = 100.0

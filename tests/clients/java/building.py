@@ -1,4 +1,4 @@
-"""The drivers of the Java clients: built by Maven, run by Java."""
+"""Projects of Java: built by Maven, all of a folder at once, and run by Java."""
 
 import os
 import shutil
@@ -10,35 +10,40 @@ import pytest
 from tests.clients.java.versions import FOLDER, PROJECTS
 
 BUILD_S = 600.0
-_BUILT = FOLDER / "target" / "built"
 
 
-def build() -> None:
-    """Build the drivers, unless that has been done."""
+def build(folder: Path = FOLDER) -> None:
+    """Build the projects of a folder, unless that has been done."""
     maven = shutil.which("mvn")
     if maven is None or shutil.which("java") is None:
         pytest.skip("needs Java and Maven")
-    made_of = [path for pattern in ("pom.xml", "*/pom.xml", "src/*/*.java") for path in FOLDER.glob(pattern)]
-    if _BUILT.exists() and _BUILT.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
+    built, poms = folder / "target" / "built", list(folder.glob("*/pom.xml"))
+    made_of = [folder / "pom.xml", *poms, *folder.glob("src/*/*.java"), *FOLDER.glob("src/driver/*.java")]
+    if built.exists() and built.stat().st_mtime > max(path.stat().st_mtime for path in made_of):
         return
-    for project in PROJECTS.values():
-        shutil.rmtree(FOLDER / project / "target", ignore_errors=True)  # jars of other versions
+    for pom in poms:
+        shutil.rmtree(pom.with_name("target"), ignore_errors=True)  # jars of other versions
     done = subprocess.run(
         [maven, "--batch-mode", "--quiet", "compiler:compile", "dependency:copy-dependencies"],
         check=False,
-        cwd=FOLDER,
+        cwd=folder,
         timeout=BUILD_S,
         text=True,
         capture_output=True,
     )
     if done.returncode:
         pytest.fail(f"Maven failed:\n{done.stdout}{done.stderr}")
-    _BUILT.parent.mkdir(exist_ok=True)
-    _BUILT.touch()
+    built.parent.mkdir(exist_ok=True)
+    built.touch()
 
 
 def java_command(client: str, home: Path) -> tuple[str, ...]:
     """How to run a class with a client, whose logs and offsets go into ``home``."""
-    target = FOLDER / PROJECTS[client] / "target"
-    classes = f"{target / 'classes'}{os.pathsep}{target / 'lib' / '*'}"
+    return project_command(FOLDER / PROJECTS[client], home)
+
+
+def project_command(project: Path, home: Path, *more: Path) -> tuple[str, ...]:
+    """How to run a class of a project, with ``more`` on the class path; logs and offsets go into ``home``."""
+    target = project / "target"
+    classes = os.pathsep.join(map(str, (target / "classes", target / "lib" / "*", *more)))
     return "java", "-XX:TieredStopAtLevel=1", f"-Duser.home={home}", "-cp", classes
