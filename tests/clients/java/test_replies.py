@@ -61,7 +61,7 @@ async def test_a_reply(broker: RemotingBroker, asker: Driver, replier: Driver, t
     assert (stored["topic"], stored["body"]) == (REPLY_TOPIC, "what? what? ")
 
 
-@pytest.mark.parametrize("client", ["java-4.9"])  # 5.3.3 stops waiting as soon as the request is sent
+@pytest.mark.parametrize("client", ["java-4.9"])
 @pytest.mark.feature("Request and reply", "java-4.9")
 async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driver, topic: str) -> None:
     await broker.control.put_topic(topic)
@@ -69,6 +69,14 @@ async def test_ask_and_wait(broker: RemotingBroker, asker: Driver, replier: Driv
     assert (await asker.call("request", topic=topic, body="hello", timeout_ms=LONG_MS))["body"] == "hello"
     with pytest.raises(ClientError, match="wait reply message timeout"):
         await asker.call("request", topic=topic, body="silence", timeout_ms=3_000)
+
+
+@pytest.mark.parametrize("client", ["java-5.3"])
+async def test_ask_and_not_wait(broker: RemotingBroker, asker: Driver, topic: str) -> None:
+    """A fault of 5.3.1 to 5.3.3: the wait ends when the request is stored, and is told as a timeout."""
+    await broker.control.put_topic(topic)
+    with pytest.raises(ClientError, match="OK, but wait reply message timeout, 600000 ms"):
+        await asker.call("request", topic=topic, body="anybody?", timeout_ms=600_000)
 
 
 async def now_ms(broker: RemotingBroker) -> int:
