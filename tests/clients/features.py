@@ -17,6 +17,8 @@ from mocketmq.message.identity import VERSION
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients import upstream_codes
+from tests.clients.exporter import versions as exporter
+from tests.clients.frameworks import versions as frameworks
 from tests.clients.go import versions as go
 from tests.clients.java import versions as java
 from tests.clients.results import Results, missing, saved
@@ -37,6 +39,15 @@ CLIENTS = {
     "rust": "Rust `rocketmq-client-rust`",
 }
 """Names for users. The locks of each language pin the versions."""
+
+FRAMEWORKS = {
+    "spring-boot-2": "Spring Boot 2.7: `rocketmq-spring-boot-starter`",
+    "spring-boot-3": "Spring Boot 3: `rocketmq-spring-boot-starter`",
+    "stream": "Spring Cloud Stream: `spring-cloud-starter-stream-rocketmq`",
+    "camel": "Apache Camel: `camel-rocketmq`",
+    "exporter": "`rocketmq-exporter`",
+}
+"""Frameworks that bring a Java client. Their rows list the features that tests try them with."""
 
 MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.3": "`mqadmin`"}
 """Versions of RocketMQ's command line. Its rows are the commands that tests run."""
@@ -94,12 +105,16 @@ FEATURES = {
     ],
 }
 
+FRAMEWORK_FEATURES = [*(name for names in FEATURES.values() for name in names), "Metrics for Prometheus"]
+"""Frameworks have all features that clients have, and one more."""
+
 _HEAD = """\
 # RocketMQ's clients
 
-The features that work with RocketMQ's unmodified clients. This page is made from runs of `make test` and
-`make interop`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the client has no such
-feature, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) of their own."""
+The features that work with RocketMQ's unmodified clients. This page is made from runs of `make test`,
+`make interop` and `make from-source`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
+client has no such feature, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) of
+their own."""
 _CODES = f"""\
 
 ## Request codes
@@ -114,7 +129,7 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 def tried() -> dict[str, set[str]]:
     """By client, the features that tests try it with."""
-    found: dict[str, set[str]] = {client: set() for client in (*CLIENTS, *MQADMIN)}
+    found: dict[str, set[str]] = {client: set() for client in (*CLIENTS, *FRAMEWORKS, *MQADMIN)}
     for mark in _marks("feature"):
         for client in mark.args[1:]:
             found[client].add(mark.args[0])
@@ -136,10 +151,11 @@ def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
 def misuse(mark: pytest.Mark) -> str | None:
     """What is wrong with a test's mark of a feature, or None."""
     name, *clients = mark.args
-    if name not in {name for names in FEATURES.values() for name in names}:
+    if name not in FRAMEWORK_FEATURES:
         return f"{name!r} is no row of FEATURES in {__name__}"
-    if not clients or set(clients) - CLIENTS.keys():
-        return f"the mark of {name!r} names the clients {clients}; allowed: one or more of {list(CLIENTS)}"
+    known = [*CLIENTS, *FRAMEWORKS]
+    if not clients or set(clients) - set(known):
+        return f"the mark of {name!r} names the clients {clients}; allowed: one or more of {known}"
     return None
 
 
@@ -155,12 +171,13 @@ def versions() -> dict[str, str]:
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
     ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
-    return ours | java.versions() | go.versions() | rust.versions()
+    found = (java.versions(), go.versions(), rust.versions(), frameworks.versions(), exporter.versions())
+    return {client: version for each in (ours, *found) for client, version in each.items()}
 
 
 def page(results: Results) -> str:
     """The text of the page, from the results of whole runs."""
-    return "\n".join([_HEAD, *_tables(results), *_commands(results), codes()]) + "\n"
+    return "\n".join([_HEAD, *_tables(results), *_frameworks(results), *_commands(results), codes()]) + "\n"
 
 
 def codes() -> str:
@@ -194,6 +211,17 @@ def _tables(results: Results) -> Iterator[str]:
         yield f"\n## {title}\n\n| | {titles} |\n|---{'|---' * len(shown)}|"
         for name in names:
             yield f"| {name} | {' | '.join(_CELLS[results[client].get(name)] for client in shown)} |"
+
+
+def _frameworks(results: Results) -> Iterator[str]:
+    ran, found = [framework for framework in FRAMEWORKS if framework in results], versions()
+    if ran:
+        yield "\n## Frameworks\n\n| | version | features |\n|---|---|---|"
+        for framework in ran:
+            held = results[framework]
+            names = [name for name in FRAMEWORK_FEATURES if name in held]
+            shown = "; ".join(name if held[name] else f"**not:** {name}" for name in names)
+            yield f"| {FRAMEWORKS[framework]} | {found[framework]} | {shown} |"
 
 
 def _commands(results: Results) -> Iterator[str]:

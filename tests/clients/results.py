@@ -32,4 +32,5 @@ def missing(tried: Mapping[str, Set[str]], results: Results) -> str | None:
     clients = [client for client, features in tried.items() if features != results.get(client, {}).keys()]
     if not clients:
         return None
-    return f"The last run was not one of all tests of {', '.join(clients)}: make test, make interop"
+    names = ", ".join(clients)
+    return f"The last run was not one of all tests of {names}: make test, make interop, make from-source"

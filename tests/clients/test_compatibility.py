@@ -29,7 +29,7 @@ def test_every_point_belongs_to_one_section() -> None:
 
 def test_the_page_lists_the_features_clients_and_codes_of_the_tests() -> None:
     all_held = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
-    shown = features.PAGE.read_text().replace("**no**", "yes")
+    shown = features.PAGE.read_text().replace("**no**", "yes").replace("**not:** ", "")
     assert shown == features.page(all_held), HOW
 
 
@@ -46,6 +46,13 @@ def test_a_feature_that_failed_and_one_that_was_not_tried_are_shown() -> None:
     assert {"| Batches | yes | **no** |", "| Send and wait | – | yes |", "| Send oneway | – | – |"} <= set(
         lines
     )
+
+
+def test_a_framework_has_a_row_with_what_works_and_what_does_not() -> None:
+    results = {"camel": {"Metrics for Prometheus": True, "Batches": False, "Send and wait": True}}
+    title = features.FRAMEWORKS["camel"]
+    row = f"| {title} | 4.17.0 | Send and wait; **not:** Batches; Metrics for Prometheus |"
+    assert row in features.page(results).splitlines()
 
 
 def test_codes_are_called_as_upstream_calls_them() -> None:
@@ -121,7 +128,8 @@ def test_the_page_is_not_written_from_a_part_of_the_tests(
     monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
     results = {client: dict.fromkeys(names, True) for client, names in features.tried().items()}
     save(features.SAVED, results | {"node": {"Batches": True}})
-    assert features.write() == "The last run was not one of all tests of node: make test, make interop"
+    how = "The last run was not one of all tests of node: make test, make interop, make from-source"
+    assert features.write() == how
     save(features.SAVED, results)
     assert features.write() is None
     assert features.PAGE.read_text() == features.page(results)

@@ -19,9 +19,14 @@ public final class Lines {
         Object on(JSONObject command) throws Exception;
     }
 
+    /** Keep stdout for answers: whatever a library prints from now on goes to stderr. */
+    public static void takeStdout() {
+        System.setOut(System.err);
+    }
+
     /** Carry out commands side by side until stdin ends, and then the process. */
     public static void serve(Map<String, Call> calls) throws IOException {
-        System.setOut(System.err); // whatever a library prints is no answer
+        takeStdout();
         ExecutorService threads = Executors.newCachedThreadPool();
         BufferedReader lines = new BufferedReader(new InputStreamReader(System.in));
         for (String line; (line = lines.readLine()) != null; ) {
