@@ -14,7 +14,7 @@ from tests.clients.remoting.driver import WAIT_S, Driver, running_driver
 
 pytestmark = [pytest.mark.interop, pytest.mark.asyncio(loop_scope="session")]
 BACK_OFF_S = (10, 30, 60)
-INVISIBLE_S = 60
+INVISIBLE_S = 90
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="session")

@@ -26,6 +26,7 @@ import rocketmq.Listener;
 /** Drives rocketmq-client of 5.3 where it pops: its push consumer, and the requests that its parts make. */
 public final class PopDriver {
     private static final long WAIT_MS = 15_000;
+    private static final long INVISIBLE_MS = 90_000; // longer than the back-offs that tests wait for
 
     private final String nameServer;
     private final String address;
@@ -69,6 +70,7 @@ public final class PopDriver {
         consumer.setNamesrvAddr(nameServer);
         consumer.setInstanceName(name);
         consumer.setClientRebalance(false);
+        consumer.setPopInvisibleTime(INVISIBLE_MS);
         consumer.setMaxReconsumeTimes(Objects.requireNonNullElse(command.getInteger("max"), -1));
         Listener.listen(consumer, name, command);
         consumers.put(name, consumer);
