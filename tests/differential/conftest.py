@@ -12,6 +12,7 @@ from tests.differential.duel import Duel
 from tests.differential.known import RULES, Known, Rule
 from tests.differential.op import Ends
 from tests.differential.operations import Side
+from tests.differential.pipelining import PipeliningSide
 from tests.differential.pop_known import POP_RULES
 from tests.differential.popping import PopSide
 from tests.differential.values import LEVELS
@@ -83,7 +84,7 @@ async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel
     theirs = {"transactionCheckInterval": "1000", "transactionCheckMax": "2"}
     checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
     async with _running_duel(
-        request.config, V4, RULES, Side, ("--transaction-timeout", "500ms", *checks), **theirs
+        request.config, V4, RULES, PipeliningSide, ("--transaction-timeout", "500ms", *checks), **theirs
     ) as duel:
         yield duel
 

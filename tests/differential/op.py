@@ -8,7 +8,7 @@ CHANGING = frozenset(
         *("send", "send_batch", "end", "held", "heartbeat", "unregister", "leave", "lock", "back", "commit"),
         *("expect", "change", "leave_open", "asked"),
         *("pop", "held_pop", "pop_and_lapse", "lapse", "ack", "acks", "invisible", "recall"),
-        "held_notification",
+        *("held_notification", "held_reset", "hand_over"),
     )
 )
 """Operations that are played once; others only look."""

@@ -59,6 +59,11 @@ def _in_place(difference: Difference) -> bool:
     return not _PLACE.isdisjoint(difference.path) and _times(difference) > 0
 
 
+def _knows_already(difference: Difference) -> bool:
+    is_told = difference.op.name == "pull" and difference.seen[0].get("remark") == "OFFSET_RESET"
+    return is_told and difference.seen[1].get("remark") != "OFFSET_RESET"
+
+
 def _committed(difference: Difference) -> bool:
     if difference.op.name == "committed":
         return difference.path == ("ext", "offset") and not difference.given("group").startswith("Puller")
@@ -120,6 +125,7 @@ POP_RULES: Final = (
     Rule("late-acknowledgements", _too_late),
     Rule("late-changes", _changed_too_late, ends=True),
     Rule("retries-in-place", _in_place),
+    Rule("known-resets", _knows_already),
     Rule("offsets-of-empty-queues", _empty_queues),
     Rule("popped-and-committed", _committed),
     Rule("topic-as-group", _topic_as_group),

@@ -11,6 +11,7 @@ from typing import Any
 
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.op import Op
+from tests.differential.pop_resets import reset
 from tests.differential.values import FILTERS
 from tests.doors.remoting.producing import BORN_MS, joined
 
@@ -323,6 +324,10 @@ class _Maker:
             subscription=self.random.choice(("*", "A")),
         )
 
+    def reset(self) -> None:
+        self._groups += 1
+        self.ops += reset(self.random, self._groups, ONE, len(self._sent[ONE]))
+
     # ── in order ──
 
     def in_order(self) -> None:
@@ -403,6 +408,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
     (_Maker.look, 12),
     (_Maker.held_notification, 3),
     (_Maker.pull, 3),
+    (_Maker.reset, 4),
     (_Maker.in_order, 8),
     (_Maker.member, 3),
     (_Maker.leave, 1),

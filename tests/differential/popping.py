@@ -13,7 +13,8 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
 from tests.differential.answers import records_seen
 from tests.differential.op import Seen
-from tests.differential.operations import POLL_S, Side
+from tests.differential.operations import POLL_S
+from tests.differential.pipelining import PipeliningSide
 from tests.doors.remoting import popping, producing
 from tests.support.remoting import RemotingClient
 
@@ -23,7 +24,7 @@ VISIBLE_S = 15.0
 """By when a message whose invisible time is over is there again: upstream looks from time to time."""
 
 
-class PopSide(Side):
+class PopSide(PipeliningSide):
     """One broker of RocketMQ 5. Messages are known by the number that their bodies begin with."""
 
     def __init__(self, *args: Any) -> None:

@@ -8,7 +8,7 @@ from mocketmq.message.identity import CLUSTER
 from mocketmq.message.names import DLQ_PREFIX, RETRY_PREFIX
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.differential.op import Op
-from tests.differential.sent import Producing
+from tests.differential.pairs import Pairing
 from tests.differential.values import (
     CLIENTS,
     FILTERS,
@@ -19,7 +19,7 @@ from tests.differential.values import (
 )
 
 
-class _Maker(Producing):
+class _Maker(Pairing):
     """Makes one sequence."""
 
     def leave_some_open(self) -> None:
@@ -456,6 +456,8 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
     (_Maker.large, 0.5),
     (_Maker.held, 2),
     (_Maker.offsets, 12),
+    (_Maker.pipelined, 3),
+    (_Maker.hand_overs, 1),
     (_Maker.heartbeat, 5),
     (_Maker.unregister, 2),
     (_Maker.members, 2),

@@ -17,11 +17,13 @@ from tests.doors.remoting.consuming import (
     RESET_OFFSET,
     SUBSCRIPTION,
     SUSPEND,
+    UPDATE_OFFSET,
     beat,
     commit,
     committed,
     consumer,
     join,
+    place,
     pull,
     pull_of,
 )
@@ -182,7 +184,8 @@ async def test_what_it_commits_is_ignored_until_it_has_heard(monkeypatch: pytest
         await commit(client, 4)
         await reset(admin, times[1])
         for offset in (5, 6):
-            await commit(client, offset)
+            ignored = await client.ok(UPDATE_OFFSET, place(commitOffset=offset))
+            assert ignored.remark == "Offset has been previously reset"
             assert await committed(client) == 1
         told = await pull(client, 6, COMMIT | SUBSCRIPTION, commitOffset=6)
         assert (told.code, told.remark, told.ext["nextBeginOffset"]) == (21, "OFFSET_RESET", "1")

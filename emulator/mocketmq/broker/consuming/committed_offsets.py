@@ -85,23 +85,23 @@ class CommittedOffsets:
 
     async def report(
         self, group_name: str, topic_name: str, queue_id: int, offset: int, *, is_durable: bool = True
-    ) -> None:
+    ) -> bool:
         """Take a pulling consumer's report of its offset, which comes often and mostly changes nothing.
 
         The group goes back only if the report is lower than the one before: other members may have
         acknowledged more by receipt. Offsets outside the queue are ignored, and so are unknown groups and
         topics: a client may remember them from before the broker was emptied. So are offsets of a client that
-        has not heard of a reset (ConsumerManageProcessor.java, 5.3.3). A report that is not ``is_durable`` is
-        stored with the next one that is.
+        has not heard of a reset (ConsumerManageProcessor.java, 5.3.3): only then it returns False. A report
+        that is not ``is_durable`` is stored with the next one that is.
         """
         queue = self._topics.find_queue(topic_name, queue_id)
         if queue is None or not 0 <= offset <= queue.next_offset:
-            return
+            return True
         ended: Sequence[Take] = ()
         group = self._groups.find(group_name)
         if group is None:
             if not self._registered.may_be_used(group_name):
-                return
+                return True
             self._groups.keep_offset(group_name, queue, offset)
             group = await self._groups.for_use(group_name)
             group_queue = group.in_queue(queue)
@@ -109,12 +109,13 @@ class CommittedOffsets:
         else:
             group_queue = group.in_queue(queue)
             if group_queue.notice is not None:
-                return
+                return False
             before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
             ended = (group_queue.begin_at if offset < before else group_queue.finish)(offset)
         self._note_acked(group, queue, offset)
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
             await self._save({group_queue: ended})
+        return True
 
     async def reset(self, group: ConsumingGroup, offsets: Mapping[Queue, int]) -> None:
         """Let the group begin at these offsets. All that it was given of the queues is free again.

@@ -57,8 +57,9 @@ async def query(call: RemotingCall[QueryConsumerOffsetHeader]) -> Response:
 
 async def update(call: RemotingCall[UpdateConsumerOffsetHeader]) -> Response:
     """Commit an offset. As upstream, this is never refused."""
-    await call.broker.consuming.committed.report(*call.header)
-    return Response()
+    if await call.broker.consuming.committed.report(*call.header):
+        return Response()
+    return Response(remark="Offset has been previously reset")
 
 
 async def search(call: RemotingCall[SearchOffsetHeader]) -> Response:
