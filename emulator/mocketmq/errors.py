@@ -14,6 +14,7 @@
     │   ├── TopicNotFoundError         the topic does not exist, and is not created on first use
     │   ├── QueueNotFoundError         the topic has no queue with this number
     │   │   └── WrongQueueError            … and a message was sent there
+    │   ├── OutsideQueueError          the offset is not between the queue's oldest message and its end
     │   ├── GroupNotFoundError         the group does not exist, and is not created on first use
     │   ├── MessageNotFoundError       no message has this id or key
     │   ├── NotPendingError            the message is no longer waiting for its due time
@@ -102,6 +103,15 @@ class QueueNotFoundError(RefusedError):
 
 class WrongQueueError(QueueNotFoundError):
     """The message was sent to a queue that its topic does not have."""
+
+
+class OutsideQueueError(RefusedError):
+    """The offset is not between the queue's oldest message and its end."""
+
+    def __init__(self, offset: int, first: int, end: int) -> None:
+        super().__init__(f"Target offset {offset} not in consume queue range [{first}-{end}]")
+        self.field = "offset"
+        self.allowed = f"{first} to {end}"
 
 
 class GroupNotFoundError(RefusedError):
@@ -224,6 +234,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     TopicNotFoundError: WireCodes(404, 17, "TopicNotExist"),
     QueueNotFoundError: WireCodes(404, 1, "InvalidArgument"),
     WrongQueueError: WireCodes(409, 1, "InvalidArgument"),
+    OutsideQueueError: WireCodes(409, 1, "InvalidArgument"),
     GroupNotFoundError: WireCodes(404, 26, "SubscriptionNotExist"),
     MessageNotFoundError: WireCodes(404, 22, "MessageNotExist"),
     NotPendingError: WireCodes(409, 604, "InvalidArgument"),

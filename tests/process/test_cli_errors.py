@@ -63,6 +63,11 @@ find 7 --max 0 | 1 | --max is 0; allowed: a whole number from 1 to 256
 groups create '' | 1 | NAME is ''; allowed: 1 to 255
 groups create g --max-retries -1 | 1 | --max-retries is -1; allowed: a whole number from 0 to 1000
 groups create g --retry-queues 65 | 1 | --retry-queues is 65; allowed: a whole number from 1 to 64
+groups reset nosuch orders | 4 | subscription group not exist, nosuch
+groups reset g orders --to end --at 0 | 2 | only one of --to, --at and --offset can be given
+groups reset g orders --offset 0 | 2 | --offset needs a --queue
+groups reset g orders --at soon | 2 | --at is 'soon'; allowed: epoch milliseconds, or
+groups reset g '' | 1 | TOPIC is ''; allowed: 1 to 127
 message '' | 1 | ID is ''; allowed: text of 1 to 255 characters
 message nosuch | 4 | no message has the id 'nosuch'
 delayed ls --level 0 | 1 | --level is 0; allowed: a whole number from 1 to 1024

@@ -24,7 +24,7 @@ COMMANDS = {
     "transactions": ["transactions ls", "transactions commit {id}"],
     "clock": ["clock", "clock advance 1s", "clock to 0", "clock next"],
     "topics": ["topics", "topics create more", "topics delete more"],
-    "groups": ["groups", "groups create h", "groups delete g"],
+    "groups": ["groups", "groups create h", "groups reset g orders", "groups delete g"],
     "clients": ["clients"],
     "client": ["client nobody --group g"],
     "reset": ["reset --topic orders"],

@@ -79,6 +79,21 @@ async def test_a_group_is_created_and_changed(shell: Shell) -> None:
     assert [group["name"] for group in (await shell.json("groups"))["groups"]] == ["billing"]
 
 
+async def test_a_group_begins_again(shell: Shell) -> None:
+    for body in "abc":
+        await shell("send", "orders", body, "--queue", "0")
+    for _ in range(2):
+        assert await bodies(shell, "receive", "orders", "--group", "billing", "--max", "9") == ["a", "b", "c"]
+        reset = await shell("groups", "reset", "billing", "orders")
+        assert reset.stdout == "group billing begins again in orders, with 3 messages to consume\n"
+    here = ("groups", "reset", "billing", "orders", "--queue", "0")
+    assert (await shell.json(*here, "--offset", "2"))["lag"] == 1
+    outside = await shell(*here, "--offset", "4")
+    assert (outside.code, outside.stderr) == (1, "Error: --offset is 4; allowed: 0 to 3\n")
+    assert (await shell.json(*here, "--to", "end"))["lag"] == 0
+    assert (await shell.json(*here, "--at", "2000-01-01T00:00:00Z"))["lag"] == 3
+
+
 async def test_messages_are_waited_for(shell: Shell) -> None:
     await shell("send", "orders", "1")
     assert await shell("wait", "orders") == (0, "topic orders has received 1 of 1 messages\n", "")

@@ -18,7 +18,7 @@ _PARAMETERS = {
     "delivered": "count",
     "filter": "tags sql",
     "group": "group name",
-    "instant_ms": "target",
+    "instant_ms": "target at",
     "max": "max_messages",
     "message_id": "message_id consume",
     "properties.__STARTDELIVERTIME": "at properties",
@@ -50,7 +50,7 @@ def as_typed(error: BrokerError | InvalidArgumentError) -> str:
         return _MS.sub(lambda match: instant(int(match[1])), sentence) if is_of_instants else sentence
     shown, value = _name(context, parameter), _value(context, parameter, field)
     said, _, allowed = sentence.partition("; allowed: ")
-    if field == "queue_id":  # its sentence is upstream's
+    if field in ("queue_id", "offset"):  # whose sentences are upstream's
         said, allowed = f"{field} is {value}", error.allowed or ""
     if " is " not in said or not allowed:
         return f"{shown}: {sentence}"
@@ -66,10 +66,10 @@ def _parameter(context: click.Context, field: str) -> click.Parameter | None:
     """The parameter of the command that fills the field, if it was given."""
     stem = re.split(r"[.\[]", field)[0]
     names = (_PARAMETERS.get(field) or _PARAMETERS.get(stem, stem)).split()
-    for parameter in context.command.params:
-        if parameter.name in names and context.params.get(parameter.name) is not None:
-            return parameter
-    return None
+    given = {
+        each.name: each for each in context.command.params if context.params.get(each.name or "") is not None
+    }
+    return next((given[name] for name in names if name in given), None)
 
 
 def _name(context: click.Context, parameter: click.Parameter) -> str:

@@ -1,5 +1,7 @@
 """``mocketmq groups``."""
 
+from typing import Literal
+
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
@@ -7,16 +9,17 @@ from mocketmq.cli.examples import examples
 from mocketmq.cli.output import Output
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
+from mocketmq.instant import parse_instant_ms
 
 
 @click.group(
     invoke_without_command=True,
-    epilog=examples("groups", "groups create billing --max-retries 3", "groups delete billing"),
+    epilog=examples("groups", "groups create billing --max-retries 3", "groups reset billing orders"),
 )
 @broker_options
 @click.pass_context
 def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> None:
-    """List the consumer groups and their lag in each queue; create or delete a group."""
+    """List the consumer groups and their lag in each queue; create, reset or delete a group."""
     if ctx.invoked_subcommand is None:
         ask_broker(url, token, lambda broker: _list_groups(broker, Output(as_json)))
 
@@ -34,6 +37,45 @@ def create(broker: BlockingClient, output: Output, name: str, max_retries: int, 
     """Create a consumer group, or change its retries."""
     answer = broker.put_group(name, max_retries=max_retries, retry_queues=retry_queues)
     output.show(answer, f"group {name} retries a message {max_retries} times")
+
+
+@groups.command(epilog=examples("groups reset billing orders", "groups reset billing orders --to end"))
+@click.argument("name")
+@click.argument("topic")
+@click.option("--queue", type=int, help="One queue of the topic alone.")
+@click.option(
+    "--to", type=click.Choice(["start", "end"]), help="The start, which is the default, or the end."
+)
+@click.option(
+    "--at", metavar="INSTANT", help="The first message stored then or later, by the broker's clock."
+)
+@click.option("--offset", type=int, help="An offset of the --queue.")
+@with_broker
+def reset(
+    broker: BlockingClient,
+    output: Output,
+    name: str,
+    topic: str,
+    queue: int | None,
+    to: Literal["start", "end"] | None,
+    at: str | None,
+    offset: int | None,
+) -> None:
+    """Let a consumer group begin again elsewhere in a topic.
+
+    Messages that it has received or popped there are free again.
+    """
+    if [to, at, offset].count(None) < 2:
+        raise click.UsageError("only one of --to, --at and --offset can be given")
+    if offset is not None and queue is None:
+        raise click.UsageError("--offset needs a --queue")
+    instant_ms = None if at is None else parse_instant_ms(at, "instant_ms")
+    answer = broker.reset_group(name, topic, queue_id=queue, to=to, instant_ms=instant_ms, offset=offset)
+    queues = [
+        each for each in answer["queues"] if each["topic"] == topic and queue in (None, each["queue_id"])
+    ]
+    lag = sum(each["lag"] for each in queues)
+    output.show(answer, f"group {name} begins again in {topic}, with {lag} messages to consume")
 
 
 @groups.command(epilog=examples("groups delete billing"))

@@ -139,6 +139,7 @@ class BlockingClient:
     groups = _blocking(Operations.groups)
     group = _blocking(Operations.group)
     put_group = _blocking(Operations.put_group)
+    reset_group = _blocking(Operations.reset_group)
     delete_group = _blocking(Operations.delete_group)
     clients = _blocking(Operations.clients)
     running_info = _blocking(Operations.running_info)

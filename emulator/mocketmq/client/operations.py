@@ -3,7 +3,7 @@
 import base64
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypedDict, Unpack, cast
+from typing import Literal, TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL
@@ -228,6 +228,24 @@ class Operations:
         return await self._call(
             "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
         )
+
+    async def reset_group(
+        self,
+        name: str,
+        topic: str,
+        *,
+        queue_id: int | None = None,
+        to: Literal["start", "end"] | None = None,
+        instant_ms: int | None = None,
+        offset: int | None = None,
+    ) -> JsonObject:
+        """Let the consumer group begin again at the topic's start, or at one of the other places.
+
+        ``instant_ms`` is that of the first message stored then or later; ``offset`` needs a ``queue_id``.
+        """
+        where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
+        given = {name: value for name, value in where.items() if value is not None}
+        return await self._call("POST", _path("groups", name, "reset"), {"topic": topic, **given})
 
     async def delete_group(self, name: str) -> JsonObject:
         """Delete the consumer group and its committed offsets."""

@@ -1,14 +1,24 @@
 """Consumer groups: their settings, committed offsets and lag."""
 
-from typing import Annotated
+from collections.abc import Mapping
+from itertools import combinations
+from typing import Annotated, ClassVar, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
+from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
 from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
-from mocketmq.errors import GroupNotFoundError, NoPermissionError
-from mocketmq.http_api.fields import GroupPath, Input, NoInput
+from mocketmq.errors import (
+    GroupNotFoundError,
+    InvalidArgumentError,
+    NoPermissionError,
+    OutsideQueueError,
+    QueueNotFoundError,
+    TopicNotFoundError,
+)
+from mocketmq.http_api.fields import GroupPath, Input, InstantMs, NoInput, Offset, QueueId, TopicName
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
 
 
@@ -56,6 +66,27 @@ class GroupIn(Input, frozen=True):
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
 
 
+class ResetGroupIn(Input, frozen=True):
+    """Where the group begins again in `topic`, or in its queue `queue_id` alone.
+
+    `to` the `start` or the `end`; at the first message that was stored at `instant_ms` or later; or, in one
+    queue, at an `offset`. Without any of them it begins at the start; two at once are refused.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {
+        "not": {
+            "anyOf": [{"required": list(pair)} for pair in combinations(("to", "instant_ms", "offset"), 2)]
+        },
+        "dependentRequired": {"offset": ["queue_id"]},
+    }
+
+    topic: TopicName
+    queue_id: QueueId | UnsetType = UNSET
+    to: Literal["start", "end"] | UnsetType = UNSET
+    instant_ms: InstantMs | UnsetType = UNSET
+    offset: Offset | UnsetType = UNSET
+
+
 async def groups(call: ApiCall, _: NoInput) -> GroupsOut:
     """Every consumer group, with its position in each queue."""
     return GroupsOut([_group_out(group) for group in call.broker.consuming.groups])
@@ -78,6 +109,30 @@ async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
     """Deletes its committed offsets too. Its retries and dead letters stay in their topics."""
     await call.broker.consuming.groups.delete(path.group, clean_offsets=True)
     return DeletedGroupOut(path.group)
+
+
+async def reset_group(call: ApiCall, path: GroupPath, where: ResetGroupIn) -> GroupOut:
+    """Messages that the group has received or popped there are free again; their receipts are spent.
+
+    Its connected consumers go on at the new offsets. What they commit before they know of them is ignored.
+    """
+    given = {"to": where.to, "instant_ms": where.instant_ms, "offset": where.offset}
+    first, *more = [name for name, value in given.items() if value is not UNSET] or ["to"]
+    if more:
+        raise InvalidArgumentError(more[0], given[more[0]], f"no value beside {first}")
+    if where.offset is not UNSET and where.queue_id is UNSET:
+        raise InvalidArgumentError("offset", where.offset, "only with a queue_id")
+    group, offsets = call.broker.consuming.groups.of_client(path.group), call.broker.consuming.offsets
+    call.broker.registry.topics.get(where.topic)
+    find: Find = at_end if where.to == "end" else at_start
+    if where.offset is not UNSET:
+        find = at_offset(where.offset)
+    elif where.instant_ms is not UNSET:
+        find = offsets.since(where.instant_ms)
+    timestamp_ms = -1 if where.to == "end" else where.instant_ms or 0
+    queue_id = None if where.queue_id is UNSET else where.queue_id
+    await offsets.reset(path.group, where.topic, find, timestamp_ms=timestamp_ms, queue_id=queue_id)
+    return _group_out(group)
 
 
 def _group_out(found: ConsumingGroup) -> GroupOut:
@@ -127,6 +182,22 @@ GROUPS = RouteGroup(
             GroupIn,
             is_body_optional=True,
             may_create=True,
+        ),
+        Route(
+            "POST",
+            "/v1/groups/{group}/reset",
+            reset_group,
+            "Let a consumer group begin again elsewhere",
+            GroupOut,
+            GroupPath,
+            ResetGroupIn,
+            errors=[
+                NoPermissionError,
+                TopicNotFoundError,
+                QueueNotFoundError,
+                OutsideQueueError,
+                GroupNotFoundError,
+            ],
         ),
         Route(
             "DELETE",

@@ -3,7 +3,8 @@
 docs/protocol/remoting.md §2.4, §2.6 and §2.10
 """
 
-from collections.abc import Collection
+from collections.abc import Awaitable, Callable, Collection
+from functools import partial
 from typing import Literal
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
@@ -11,19 +12,38 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.registry.clients import OffsetReset
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import LATEST_US, US_PER_MS
-from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
+from mocketmq.errors import OutsideQueueError, TopicNotFoundError
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 
 Side = Literal["nearest", "lower", "upper"]
 
-END: int = -1
-"""The timestamp that stands for the end of a queue."""
+Find = Callable[[Queue], Awaitable[int]]
+"""Finds the offset at which a group is to begin in a queue."""
 
 _STORED = (
     "SELECT queue_offset, store_us FROM messages WHERE queue_key = ? AND queue_offset >= ?"
     " ORDER BY queue_offset LIMIT 1"
 )
+
+
+async def at_start(queue: Queue) -> int:
+    """Finds the oldest message."""
+    return queue.min_offset
+
+
+async def at_end(queue: Queue) -> int:
+    """Finds the end: the group is given what comes from now on."""
+    return queue.next_offset
+
+
+def at_offset(offset: int) -> Find:
+    """Finds this offset, whatever the queue."""
+
+    async def find(_queue: Queue) -> int:
+        return offset
+
+    return find
 
 
 class Offsets:
@@ -85,22 +105,29 @@ class Offsets:
         rows = await self._database.rows(_STORED, (queue.key, queue.min_offset)) if queue else ()
         return rows[0][1] // US_PER_MS if rows else -1
 
+    def nearest(self, timestamp_ms: int) -> Find:
+        """Finds the message that was stored at this time, or nearest to it, as resets of 4.x do."""
+        return partial(self._search, timestamp_ms=timestamp_ms, side="nearest")
+
+    def since(self, instant_ms: int) -> Find:
+        """Finds the first message that was stored at this emulated instant, or later."""
+        return partial(self._first_since, at_ms=instant_ms)
+
     async def reset(
         self,
         group: str,
         topic: str,
-        timestamp_ms: int,
+        find: Find,
         *,
-        is_forced: bool,
+        timestamp_ms: int,
+        is_forced: bool = True,
         queue_id: int | None = None,
-        offset: int | None = None,
     ) -> OffsetReset:
-        """Reset the group to the message that was stored nearest to this time, as 4.x, or to the :data:`END`.
+        """Reset the group in the topic, or in one of its queues, to the offsets that ``find`` gives.
 
-        Without ``is_forced`` no queue goes forward. As in 5.x, ``queue_id`` limits the reset to one queue,
-        and ``offset`` stands in for the time. The offsets are stored before the group's clients are told of
-        them. Raises TopicNotFoundError, QueueNotFoundError, InvalidArgumentError for an offset outside the
-        queue, and as :meth:`Groups.for_use`.
+        Without ``is_forced`` no queue goes forward, as in 4.x. The offsets are stored before the group's
+        clients are told of them, and of ``timestamp_ms``. Raises TopicNotFoundError, QueueNotFoundError,
+        OutsideQueueError, and as :meth:`Groups.for_use`.
         """
         found = self._topics.find(topic)
         if found is None:
@@ -110,12 +137,9 @@ class Offsets:
         owner = await self._groups.for_use(group)
         targets = {}
         for queue in found.queues if queue_id is None else [self._topics.queue_of(topic, queue_id)]:
-            target = await self._target(queue, timestamp_ms) if offset is None else offset
+            target = await find(queue)
             if not queue.min_offset <= target <= queue.next_offset:
-                allowed = f"[{queue.min_offset}-{queue.next_offset}]"
-                raise InvalidArgumentError(
-                    "offset", target, allowed, f"Target offset {target} not in consume queue range {allowed}"
-                )
+                raise OutsideQueueError(target, queue.min_offset, queue.next_offset)
             targets[queue] = target
         before = {queue: owner.in_queue(queue).committed_offset for queue in targets}
         moves = {queue: target for queue, target in targets.items() if is_forced or target < before[queue]}
@@ -124,11 +148,6 @@ class Offsets:
         moved = OffsetReset(group, topic, timestamp_ms, is_forced, offsets)
         self._clients.push_offsets(moved)
         return moved
-
-    async def _target(self, queue: Queue, timestamp_ms: int) -> int:
-        if timestamp_ms == END:
-            return queue.next_offset
-        return await self._search(queue, timestamp_ms, "nearest")
 
     async def clone(self, source: str, target: str, topic: str | None, among: Collection[str] | None) -> None:
         """Set a group's offsets to those of another, in one topic or in all of ``among``.

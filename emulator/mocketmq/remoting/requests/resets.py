@@ -2,6 +2,7 @@
 
 from typing import Final, NamedTuple
 
+from mocketmq.broker.consuming.offset_resets import at_end, at_offset
 from mocketmq.remoting.access_rule import ADMIN
 from mocketmq.remoting.channel import queue_offsets
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
@@ -9,9 +10,12 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
 from mocketmq.remoting.wire.header import Int32
 
+END: Final = -1
+"""The timestamp that stands for the end of a queue."""
+
 
 class ResetOffsetHeader(NamedTuple):
-    """``timestamp`` in milliseconds, -1 for the end of the queue.
+    """``timestamp`` in milliseconds, or :data:`END`.
 
     Clients of 5.x may name one queue, and an ``offset`` instead of a time; -1 means none.
     """
@@ -26,16 +30,20 @@ class ResetOffsetHeader(NamedTuple):
 
 async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
     """Set a group's offsets in a topic to those at a time, and tell its clients."""
-    header = call.header
+    header, offsets = call.header, call.broker.consuming.offsets
     queue_id = None if header.queue_id < 0 else header.queue_id
-    offset = None if queue_id is None or header.offset < 0 else header.offset
-    done = await call.broker.consuming.offsets.reset(
+    has_offset = queue_id is not None and header.offset >= 0
+    if has_offset:
+        find = at_offset(header.offset)
+    else:
+        find = at_end if header.timestamp == END else offsets.nearest(header.timestamp)
+    done = await offsets.reset(
         header.group,
         header.topic,
-        header.timestamp,
-        is_forced=header.is_force or offset is not None,
+        find,
+        timestamp_ms=header.timestamp,
+        is_forced=header.is_force or has_offset,
         queue_id=queue_id,
-        offset=offset,
     )
     return Response(body=dumps({"offsetTable": object_keys(queue_offsets(done))}))
 
