@@ -1,6 +1,7 @@
 """How RocketMQ's clients for Python and Node consume."""
 
 import asyncio
+import re
 from collections import deque
 from functools import partial
 from typing import Any
@@ -8,6 +9,7 @@ from uuid import uuid4
 
 import pytest
 
+from mocketmq import BrokerError
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver, Received
 from tests.clients.remoting.early_consumers import gets_the_first_message
@@ -47,6 +49,27 @@ async def test_retries(broker: RemotingBroker, driver: Driver, topic: str) -> No
         retried = await driver.next(group)
         assert (retried.topic, retried.body, retried.times) == (topic, "again", times)
         assert (retried.tag, retried.keys) == ("a", "7")
+
+
+@pytest.mark.slow
+async def test_consumers_that_do_not_answer(
+    broker: RemotingBroker, client: str, driver: Driver, topic: str
+) -> None:
+    """They are waited for ten real seconds. For Python, docs/rocketmq.md says what to do instead."""
+    sent = await driver.call("send", topic=topic, body="once")
+    await driver.call("consume", group=topic, topic=topic)
+    await driver.next(topic)
+    consumer = await broker.consumer_of(topic)
+    asked = [broker.control.consume(consumer, sent["message_id"], group=topic)]
+    if client == "node":
+        asked.append(broker.control.running_info(consumer, group=topic))
+    else:
+        info = await broker.control.running_info(consumer, group=topic)
+        assert topic in {one["topic"] for one in info["subscriptionSet"]}
+    for answer in await asyncio.gather(*asked, return_exceptions=True):
+        assert isinstance(answer, BrokerError)
+        assert re.search("has not answered in 10 s", str(answer))
+    assert not driver.received[topic]
 
 
 def includes(received: list[deque[Received]], bodies: set[str]) -> bool:

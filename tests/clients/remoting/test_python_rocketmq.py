@@ -99,6 +99,21 @@ async def test_offsets_are_reset(broker: RemotingBroker, python: Driver, topic: 
     assert await python.bodies(topic, 2) == ["b", "c"]
 
 
+async def test_a_copy_for_one_group(broker: RemotingBroker, python: Driver, topic: str) -> None:
+    """What docs/rocketmq.md says to send, as the library consumes no message that it is given."""
+    other = f"{topic}-other"
+    for group in (topic, other):
+        await python.call("consume", group=group, topic=topic)
+    await broker.control.send(topic, "for all")
+    for group in (topic, other):
+        assert await python.bodies(group, 1) == ["for all"]
+    await broker.control.send(f"%RETRY%{topic}", "once more", tag="a")
+    copy = await python.next(topic)
+    assert (copy.topic, copy.body, copy.tag, copy.times) == (f"%RETRY%{topic}", "once more", "a", 0)
+    await broker.control.send(topic, "last")
+    assert await python.bodies(other, 1) == ["last"]
+
+
 async def test_a_refused_message(broker: RemotingBroker, python: Driver) -> None:
     await broker.control.put_topic("read-only", read_queues=1, write_queues=1, perm="r")
     with pytest.raises(ClientError, match="ProducerSendSyncFailed: No route info of this topic"):

@@ -36,6 +36,28 @@ async def test_the_program(client: str, broker: RemotingBroker, home: Path, tmp_
             assert await output.readline() == b"order 7 was not paid\n"
 
 
+@pytest.mark.asyncio(loop_scope="session")
+@pytest.mark.parametrize(("options", "handed"), [((), 1), (("--max-pull-messages", "1"), 4)])
+async def test_the_program_that_retries(
+    python_client: tuple[str, ...], home: Path, tmp_path: Path, options: tuple[str, ...], handed: int
+) -> None:
+    """A message that fails takes those of its pull with it, also if they were not handed over."""
+    async with running_remoting_broker(*options) as broker:
+        await broker.control.put_topic("orders", read_queues=1, write_queues=1)
+        for number in range(4):
+            await broker.control.send("orders", f"order {number}")
+        program = tmp_path / "program"
+        program.write_text(snippet("python_retry", broker.name_server, broker.url))
+        async with running_program(python_client[0], program, home=home) as output:
+            async with asyncio.timeout(WAIT_S):
+                for number in range(handed):
+                    assert await output.readline() == f"order {number} 0\n".encode()
+                await broker.pending("%RETRY%GID_billing", 4)
+                await broker.control.advance("10s")
+                for number in range(4):
+                    assert await output.readline() == f"order {number} 1\n".encode()
+
+
 @pytest.mark.parametrize("link", re.findall(r"\]\((?!http)([^)#]+)", PAGE.read_text()))
 def test_links_lead_somewhere(link: str) -> None:
     assert (PAGE.parent / link).exists()

@@ -14,6 +14,7 @@ from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.access import keys_are_checked, keys_are_needed, written
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S, Driver, running_driver
+from tests.clients.remoting.early_consumers import gets_the_first_message
 from tests.clients.remoting.restarts import committed, goes_on_where_it_was
 from tests.clients.remoting.snippets import running_program, snippet
 from tests.clients.remoting.test_delaying import HOUR_MS, LEVELS_S, arrives_at
@@ -49,6 +50,13 @@ async def test_a_message_arrives_as_it_was_sent(rust: Driver, topic: str) -> Non
     assert (received.queue_id, received.queue_offset) == (sent["queue_id"], 0)
     assert (received.tag, received.keys, received.times) == ("a", "k1 k2", 0)
     assert properties.items() <= received.properties.items()
+
+
+@pytest.mark.feature("Push consumer", "rust")
+async def test_a_consumer_that_starts_before_its_topic_exists(
+    broker: RemotingBroker, rust: Driver, topic: str
+) -> None:
+    await gets_the_first_message(broker, rust, topic)
 
 
 @pytest.mark.feature("Send with a callback", "rust")
