@@ -1,10 +1,6 @@
 """The schema's history, kept by Alembic; ``upgrade`` brings a database to its newest revision.
 
-A migration touches three places:
-
-1. ``versions/NNNN_what_changes.py``: ``upgrade()``, with the next number as revision;
-2. ``mocketmq/store/tables.py``: the same change of the tables, and ``HEAD_REVISION``;
-3. ``tests/unit/store/revisions/NNNN.sql``: rows of a store of that revision, for the tests.
+CONTRIBUTING.md says how to add a migration.
 """
 
 from pathlib import Path

@@ -73,7 +73,7 @@ def test_the_table_of_codes_is_written_without_results(
 ) -> None:
     whole = features.PAGE.read_text()
     monkeypatch.setattr(features, "PAGE", tmp_path / "page.md")
-    features.PAGE.write_text(whole.replace("| 12 | QUERY_MESSAGE | Looking messages up |\n", ""))
+    features.PAGE.write_text(whole.replace("| 12 | QUERY_MESSAGE | Message queries |\n", ""))
     features.write_codes()
     assert features.PAGE.read_text() == whole
 

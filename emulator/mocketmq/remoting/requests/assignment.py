@@ -84,7 +84,7 @@ def _to_consume(command: Command) -> Iterator[Need]:
 
 
 ASSIGNMENT: Final = RequestFamily(
-    "Dividing queues",
+    "Queue assignment",
     [
         Request(RequestCode.QUERY_ASSIGNMENT, NoHeader, query_assignment, access=AccessRule(_to_consume)),
         Request(RequestCode.SET_MESSAGE_REQUEST_MODE, NoHeader, set_request_mode, access=ADMIN),

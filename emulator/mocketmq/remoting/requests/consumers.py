@@ -85,7 +85,7 @@ def _queue(name: str) -> Any:
 
 
 CONSUMERS: Final = RequestFamily(
-    "Consumers looked into",
+    "Consumer inspection",
     [
         Request(
             RequestCode.INVOKE_BROKER_TO_GET_CONSUMER_STATUS,

@@ -93,7 +93,7 @@ def _record(
 
 
 LOOKUP: Final = RequestFamily(
-    "Looking messages up",
+    "Message queries",
     [
         Request(
             RequestCode.QUERY_MESSAGE,
