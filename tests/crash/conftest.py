@@ -12,14 +12,14 @@ from tests.crash.disks import DISKS, Disk
 
 @pytest.fixture(params=DISKS, ids=lambda disk: disk.__name__)
 def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
-    """A disk that can be filled, of each kind."""
+    """A disk of each kind, which a test can fill."""
     with request.param(tmp_path) as made:
         yield made
 
 
 @pytest.fixture
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """When a broker has looked for foreign files, as it does when it starts. The next time is far off."""
+    """Set once a broker has looked for foreign files, as it does at its start; it looks again much later."""
     turned = asyncio.Event()
     turn = DelayFiles.turn
 

@@ -1,4 +1,4 @@
-"""Delayed messages as the crash tests keep them and count what came."""
+"""Delayed messages of the crash tests: stored, delivered and counted."""
 
 from pathlib import Path
 
@@ -19,7 +19,7 @@ HOUR_US = HOUR_MS * US_PER_MS
 
 
 def timed_of(running: Broker) -> SecondDirectories:
-    """The scheme inside a broker of this process."""
+    """The second directories of a broker in this process."""
     scheme = running.schemes.timed()
     assert isinstance(scheme, SecondDirectories)
     return scheme
@@ -31,14 +31,14 @@ async def keep(running: Broker, message_id: str, delay_ms: int) -> None:
 
 
 async def come(running: Broker, after_us: int = 0) -> list[str]:
-    """What is visible by then, in order; what is due at once is delivered first."""
+    """Move the clock by ``after_us``; the visible messages, in order."""
     await running.mover.advance(after_us)
     await timed_of(running).files.removed()
     return [m.unique_key for m in await visible(running)] if running.registry.topics.find(TOPIC) else []
 
 
 def reasons(data: Path) -> dict[str, str]:
-    """Of each file that was put aside."""
+    """The reason of each quarantined file."""
     bad = data / "delay" / QUARANTINE
     names = [path.name for path in bad.glob("*") if path.suffix != ".reason"]
     return {name: (bad / f"{name}.reason").read_text() for name in names}

@@ -1,4 +1,4 @@
-"""Disks that are full for a while."""
+"""Disks that are full until the test frees them."""
 
 import errno
 import resource
@@ -15,7 +15,7 @@ _CAP_SYS_ADMIN = 21
 
 
 class Disk(Protocol):
-    """A disk for one broker; ``error`` is the error of a write when it is full."""
+    """A disk for one broker. A write on the full disk fails with ``error``."""
 
     directory: Path
     error: int
@@ -28,7 +28,7 @@ class Disk(Protocol):
 
 
 class SmallFilesystem:
-    """A real one, which a ballast file fills."""
+    """A real file system, filled by a ballast file."""
 
     error = errno.ENOSPC
 
@@ -50,7 +50,7 @@ class SmallFilesystem:
 
 
 class WriteLimit:
-    """The kernel's limit on what the broker may write; needs no rights. No file gets longer than its log."""
+    """The kernel's limit on the size of a file, of which the log is the longest; needs no rights."""
 
     error = errno.EFBIG
 
@@ -70,7 +70,7 @@ class WriteLimit:
 
 @contextmanager
 def small_filesystem(directory: Path) -> Iterator[SmallFilesystem]:
-    """Mounted for a while."""
+    """A small file system, mounted during a test."""
     subprocess.run(["mount", "-t", "tmpfs", "-o", "size=8m", "tmpfs", directory], check=True)  # noqa: S607
     try:
         yield SmallFilesystem(directory)

@@ -1,4 +1,4 @@
-"""What the tests of faults share: brokers that meet them, and what is looked at afterwards."""
+"""Helpers of the tests with faults: brokers, sends, and reads of what is left."""
 
 import asyncio
 import sqlite3
@@ -46,14 +46,14 @@ async def broker(
 async def send(
     client: Client, *message_ids: str, level: int = 0, delay_ms: int | None = None, size: int = 1_000
 ) -> None:
-    """All or none, after a delay level or until an absolute due time."""
+    """Send delayed messages, all or none, by a delay level or an absolute due time."""
     delay: JsonObject = {"delay_level": level} if delay_ms is None else {"delay_ms": delay_ms}
     messages = [{"body": "b" * size, "message_id": message_id, **delay} for message_id in message_ids]
     await client.send_batch(TOPIC, messages)
 
 
 async def delivered(client: Client) -> list[str]:
-    """What is visible, in order."""
+    """The ids of visible messages, in order."""
     ids: list[str] = []
     while page := (await client.browse(TOPIC, 0, offset=len(ids), max_messages=256))["messages"]:
         ids += [message["message_id"] for message in page]
@@ -61,7 +61,7 @@ async def delivered(client: Client) -> list[str]:
 
 
 async def refusal_to_start(data: Path, *args: str, wrapper: tuple[str, ...] = ()) -> str:
-    """What a broker says that does not start."""
+    """The output of a broker that does not start."""
     with pytest.raises(StartError) as error:
         async with broker(data, *args, wrapper=wrapper):
             pass
@@ -77,7 +77,7 @@ def contents(directory: Path) -> dict[str, bytes]:
 
 
 def assert_refused_by_the_store(error: BrokerError, sentence: str = "the store cannot be written") -> None:
-    """Not by a defect, and with the sentence."""
+    """Check that the broker refused with 503 and this sentence, and not by a defect."""
     assert error.status == 503, error
     assert error.title == "Store unavailable"
     assert sentence in error.detail
@@ -85,14 +85,14 @@ def assert_refused_by_the_store(error: BrokerError, sentence: str = "the store c
 
 @contextmanager
 def read_only(directory: Path) -> Iterator[None]:
-    """For a while; for root, too, if it is ``WITHOUT_ROOTS_RIGHTS``."""
+    """Make a directory read-only; for a broker of root, too, if started ``WITHOUT_ROOTS_RIGHTS``."""
     directory.chmod(0o555)
     yield
     directory.chmod(0o755)
 
 
 async def wait_for_log(process: BrokerProcess, client: Client, sentence: str) -> None:
-    """Wait until the broker has said it on stderr."""
+    """Wait until the broker has written a text to stderr."""
     async with asyncio.timeout(HANGING_S):
         while sentence not in process.stderr:
             await client.wait_delivered(TOPIC, 1_000, wait="20ms")

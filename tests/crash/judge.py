@@ -19,7 +19,7 @@ class Copy(NamedTuple):
 
 
 class Record(NamedTuple):
-    """A copy in a queue. Its commit offset is its own, for ever."""
+    """A copy in a queue. No other copy ever has its commit offset."""
 
     commit_offset: int
     copy: Copy
@@ -27,7 +27,7 @@ class Record(NamedTuple):
 
 
 class Judge:
-    """Collects ``faults``, a sentence each. It outlives the broker: one judge for all that a store saw.
+    """Collects ``faults``, a sentence each. One judge serves all brokers that run on a store.
 
     ``may_repeat``: what waited in delay levels; what waited for an absolute due time never may.
     ``whole_seconds``: the latter comes at the end of its second.

@@ -1,4 +1,4 @@
-"""A load that runs until the broker is gone, and tells the judge everything."""
+"""A load that runs until the broker is killed, and tells the judge every answer."""
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine
@@ -12,10 +12,10 @@ from tests.crash.judge import Judge
 TOPIC = "orders"
 GROUP = "shop"
 INVISIBLE = "12h"
-"""Emulated; longer than any load lasts, so that what it has taken can be settled."""
+"""Emulated time; longer than any load, so that receipts stay valid."""
 BODY_BYTES = 2_000
 MESSAGES_PER_MOVE = 100
-"""A move of the clock waits for what is sent meanwhile, and would not end while everybody goes on."""
+"""A move of the clock waits for what falls due meanwhile, and would not end while all clients send."""
 
 
 class Load:
@@ -135,7 +135,7 @@ class Load:
 
 
 async def _is_done(request: Awaitable[JsonObject]) -> bool:
-    """Whether it was not refused, because what it is for does not wait any more."""
+    """Whether the broker did it: it refuses if the message is no longer pending."""
     try:
         await request
     except BrokerError as error:

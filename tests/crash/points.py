@@ -1,4 +1,4 @@
-"""How often a broker gets to a point of transactions before it dies there."""
+"""Failpoints of transactions: how often a broker passes each before it dies there."""
 
 TRANSACTION_TIMES = {
     "transactions.prepared": (1, 7, 40),
@@ -14,4 +14,4 @@ OTHER_TIMES = {
     "files.delivered": (1, 3),
     "clock.fired": (1, 6),
 }
-"""The same of points that others get to as well."""
+"""The same for failpoints that are not of transactions alone."""

@@ -1,4 +1,4 @@
-"""A data directory that outlives the brokers on it, and what is checked of it after each kill."""
+"""A data directory that outlives its brokers, and the checks after each kill."""
 
 import asyncio
 import os
@@ -173,17 +173,17 @@ class Survivor:
 
 
 def is_waiting(levels: JsonObject) -> bool:
-    """Whether anything waits for its due time."""
+    """Whether any message is pending."""
     return any(scheme["pending"] for scheme in (*levels["levels"], levels["second_directories"]))
 
 
 def delayed_files(data: Path) -> list[Path]:
-    """Everything below the delay directory that is no directory, while a broker may be removing some."""
+    """All files below the delay directory; a broker may be removing some meanwhile."""
     return [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
 
 
 def faults_of_files(data: Path) -> Iterator[str]:
-    """What is wrong with the files of delayed messages after a kill: whatever has a name is whole."""
+    """Defects in the files of delayed messages after a kill: each file under its final name must be whole."""
     for path in delayed_files(data):
         entry = parse_name(path.name.removesuffix(".tmp"))
         if entry is None or path.parent.name != str(entry.second):
@@ -199,7 +199,7 @@ def faults_of_files(data: Path) -> Iterator[str]:
 
 
 def faults_of_store(file: Path, judge: Judge) -> Iterator[str]:
-    """What is wrong in the file of a broker that has stopped, with nothing pending."""
+    """Defects in the database of a stopped broker without pending messages."""
     with closing(sqlite3.connect(f"file:{file}?mode=ro", uri=True)) as database:
 
         def rows(sql: str) -> list[Any]:

@@ -1,4 +1,4 @@
-"""A delay directory that is copied back or elsewhere: what is good comes exactly once."""
+"""A delay directory is copied back or elsewhere: each valid message is delivered exactly once."""
 
 import asyncio
 import shutil
@@ -30,7 +30,7 @@ COPIES: dict[str, Copy] = {
 
 
 async def make_backup(running: Broker, data: Path) -> Path:
-    """Then everything happens that can happen to a message."""
+    """Back up six pending messages, then deliver three of them and cancel one."""
     await keep(running, "one", 1_000)
     await keep(running, "two", 1_500)
     for message_id in ("forced", "cancelled", "later", "missing"):
@@ -55,7 +55,7 @@ async def judge_backup(running: Broker, data: Path) -> None:
 
 
 def lose(running: Broker, data: Path, message_id: str) -> None:
-    """Somebody removes the file of a message."""
+    """Remove the file of a message."""
     digest = key_hash(message_id)
     [entry] = timed_of(running).files.index.with_key(digest)
     (data / "delay" / str(entry.second) / entry.name).unlink()

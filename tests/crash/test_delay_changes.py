@@ -1,4 +1,4 @@
-"""A delay directory that was made or changed by hand: what is good comes exactly once."""
+"""A delay directory is made or changed by hand: each valid message is delivered exactly once."""
 
 import asyncio
 from collections import Counter
@@ -20,11 +20,11 @@ from tests.support.brokers import running_broker
 from tests.support.delayed_files import DUE_MS, Made, made
 
 OTHER_SECONDS = range(50)
-"""So many that a copy is met before its original, in whatever order the directory is read."""
+"""Enough copies that one is read before its original, whatever the order of the directory."""
 
 
 class Change(NamedTuple):
-    """What somebody does with the file of a message, and what becomes of it."""
+    """A change to the file of a message, and its expected result."""
 
     make: Callable[[Path, Made], object]
     is_good: bool = True  # the message is delivered
@@ -33,7 +33,7 @@ class Change(NamedTuple):
 
 
 def placed(name: str = "", second: int = 0) -> Callable[[Path, Made], object]:
-    """Put where it belongs, but for another name, or so many seconds off."""
+    """The file in its place, but under another name, or so many seconds off."""
     return lambda root, file: file.put(root, f"{file.entry.second + second}/{name or file.entry.name}")
 
 
@@ -56,7 +56,7 @@ def all_of(*changes: Callable[[Path, Made], object]) -> Callable[[Path, Made], o
 
 
 def retimed(by_ms: int) -> Callable[[Path, Made], object]:
-    """The due time is changed, in the name only."""
+    """The due time is changed in the file's name only."""
     return lambda root, file: placed(file.entry._replace(due_ms=file.entry.due_ms + by_ms).name)(root, file)
 
 
@@ -110,7 +110,7 @@ WHILE_RUNNING = {
 
 
 def messages_at(now_ms: int) -> list[Made]:
-    """One that is long overdue, and one that will be due."""
+    """An overdue message, and a pending one."""
     return [made("past", due_ms=DUE_MS), made("future", due_ms=now_ms + HOUR_MS, number=8)]
 
 
@@ -132,7 +132,7 @@ async def judge_change(running: Broker, data: Path, change: Change) -> None:
 
 
 async def judge_restart(data: Path, change: Change) -> None:
-    """Nothing comes again, and what was put aside is still known."""
+    """Nothing is delivered again, and quarantined files are still listed."""
     async with running_broker(data) as running:
         found = await come(running, 2 * HOUR_US)
         assert len(found) == len(set(found))
@@ -163,7 +163,7 @@ async def test_directory_changed_by_hand_while_the_broker_runs(
     await judge_restart(tmp_path, change)
 
 
-async def test_what_is_no_message_is_left_alone(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+async def test_files_that_are_no_messages_stay(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     root = tmp_path / "delay"
     past, future = messages_at(wall_us() // US_PER_MS)
     foreign = {"orders", "note.txt", str(past.entry.second + 1)}
@@ -194,7 +194,7 @@ async def test_what_is_no_message_is_left_alone(tmp_path: Path, caplog: pytest.L
     assert len(logged) == 4 * 5
 
 
-async def test_metrics_tell_what_was_put_aside(tmp_path: Path) -> None:
+async def test_metrics_count_quarantined_files(tmp_path: Path) -> None:
     root = tmp_path / "delay"
     for name in ("empty", "something else", "of a later version"):
         ON_START[name].make(root, made(name))

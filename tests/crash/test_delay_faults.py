@@ -1,4 +1,4 @@
-"""A delay directory that is full or fails: what is good comes exactly once."""
+"""A delay directory is full or fails: each valid message is delivered exactly once."""
 
 import asyncio
 import errno
@@ -63,7 +63,7 @@ async def test_full_disk_refuses_delayed_messages_until_it_has_room(disk: Disk) 
 
 
 async def test_batch_whose_other_messages_find_no_room(disk: Disk) -> None:
-    """Its files are there already when the store refuses the rest."""
+    """The files exist already when the store refuses the other messages."""
     async with broker(disk.directory, "--clock", "manual") as (process, client):
         await send(client, "before")
         disk.fill(process, room=30_000)
@@ -95,7 +95,7 @@ async def test_due_files_wait_for_room_on_the_disk(disk: Disk) -> None:
 
 @pytest.mark.parametrize("then", ["go on", "kill"])
 async def test_full_disk_stops_a_move_of_the_clock_where_it_is(tmp_path: Path, then: str) -> None:
-    """Only where files that are delivered make no room for more."""
+    """Delivered files must not make room for more."""
 
     async def park(client: Client, minute: int, message_ids: list[str]) -> None:
         await send(client, *message_ids, delay_ms=minute * 60_000)
@@ -130,7 +130,7 @@ async def test_quota(tmp_path: Path) -> None:
         await api.send(TOPIC, delay_ms=1_000)
 
 
-async def test_what_is_put_aside_does_not_count_for_the_quota(tmp_path: Path) -> None:
+async def test_quarantined_files_do_not_count_for_the_quota(tmp_path: Path) -> None:
     file = made()
     file.put(tmp_path / "delay").write_bytes(file.content[:-1])
     made("stray").put(tmp_path / "delay", f"{file.entry.second}/torn").write_bytes(b"")
@@ -148,7 +148,7 @@ async def test_what_is_put_aside_does_not_count_for_the_quota(tmp_path: Path) ->
 def failing(
     monkeypatch: pytest.MonkeyPatch, name: str, code: int, only: Callable[[Entry], bool] = lambda _: True
 ) -> Iterator[list[Entry]]:
-    """A method of delay directories raises; the entries that it did that for."""
+    """Let a method of delay directories raise; returns the entries for which it did."""
     method = getattr(DelayDirectory, name)
     met: list[Entry] = []
 
@@ -178,7 +178,9 @@ async def test_file_that_cannot_be_made_durable_is_refused(
         assert timed_of(running).file_figures().disk_bytes == 0
 
 
-async def test_too_many_open_files_put_nothing_aside(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_too_many_open_files_quarantine_nothing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async with running_broker(tmp_path) as running:
         await keep(running, "a", 1_000)
         with (
@@ -293,8 +295,8 @@ async def test_read_only_delay_directory(tmp_path: Path) -> None:
             assert await delivered(client) == ["before", "undelayed", "after"]
 
 
-async def test_read_only_directory_with_something_to_put_in_order(tmp_path: Path) -> None:
-    """A stray, an empty directory, a torn file and what a kill left: none keeps the broker from starting."""
+async def test_read_only_directory_with_misplaced_files(tmp_path: Path) -> None:
+    """The broker starts with a stray file, an empty directory, a torn file and a temporary file of a kill."""
     root, manual = tmp_path / "delay", ("--clock", "manual")
     first, *files = [made(f"m{number}", due_ms=DUE_MS + number * 1_000) for number in range(4)]
     first.put(root)

@@ -1,4 +1,4 @@
-"""A disk that fails, and files that were damaged: a clear error, nothing acknowledged lost, no restart."""
+"""A failing disk and damaged files: a clear error, no loss of what was acknowledged, no restart."""
 
 import signal
 import sqlite3
@@ -96,7 +96,7 @@ async def test_full_disk_stops_a_move_of_the_clock_where_it_is(disk: Disk, then:
 
 @pytest.mark.parametrize(("profile", "code"), [("exact", Exit.DONE), ("rocketmq4", Exit.NOT_STARTED)])
 async def test_stop_on_a_full_disk(disk: Disk, profile: str, code: Exit) -> None:
-    """It comes to an end. RocketMQ 4 saves its offsets then, or says that it cannot and repeats."""
+    """The broker stops. Profile ``rocketmq4`` saves its offsets then, or says so and repeats."""
     settings = ("--clock", "manual", "--profile", profile, "--levels", "1s")
     async with broker(disk.directory, *settings) as (process, client):
         await send(client, "a", level=1)
@@ -165,7 +165,7 @@ async def test_database_locked_by_another_program(tmp_path: Path) -> None:
 
 @pytest.fixture
 async def killed(tmp_path: Path) -> Path:
-    """The directory of a broker that was killed with everything still in its log."""
+    """The directory of a broker that was killed before any checkpoint: all data is in its log."""
     async with broker(tmp_path) as (process, client):
         for number in range(5):
             await send(client, f"m{number}")
@@ -232,7 +232,7 @@ async def test_unreadable_database(stopped: Path, damaged: slice) -> None:
 
 @pytest.mark.parametrize("damaged", [slice(0, 32), slice(16, 17)], ids=["header", "salt"])
 async def test_unreadable_log(killed: Path, damaged: slice) -> None:
-    """SQLite takes such a log for an empty one, and would write over all that is in it."""
+    """SQLite takes such a log for an empty one, and would overwrite its data."""
     log = killed / WAL
     data = bytearray(log.read_bytes())
     data[damaged] = bytes(byte ^ 0xFF for byte in data[damaged])

@@ -20,14 +20,14 @@ DUE_MS = 5_000
 
 
 def message(queue_offset: int, message_id: str = "a", **other: int) -> JsonObject:
-    """As a broker shows one that was delayed until 5 s."""
+    """A message as a broker shows it that was delayed until 5 s."""
     offsets = {"commit_offset": 10 + queue_offset, "queue_offset": queue_offset}
     return {"message_id": message_id, "reconsume_times": 0, "store_ms": DUE_MS, **offsets, **other}
 
 
 @pytest.fixture
 def judge() -> Judge:
-    """Has seen message ``a`` acknowledged, due at 5 s."""
+    """A judge that has seen the send of ``a`` acknowledged, due at 5 s."""
     judge = Judge()
     judge.sending([{"message_id": "a"}, {"message_id": "b"}])
     judge.sent({"message_id": "a", "store_ms": 4_000, "due_ms": DUE_MS})
@@ -45,7 +45,7 @@ def browse_and_consume(judge: Judge, *messages: JsonObject) -> None:
     consume(judge, *messages)
 
 
-def test_all_is_well(judge: Judge) -> None:
+def test_no_fault(judge: Judge) -> None:
     browse_and_consume(judge, message(0), message(1, "b"))
     assert judge.verdict() == []
 
@@ -66,7 +66,7 @@ def test_doubled(judge: Judge, message_id: str) -> None:
     assert [fault for fault in judge.verdict() if "was stored" in fault]
 
 
-def test_doubled_where_that_is_allowed() -> None:
+def test_doubled_where_repeats_are_allowed() -> None:
     judge = Judge(may_repeat=True)
     judge.sending([{"message_id": "a"}])
     browse_and_consume(judge, message(0), message(1))
@@ -132,7 +132,7 @@ def timed(message_id: str, **fields: int) -> JsonObject:
 
 @pytest.fixture
 def timed_judge() -> Judge:
-    """Has seen message ``a`` acknowledged, which waits in a file until 5 s."""
+    """A judge that has seen the send of ``a`` acknowledged, which waits in a file until 5 s."""
     judge = Judge(may_repeat=True)
     judge.saw_clock(4_000)
     judge.sending([timed("a", delay_ms=1_000)])
@@ -140,7 +140,7 @@ def timed_judge() -> Judge:
     return judge
 
 
-def test_what_waits_in_a_file_never_repeats(timed_judge: Judge) -> None:
+def test_messages_in_files_never_repeat(timed_judge: Judge) -> None:
     browse_and_consume(timed_judge, message(0), message(1))
     assert timed_judge.verdict() == ["Copy(message_id='a', attempt=1) was stored 2 times"]
 

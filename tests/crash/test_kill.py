@@ -18,7 +18,7 @@ from tests.crash.survivor import Survivor, Variant
 from tests.support.delayed_files import DUE_MS, made
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
-"""Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
+"""The seed of all random choices; a failing test shows it, and the environment can set it."""
 
 VARIANTS = {
     "exact": Variant("manual", "exact", [0, 1, 5, 60]),
@@ -45,24 +45,24 @@ TIMES = {
     "receive.taken": (1, 3, 10),
     "receive.settled": (1, 2, 8),
 }
-"""How often a broker gets to a point before it dies there."""
+"""How often a broker passes a failpoint before it dies there."""
 FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
 ONLY_ONCE = "migrate.upgraded"
 NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
-"""Points that a variant never gets to."""
+"""Failpoints that a variant never reaches."""
 QUICKLY_IN = {"offsets.saved": "rocketmq4"}
-"""The variant in which a point has its quick test, unless that is ``exact``."""
+"""The variant of a failpoint's quick test, where it is not ``exact``."""
 
 KILLS = 6
 LONGEST_LOAD_S = 0.4
 START_S = (0.0, 0.2)
-"""About as long as a start takes."""
+"""About as long as a start."""
 
 Survivors = Callable[[str], AbstractContextManager[Survivor]]
 
 
 def cases() -> Iterator[object]:
-    """Each point of a variant, each number of times for ``exact`` and one for the others.
+    """Each failpoint of a variant; for ``exact`` with each number of passes, for the others with one.
 
     Those of the files have a test of their own for the others. Each point is quick in one variant, once.
     """
@@ -80,7 +80,7 @@ def cases() -> Iterator[object]:
 
 
 def slow_but(quick: object, values: Iterable[object]) -> list[object]:
-    """Parameters, of which all but one are slow."""
+    """Parameters: all but one are slow."""
     return [pytest.param(value, marks=() if value == quick else pytest.mark.slow) for value in values]
 
 
@@ -91,7 +91,7 @@ def show_seed() -> None:
 
 @pytest.fixture(scope="module")
 def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
-    """The data directories, one per variant, each with all that earlier tests left on it."""
+    """The data directories, one per variant, with what earlier tests left in each."""
     kept: dict[str, Survivor] = {}
 
     @contextmanager
@@ -116,7 +116,7 @@ async def test_kill_at_a_point(survivors: Survivors, variant: str, failpoint: st
 
 @pytest.mark.parametrize("variant", slow_but("rocketmq4", ["real", "rocketmq4", "dongwo"]))
 async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: str) -> None:
-    """One after the other, in any order and with nothing mended in between."""
+    """One kill after the other, in random order, without repairs between them."""
     random = Random(f"{SEED} files {variant}")
     with survivors(variant) as survivor:
         for point in random.sample(FILE_POINTS, len(FILE_POINTS)):
@@ -129,7 +129,7 @@ async def test_kill_at_every_point_of_the_files(survivors: Survivors, variant: s
 @pytest.mark.parametrize("variant", slow_but("real", VARIANTS))
 @pytest.mark.parametrize("round_", slow_but(0, range(2)))
 async def test_kill_again_and_again(survivors: Survivors, variant: str, round_: int) -> None:
-    """What one broker left unfinished, the next may not finish either."""
+    """The next broker may be killed before it has finished what the last one left."""
     random = Random(f"{SEED} {variant} {round_}")
     with survivors(variant) as survivor:
         for _ in range(KILLS):
@@ -144,7 +144,7 @@ async def test_kill_while_the_schema_is_made(tmp_path: Path) -> None:
 
 
 async def test_kill_while_starting(tmp_path: Path) -> None:
-    """First on nothing, then on a store with work to do."""
+    """On an empty directory first, then on a store with pending work."""
     random = Random(SEED)
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     for _ in range(KILLS):
@@ -156,7 +156,7 @@ async def test_kill_while_starting(tmp_path: Path) -> None:
 
 
 async def test_kill_while_files_are_taken_in(tmp_path: Path) -> None:
-    """They were put there by hand, under names of their own, every third twice, and half of them are due."""
+    """The files were put there by hand, under new names; every third twice, and half of them are due."""
     random = Random(f"{SEED} files")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     for number in range(600):
@@ -172,7 +172,7 @@ async def test_kill_while_files_are_taken_in(tmp_path: Path) -> None:
 
 
 async def test_files_copied_back_after_a_kill(tmp_path: Path) -> None:
-    """Of most of them, the messages are done with."""
+    """Most of the copies are of messages that were delivered or cancelled."""
     random = Random(f"{SEED} backup")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     await survivor.run_until_killed(random, after_s=LONGEST_LOAD_S)
@@ -183,7 +183,7 @@ async def test_files_copied_back_after_a_kill(tmp_path: Path) -> None:
 
 
 async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
-    """Each of the two goes on as if there was no other."""
+    """Each of the two brokers goes on by itself."""
     random = Random(f"{SEED} copy")
     survivor = Survivor(tmp_path, VARIANTS["exact"])
     await survivor.run_until_killed(random, failpoint="files.delivered:3")
@@ -197,7 +197,7 @@ async def test_data_directory_copied_after_a_kill(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(("profile", "times"), [("exact", 1), ("rocketmq4", 2)])
 async def test_between_two_saves_of_the_offsets(tmp_path: Path, profile: str, times: int) -> None:
-    """RocketMQ 4 saves them every 10 s and repeats what it delivered since; ``exact`` never repeats."""
+    """Profile ``rocketmq4`` saves them every 10 s and repeats later deliveries; ``exact`` never repeats."""
     survivor = Survivor(tmp_path, Variant("manual", profile, [1]))
     async with survivor.broker() as (process, client):
         await client.send_batch(TOPIC, [{"body": "b", "delay_level": 1}] * 10)

@@ -18,7 +18,7 @@ from tests.support.remoting import ClosedError, RemotingClient, connected
 async def broker(
     data: Path, failpoint: str = ""
 ) -> AsyncIterator[tuple[BrokerProcess, RemotingClient, Client]]:
-    """A broker on the store that may die at a point, and two ways to it."""
+    """A broker on the store that may die at a failpoint; a remoting client and one of the JSON API."""
     settings = ("--data", str(data), "--clock", "manual")
     async with forked_broker(*settings, env={ENVIRONMENT: failpoint}) as process:
         host, _ = process.name_server
@@ -86,7 +86,7 @@ async def test_killed_before_the_answer_to_a_change_of_the_invisible_time(tmp_pa
 
 
 async def test_killed_while_a_pop_is_written(tmp_path: Path) -> None:
-    """It is as if the pop had not been."""
+    """The pop is undone."""
     async with broker(tmp_path) as (_, _, control):
         await control.send(TOPIC, "a")
         await control.put_group(GROUP)

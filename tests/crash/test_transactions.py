@@ -1,4 +1,4 @@
-"""``kill -9`` between any two steps of transactions: nothing is seen without a commit, or twice, or lost."""
+"""``kill -9`` between two steps of a transaction: no message is lost, repeated, or visible uncommitted."""
 
 import asyncio
 import os
@@ -19,7 +19,7 @@ from tests.support.patience import HANGING_S
 from tests.support.process import StartError, forked_broker
 
 SEED = os.environ.get("CRASH_SEED") or str(SystemRandom().randrange(10**9))
-"""Of all choices; shown when a test fails, and given by the environment to make the same ones again."""
+"""The seed of all random choices; a failing test shows it, and the environment can set it."""
 
 TOPIC = "orders"
 SETTINGS = (
@@ -31,7 +31,7 @@ WORKERS = 6
 
 
 class Producers:
-    """Several at once, which prepare, decide, and sometimes forget to; and what they were told."""
+    """Concurrent producers that prepare half messages, decide about most, and remember the answers."""
 
     def __init__(self, random: Random) -> None:
         self.prepared: set[str] = set()  # these were told
@@ -43,7 +43,7 @@ class Producers:
         self._random = random
 
     async def run(self, client: Client) -> None:
-        """Until the broker is gone."""
+        """Produce until the broker is killed."""
         async with asyncio.TaskGroup() as tasks:
             for _ in range(WORKERS):
                 tasks.create_task(self._produce(client))
@@ -78,7 +78,7 @@ class Producers:
             told.add(message_id)
 
     async def _move(self, client: Client) -> None:
-        """Forgotten ones are asked about, and given up at the third step."""
+        """Move the clock: undecided half messages have check-backs, and are given up at the third step."""
         try:
             while True:
                 await client.advance("40s")
@@ -87,7 +87,7 @@ class Producers:
 
 
 async def all_open(client: Client) -> set[str]:
-    """The half messages that wait for a decision."""
+    """The half messages without a decision."""
     found: set[str] = set()
     page: JsonObject = {"next_after": -1}
     while page["next_after"] is not None:
@@ -97,7 +97,7 @@ async def all_open(client: Client) -> set[str]:
 
 
 async def all_in(client: Client, topic: str) -> list[str]:
-    """What is visible in the topic's only queue."""
+    """The visible messages of the topic's only queue."""
     found: list[str] = []
     try:
         while page := (await client.browse(topic, 0, offset=len(found), max_messages=256))["messages"]:
@@ -108,7 +108,7 @@ async def all_in(client: Client, topic: str) -> list[str]:
 
 
 async def judge(client: Client, producers: Producers) -> None:
-    """What is left after a kill, and what comes of it."""
+    """Check the store after a kill, and how its half messages end."""
     waiting, given_up = await all_open(client), Counter(await all_in(client, UNDECIDED_TOPIC))
     seen = Counter(await all_in(client, TOPIC))
     wanted = producers.to_commit - producers.refused
@@ -132,7 +132,7 @@ async def judge(client: Client, producers: Producers) -> None:
 
 
 async def run_until_killed(data: Path, producers: Producers, failpoint: str) -> None:
-    """Let them go on until the broker dies there, which may be while it starts."""
+    """Let producers run until the broker dies at a failpoint, which may be during its start."""
     environment = {ENVIRONMENT: failpoint}
     try:
         async with forked_broker("--data", str(data), *SETTINGS, env=environment) as process:

@@ -17,18 +17,18 @@ _TIME_MS = re.compile(r"\b1[789]\d{11}\b")
 
 
 class Names:
-    """What a broker calls differently on each run, by what it stands for."""
+    """Stable names for texts and offsets that differ on each run."""
 
     def __init__(self, run: str) -> None:
         self._names = {run: "~"}
         self._offsets: dict[int, str] = {}
 
     def add(self, text: str, name: str) -> None:
-        """From now on a text is called so."""
+        """Give a text a name."""
         self._names[text] = name
 
     def of(self, text: str) -> str:
-        """A text of the broker with names in it."""
+        """A text of the broker, with names instead of what differs on each run."""
         for found, name in self._names.items():
             text = text.replace(found, name)
         return text
@@ -38,16 +38,16 @@ class Names:
         return self._offsets.setdefault(offset, f"<message {len(set(self._offsets.values()))}>")
 
     def same(self, offset: int, as_offset: int) -> None:
-        """From now on a commit offset is called as another."""
+        """Give a commit offset the name of another."""
         self._offsets[offset] = self.offset(as_offset)
 
     def offset(self, offset: int) -> str:
-        """A commit offset by that name, if it has one."""
+        """The commit offset of that name, or None."""
         return self._offsets.get(offset, "<another message>")
 
 
 def records_seen(records: list[Record], names: Names) -> list[dict[str, Json]]:
-    """Messages, field by field; when they were stored is left out."""
+    """Messages, field by field, without their store times."""
     return [
         {
             "topic": names.of(record.topic),
@@ -70,7 +70,7 @@ def records_seen(records: list[Record], names: Names) -> list[dict[str, Json]]:
 
 
 def _properties(text: str, names: Names) -> dict[str, str]:
-    """By name; a name that is there twice has its values joined. Offset ids are called as messages are."""
+    """Properties by name; values of a repeated name are joined. Offset ids get their messages' names."""
     found: dict[str, str] = {}
     for part in filter(None, text.split("\x02")):
         name, _, value = part.partition("\x01")
@@ -82,7 +82,7 @@ def _properties(text: str, names: Names) -> dict[str, str]:
 
 
 def json_seen(body: bytes, names: Names) -> Json:
-    """JSON, whatever its dialect; text if it is none. Lists in order; times say only that they are there."""
+    """JSON of any dialect, or text. Lists are sorted; of a time only its presence is kept."""
     if not body:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A producer that leaves half messages undecided, and is asked about them."""
+"""A producer that leaves half messages undecided, and answers check-backs."""
 
 import asyncio
 from collections import defaultdict
@@ -12,11 +12,11 @@ from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient
 
 HOWS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
-"""What it may say, as bits of a sysFlag. It may also be silent, or leave the group."""
+"""Possible answers, as bits of a sysFlag. The producer may also be silent, or leave the group."""
 
 
 class Check(NamedTuple):
-    """A question, and how the broker took what was said about it."""
+    """A check-back, and the broker's reaction to the answer."""
 
     question: Command
     record: Record
@@ -24,7 +24,7 @@ class Check(NamedTuple):
 
 
 class Asked:
-    """It says about each half message what was planned, at once, or upstream would ask by other offsets.
+    """Answers each check-back at once, as planned; after a late answer, upstream would ask by other offsets.
 
     Half messages are known by what their bodies begin with.
     """
@@ -42,14 +42,14 @@ class Asked:
         await asyncio.wait([self._reading])
 
     async def produce(self, group: str, serial: str, plan: Sequence[str]) -> None:
-        """Produce for a group, about whose half message this will be said when it is asked about."""
+        """Join a group as its producer, with the answers to check-backs of one of its half messages."""
         self._plans[serial] = group, list(plan)
         if plan:
             body = consuming.beat(client="id-asked", producers=(group,))
             await self._client.ok(consuming.HEART_BEAT, body=body)
 
     async def checks(self, serial: str) -> list[Check]:
-        """All questions up to the last planned answer."""
+        """All check-backs up to the last planned answer."""
         async with self._came:
             await self._came.wait_for(lambda: not self._plans[serial][1])
         return self._checks[serial]
@@ -88,5 +88,5 @@ class Asked:
 
 
 def serial_of(record: Record) -> str:
-    """What a body begins with."""
+    """The number with which a body begins."""
     return record.body[:12].partition(b":")[0].decode("utf-8", "replace")

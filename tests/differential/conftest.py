@@ -1,4 +1,4 @@
-"""The two brokers, and how much is played on them."""
+"""The two brokers, and options for what is played on them."""
 
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
@@ -24,7 +24,7 @@ _DUELS = pytest.StashKey[list[Duel]]()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """How much is played, and what."""
+    """Options: which sequences are played."""
     group = parser.getgroup("differential")
     group.addoption("--seed", type=int, default=1, help="of the sequences (default: 1)")
     group.addoption("--sequences", type=int, default=200, help="how many (default: 200)")
@@ -91,7 +91,7 @@ async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """RocketMQ 5 and mocketmq. It gives retries before other messages, and as soon as it can."""
+    """RocketMQ 5 and mocketmq. RocketMQ always pops retries first, and looks for due ones every 100 ms."""
     theirs = {
         "recallMessageEnable": "true",
         "popFromRetryProbability": "100",
@@ -105,7 +105,7 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Say which differences were met, and which were not: they may be gone."""
+    """Report how often each known difference was met. One that is never met may be gone."""
     for duel in config.stash.get(_DUELS, []):
         terminalreporter.section("differences that docs/differences.md lists")
         for rule in duel.known.rules:

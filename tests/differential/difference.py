@@ -1,4 +1,4 @@
-"""Where two answers part."""
+"""Differences between two answers."""
 
 from collections.abc import Iterator
 from typing import Any, NamedTuple
@@ -7,7 +7,7 @@ from tests.differential.op import Op, Seen
 
 
 class Difference(NamedTuple):
-    """A path into what was seen of one operation, what stands there, and the whole of it."""
+    """The path to a difference within an operation's result, both values there, and both whole results."""
 
     op: Op
     path: tuple[str, ...]
@@ -23,22 +23,22 @@ class Difference(NamedTuple):
 
     @property
     def kind(self) -> tuple[str, ...]:
-        """What it has in common with differences of other operations."""
+        """The kind of the difference, which other operations may share."""
         return (self.op.name, *("#" if step.isdigit() else step for step in self.path))
 
     @property
     def codes(self) -> tuple[int | None, int | None]:
-        """What RocketMQ and mocketmq answered."""
+        """The results of RocketMQ and mocketmq."""
         theirs, ours = self.seen
         return theirs.get("code"), ours.get("code")
 
     def given(self, name: str) -> Any:
-        """What the operation was given by this name."""
+        """The operation's argument of this name."""
         return self.op.args.get(name)
 
 
 def differences(op: Op, theirs: Seen, ours: Seen) -> list[Difference]:
-    """All of them, at the innermost places."""
+    """All differences, each at its innermost place."""
     return [Difference(op, *found, (theirs, ours)) for found in _parted((), theirs, ours)]
 
 

@@ -1,4 +1,4 @@
-"""Plays a sequence on two brokers at once, and says in what they differ."""
+"""Plays a sequence on two brokers at once, and returns their differences."""
 
 import asyncio
 import itertools
@@ -32,7 +32,7 @@ class Duel(NamedTuple):
     side: type[Side] = Side
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
-        """What they differ in that is not meant."""
+        """The differences that no rule explains."""
         run = f"{os.getpid():x}-{next(_runs):x}"
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
@@ -54,7 +54,7 @@ class Duel(NamedTuple):
             await asyncio.sleep(POLL_S)
 
     async def shrink(self, ops: Sequence[Op], difference: Difference) -> list[Op]:
-        """As few of the operations as still bring out a difference of its kind, as far as time allows."""
+        """The shortest sequence found, within a time limit, that still shows a difference of this kind."""
         ops, kind = ops[: ops.index(difference.op) + 1], difference.kind
         left, until = list(ops), monotonic() + SHRINK_S
         size = len(left) // 2
@@ -77,7 +77,7 @@ async def _seen(player: Side, op: Op) -> Seen:
 
 
 async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
-    """Wait until a topic of each broker has all that it is to have."""
+    """Wait until a topic has all its messages on both brokers."""
     until = monotonic() + DELIVERY_S
     while monotonic() < until:
         try:

@@ -1,4 +1,4 @@
-"""Differences that are meant: each rule belongs to a row of docs/differences.md, which names it."""
+"""Deliberate differences. The row of docs/differences.md that describes one names its rule."""
 
 import re
 from collections import Counter
@@ -16,7 +16,7 @@ _MARK: Final = re.compile(r"<!-- differential: ([a-z0-9-]+) -->")
 
 
 class Rule(NamedTuple):
-    """``explains(difference)``; where ``ends``, the two brokers cannot be compared any further."""
+    """``explains(difference)``; after one with ``ends``, the brokers cannot be compared any further."""
 
     id: str
     explains: Callable[[Difference], bool]
@@ -24,32 +24,32 @@ class Rule(NamedTuple):
 
 
 class Known:
-    """Rules, and how often each was needed."""
+    """Rules, with the number of differences that each has explained."""
 
     def __init__(self, rules: Sequence[Rule]) -> None:
         self.rules = rules
         self.needed: Counter[str] = Counter()
 
     def explains(self, difference: Difference) -> bool:
-        """Whether a difference is meant."""
+        """Whether a rule explains the difference."""
         rule = rule_of(difference, self.rules)
         if rule:
             self.needed[rule.id] += 1
         return rule is not None
 
     def ends(self, difference: Difference) -> bool:
-        """Whether nothing can be compared after it."""
+        """Whether the brokers cannot be compared after this difference."""
         rule = rule_of(difference, self.rules)
         return difference.op.name in CHANGING if rule is None else rule.ends
 
 
 def rule_of(difference: Difference, rules: Sequence[Rule]) -> Rule | None:
-    """The rule that a difference is meant by."""
+    """The rule that explains a difference, if any."""
     return next((rule for rule in rules if rule.explains(difference)), None)
 
 
 def ids_on_page() -> list[str]:
-    """Those that rows of the page bear."""
+    """The ids of rules in the rows of the page."""
     return _MARK.findall(PAGE.read_text())
 
 

@@ -11,7 +11,7 @@ CHANGING = frozenset(
         *("held_notification", "held_reset", "hand_over"),
     )
 )
-"""Operations that are played once; others only look."""
+"""Operations that change something, so they are played once. Others only read."""
 
 
 class Op(NamedTuple):
@@ -38,4 +38,4 @@ class Ends(NamedTuple):
 
 
 Seen = dict[str, Any]
-"""What came of an operation: JSON without anything that two equal brokers would do differently."""
+"""The result of an operation: JSON without what differs between runs of one broker."""

@@ -1,4 +1,4 @@
-"""What is played: operations on one broker, and what it answers in a form that can be compared.
+"""Operations on one broker, with results in a form that can be compared.
 
 Names of topics, groups and clients end in ``~``, which stands for the run: the same on both brokers.
 """
@@ -21,14 +21,14 @@ from tests.differential.player import Player
 from tests.doors.remoting import consuming, producing
 
 MAX_QUEUES = 16
-"""Queues of a topic that are looked at."""
+"""The queues of a topic that are read."""
 HELD_MS = 3_000
 UNANSWERED_S = 2.0
 """Real seconds to wait for an answer to the end of a transaction, which clients send oneway."""
 ASKED_S = 12.0
-"""For how long it is waited until a producer was asked about a half message as often as it may be."""
+"""Real seconds to wait until a half message had all its check-backs."""
 POLL_S = 0.05
-"""Real seconds between two looks at a real broker, which has no clock to move and no event to wait for."""
+"""Real seconds between two polls of a real broker, which has no clock to move and no event to wait for."""
 
 
 class Side(Player):
@@ -75,7 +75,7 @@ class Side(Player):
         self._expected[topic] += count
 
     def _sent(self, answer: Command, topic: str | None) -> Seen:
-        """The offset only of a topic into which nothing comes of itself, which may come sooner or later."""
+        """The answer to a send, without the offset if delayed messages may come in at any time."""
         seen = self._seen(answer)
         if "queueOffset" in seen["ext"] and (topic is None or topic in self._waiting):
             seen["ext"]["queueOffset"] = "<chance>"
@@ -96,7 +96,7 @@ class Side(Player):
         wrong: str = "",
         is_late: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """37, of a half message that was sent before, and may have been decided about since."""
+        """37, of an earlier half message, which may be decided by now."""
         half = self._halves.get(serial)
         if half is None:
             return {"half": None}
@@ -123,7 +123,7 @@ class Side(Player):
         return await self.send(**send)
 
     async def asked(self, serial: str, topic: str, *, is_given_up: bool) -> Seen:
-        """What the producer was asked about that half message, and what the broker gave up in the end."""
+        """The check-backs of that half message, and the message itself if the broker gave up."""
         half, producer = self._halves.get(serial), self._producer
         if half is None or producer is None:
             return {"half": None}
@@ -134,7 +134,7 @@ class Side(Player):
         return {"checks": checks, "given up": given_up}
 
     async def _asked(self, check: Check, commit_offset: int, queue_offset: str) -> Seen:
-        """One question. Offsets under which a half message was stored anew are called as the first one."""
+        """One check-back. Later offsets of the same half message get the name of the first."""
         question, record, answer = check
         about = int(question.ext["commitLogOffset"]), question.ext["tranStateTableOffset"]
         self.names.same(about[0], commit_offset)
@@ -153,7 +153,7 @@ class Side(Player):
         }
 
     async def _given_up(self, serial: str, topic: str) -> Seen:
-        """The record of a half message whose producer was asked too often."""
+        """The record of a half message that had too many check-backs."""
         while True:
             end = await self._offset("maxOffset", UNDECIDED_TOPIC, 0)
             records, _ = await self._records_in(UNDECIDED_TOPIC, 0, end)
@@ -165,7 +165,7 @@ class Side(Player):
             await asyncio.sleep(POLL_S)
 
     async def expect(self, topic: str, count: int) -> Seen:
-        """So many messages more will come into a topic."""
+        """Expect so many more messages in a topic."""
         self._expected[topic] += count
         return {}
 
@@ -193,7 +193,7 @@ class Side(Player):
         return seen
 
     async def held(self, topic: str, queue_id: int, send: Mapping[str, Any], **fields: Any) -> Seen:
-        """11 from the end of a queue, and a send while it is held."""
+        """11 from the end of a queue, and a send during the long poll."""
         start = await self._offset("maxOffset", topic, queue_id)
         flags = consuming.SUSPEND | consuming.SUBSCRIPTION
         ext = consuming.pull_of(
@@ -212,7 +212,7 @@ class Side(Player):
         return int(answer.ext.get("offset", 0))
 
     async def _start(self, topic: str, queue_id: int) -> int:
-        """Where a queue begins if its topic was deleted once, which is not the same for both brokers."""
+        """Where a queue begins after its topic was deleted, which differs between the brokers."""
         return await self._offset("minOffset", topic, queue_id) if topic in self._made_again else 0
 
     async def has_all(self, topic: str) -> bool:
@@ -251,11 +251,11 @@ class Side(Player):
         return {"queues": queues, "records": shown}
 
     async def made_again(self, topic: str) -> Seen:
-        """A topic was deleted, and is there again: where its queues begin, from which offsets count now."""
+        """After a topic was deleted and created again: offsets now count from where its queues begin."""
         return {str(queue_id): await self._start(topic, queue_id) for queue_id in range(MAX_QUEUES)}
 
     async def _records_in(self, topic: str, queue_id: int, end: int) -> tuple[list[Record], Command | None]:
-        """All before an offset, and the answer to the first pull that failed."""
+        """All messages before an offset, and the answer to the first pull that failed."""
         found: list[Record] = []
         client = await self.client()
         at = await self._offset("minOffset", topic, queue_id)
@@ -278,14 +278,14 @@ class Side(Player):
         beyond: int = 0,  # noqa: ARG002
         is_deleted: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """14; what was committed before was so far ``beyond`` the end, or its topic was deleted since."""
+        """14; the offset was committed so far ``beyond`` the queue's end, or before the topic was deleted."""
         seen = await self._plain(consuming.QUERY_OFFSET, consuming.place(queue_id, topic, group))
         if "offset" in seen["ext"]:
             seen["ext"]["offset"] = str(int(seen["ext"]["offset"]) - await self._start(topic, queue_id))
         return seen
 
     async def commit(self, group: str, topic: str, queue_id: int, beyond: int) -> Seen:
-        """15, with so many messages more than the queue has; nothing if it has none."""
+        """15, with an offset so far beyond the queue's end; nothing for an empty queue."""
         end = await self._offset("maxOffset", topic, queue_id)
         start = await self._start(topic, queue_id)
         if end == start:
@@ -321,7 +321,7 @@ class Side(Player):
         return seen
 
     async def earliest(self, topic: str, queue_id: int) -> Seen:
-        """32: whether there is such a time."""
+        """32: only whether the answer has a time."""
         seen = await self._plain(consuming.EARLIEST, consuming.place(queue_id, topic, None))
         if seen["ext"].get("timestamp", "-1") != "-1":
             seen["ext"]["timestamp"] = "<time>"
@@ -348,7 +348,7 @@ class Side(Player):
         return self._seen(answer)
 
     async def view(self, serial: str, shift: int, is_deleted: bool = False) -> Seen:  # noqa: ARG002
-        """33, of a message that was seen before, or of one so many bytes behind it."""
+        """33, of a message that was seen before, or of so many bytes behind it in the log."""
         record = self._records.get(serial)
         if record is None:
             return {"record": None}
@@ -360,7 +360,7 @@ class Side(Player):
         return {**self._seen(answer, None), "records": records_seen(decode_records(answer.body), self.names)}
 
     async def query(self, topic: str, key: str, number: int, *, is_unique: bool, before_ms: int) -> Seen:
-        """12, in the hour that ends so many milliseconds before now, or after."""
+        """12, in the hour that ends ``before_ms`` ago, or in the future if that is negative."""
         now_ms = wall_us() // US_PER_MS
         ext = {
             "topic": topic,
@@ -387,6 +387,6 @@ async def side(ends: Ends, run: str, made: type[Side] = Side) -> AsyncIterator[S
 
 
 def _content(body: str) -> bytes:
-    """The text; ``7:300`` stands for 300 bytes that begin so."""
+    """A body. ``7:300`` stands for 300 bytes that begin with 7."""
     serial, _, size = body.partition(":")
     return f"{serial}:".ljust(int(size), "x").encode() if size else body.encode()

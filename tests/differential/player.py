@@ -36,13 +36,13 @@ class Player:
         self.names.add(f"{ends.host}:{ends.namesrv_port}", "<name server>")
 
     async def play(self, op: Op) -> Seen:
-        """Do it."""
+        """Play an operation."""
         method = getattr(self, op.name)
         seen: Seen = await method(**{name: self.real(value) for name, value in op.args.items()})
         return seen
 
     def real(self, value: Any) -> Any:
-        """What is given to an operation, with the names of this run."""
+        """An operation's arguments, with the names of this run."""
         if isinstance(value, str):
             return value.replace("~", self._run)
         if isinstance(value, dict):
@@ -66,7 +66,7 @@ class Player:
     async def heartbeat(
         self, client: str, client_id: str, groups: Mapping[str, Mapping[str, Any]], producers: list[str]
     ) -> Seen:
-        """34: of each group, what the topics' subscriptions are."""
+        """34, with the topics' subscriptions of each group."""
         consumers = [
             consuming.consumer(
                 *(consuming.subscription(topic, **one) for topic, one in given["topics"].items()),
@@ -82,14 +82,14 @@ class Player:
         return await self._plain(consuming.UNREGISTER, ext, client)
 
     async def leave(self, client: str) -> Seen:
-        """The connection ends."""
+        """Close a client's connection."""
         if client in self._clients:
             await self._clients[client].close()
             del self._clients[client]
         return {}
 
     async def pushes(self) -> Seen:
-        """What the broker has asked of each client so far."""
+        """The requests that each client got from the broker so far."""
         for name, client in self._clients.items():
             while not client.pushes.empty():
                 self._pushed.setdefault(name, []).append(self._seen(client.pushes.get_nowait()))
@@ -122,7 +122,7 @@ class Player:
         body: str = "",
         is_deleted: bool = False,  # noqa: ARG002
     ) -> Seen:
-        """Any request with a body of JSON in its answer; maybe about a topic that was deleted."""
+        """Any request with JSON in the body of its answer; it may be about a deleted topic."""
         return self._seen(await (await self.client(client)).call(code, ext, body.encode()))
 
     async def change(self, code: int, ext: Mapping[str, str], client: str = "one", body: str = "") -> Seen:

@@ -1,4 +1,4 @@
-"""Differences from RocketMQ 5.3.3 that are meant, as in :mod:`known`."""
+"""Deliberate differences from RocketMQ 5.3.3, as in :mod:`known`."""
 
 from typing import Any, Final
 
@@ -17,7 +17,7 @@ _NEWER: Final = frozenset(
 
 
 def _times(difference: Difference) -> int:
-    """How often the message was retried that a path leads into, 0 if it leads elsewhere."""
+    """The retries of the message to which a path leads, or 0."""
     if "records" not in difference.path[:-2]:
         return 0
     found: Any = difference.seen[0]

@@ -1,4 +1,4 @@
-"""Random sequences of what only RocketMQ 5 has, which a seed decides.
+"""Random sequences of operations of RocketMQ 5, made from a seed.
 
 Where RocketMQ leaves to chance what is popped, it is not asked: of several queues all is popped at once, and
 after a second lapse of a group as well, as retries then come in another order than the messages.
@@ -16,14 +16,14 @@ from tests.differential.values import FILTERS
 from tests.doors.remoting.producing import BORN_MS, joined
 
 ONE, FOUR, LATER = "One~", "Four~", "Later~"
-"""Topics with as many queues; into the last one come timers."""
+"""Topics with their numbers of queues. The last one is for timers."""
 TOPICS = {ONE: 1, FOUR: 4, LATER: 1}
 GROUPS: dict[str, dict[str, str]] = {
     "All~": {},
     "A~": {"exp": "A"},
     "Sql~": {"exp": "a > 5", "expType": "SQL92"},
 }
-"""Groups, and what they want."""
+"""Groups with their filters."""
 ORDERED = "Ordered~"
 CLIENTS = ("one", "two", "three")
 MOST = 28
@@ -106,7 +106,7 @@ class _Maker:
         return self.random.choice(tuple(GROUPS))
 
     def sent(self, topic: str) -> str:
-        """The number of a message that was probably sent."""
+        """The number of a message, probably of one that was sent."""
         known = self._sent[topic]
         return self.random.choice(known) if known and not self.chance(0.03) else "999"
 
@@ -150,7 +150,7 @@ class _Maker:
         }
 
     def sent_to(self, topic: str, tag: str, a: str) -> dict[str, Any]:
-        """A message that every group wants, or only the one that wants all."""
+        """A message that passes the filter of every group, or only of the group without one."""
         args = self.send_args(topic)
         self._sent[topic].append(str(self._serial))
         properties = {"UNIQ_KEY": f"7F0000010001{self._serial:020X}~", "TAGS": tag, "a": a}
@@ -218,7 +218,7 @@ class _Maker:
         self.add("pop", **args, expType=kind)
 
     def committed_pop(self) -> None:
-        """By a group of its own that has pulled before, and has come so far."""
+        """By a group of its own that has pulled before, and has committed that far."""
         self._groups += 1
         group, place = f"Puller{self._groups}~", {"topic": self.topic(), "queue_id": 0}
         self.add("pull", **place, at="min", offset=0, flags=4, consumerGroup=group, subscription="*")
@@ -331,7 +331,7 @@ class _Maker:
     # ── in order ──
 
     def in_order(self) -> None:
-        """A consumer in order: it acknowledges the first messages, or some, and then fails or is gone."""
+        """A consumer in order acks the first messages, or some, and then fails or leaves."""
         random, topic = self.random, self.topic()
         attempt = random.choice(("a", "b", "c"))
         if TOPICS[topic] == 1:
@@ -418,7 +418,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
 
 
 def pop_sequence(seed: int, number: int) -> list[Op]:
-    """The sequence of a number, which ends with a pop of everything."""
+    """The sequence with this number. It ends with pops of everything."""
     maker = _Maker(seed, number)
     for topic in (ONE, FOUR):
         maker.add("send", **maker.wanted(topic))

@@ -1,4 +1,4 @@
-"""What is played of RocketMQ 5: popping, timers and recalls, beside what :mod:`operations` has."""
+"""Operations of RocketMQ 5: popping, timers and recalls, beside those of :mod:`operations`."""
 
 import asyncio
 import base64
@@ -21,7 +21,7 @@ from tests.support.remoting import RemotingClient
 VERSION = 459
 HELD_MS = 5_000
 VISIBLE_S = 15.0
-"""By when a message whose invisible time is over is there again: upstream looks from time to time."""
+"""Real seconds for a message to be visible again after its invisible time: upstream polls."""
 
 
 class PopSide(PipeliningSide):
@@ -45,7 +45,7 @@ class PopSide(PipeliningSide):
     async def send(
         self, code: int, body: str, properties: str, version: int = VERSION, **fields: Any
     ) -> Seen:
-        """As before; what can be consumed at once is there when this ends."""
+        """As before; waits until the message can be consumed, unless it is delayed."""
         content = body.encode()
         ext = producing.header(code, properties, batch=False, **fields)
         answer = await (await self.client()).call(code, ext, content, version=version)
@@ -101,7 +101,7 @@ class PopSide(PipeliningSide):
         return self._popped(group, topic, await (await self.client()).call(popping.POP, ext))
 
     async def held_pop(self, group: str, topic: str, sends: list[dict[str, Any]], **fields: Any) -> Seen:
-        """200050 that waits, and sends meanwhile."""
+        """200050 as a long poll, with sends meanwhile."""
         ext = popping.pop_of(HELD_MS, consumerGroup=group, topic=topic, bornTime=0, **fields)
         waiting = (await self.client("holding")).ask(popping.POP, ext)
         sent = [await self.send(**each) for each in sends]
@@ -183,7 +183,7 @@ class PopSide(PipeliningSide):
     async def invisible(
         self, group: str, topic: str, serial: str, ms: int, *, is_held: bool, **wrong: Any
     ) -> Seen:
-        """200053: for so long from now; of a message that is still held, or whatever became of it."""
+        """200053 with so many milliseconds; of a message in flight, or of any that was popped."""
         handle = self._handle(group, serial, -1)
         if handle is None or (is_held and serial not in self._held.get((group, topic), {})):
             return {"handle": None}
@@ -206,7 +206,7 @@ class PopSide(PipeliningSide):
         return seen
 
     async def lapse(self, group: str, topic: str) -> Seen:
-        """The invisible time of all that the group holds is over."""
+        """Wait until the invisible times of all messages in flight are over."""
         held = sorted(self._held.pop((group, topic), {}).items(), key=lambda one: int(one[0]))
         seen: list[tuple[str, int]] = []
         for serial, handle in held:
@@ -217,7 +217,7 @@ class PopSide(PipeliningSide):
         return {"changed": dict(seen)}
 
     async def pop_and_lapse(self, group: str, topic: str, acked: list[str], ms: int, **fields: Any) -> Seen:
-        """A pop with a short invisible time, some acknowledgements, and what comes of the others."""
+        """A pop with a short invisible time, acks of some messages, and the redelivery of the others."""
         seen = await self.pop(group, topic, invisibleTime=ms, **fields)
         for serial in acked:
             if serial in self._held.get((group, topic), {}):
@@ -252,12 +252,12 @@ class PopSide(PipeliningSide):
         return {**seen, "records": found}
 
     async def notification(self, group: str, topic: str, **fields: Any) -> Seen:
-        """Ask whether there is something to pop (200054)."""
+        """Notification (200054): whether there is a message to pop."""
         ext = popping.written({"consumerGroup": group, "topic": topic, "bornTime": 0, **fields})
         return await self._plain(popping.NOTIFICATION, ext)
 
     async def held_notification(self, group: str, topic: str, send: dict[str, Any], **fields: Any) -> Seen:
-        """200054 that waits, and a send meanwhile."""
+        """200054 as a long poll, with a send meanwhile."""
         ext = popping.written(
             {"consumerGroup": group, "topic": topic, "bornTime": 0, "pollTime": HELD_MS, **fields}
         )
@@ -266,7 +266,7 @@ class PopSide(PipeliningSide):
         return {"sent": sent, "told": self._seen(await waiting)}
 
     async def polling(self, group: str, topic: str, queue_id: int) -> Seen:
-        """Ask how many pops wait (200055)."""
+        """Polling info (200055): how many pops wait."""
         return await self._plain(
             popping.POLLING_INFO, {"consumerGroup": group, "topic": topic, "queueId": str(queue_id)}
         )

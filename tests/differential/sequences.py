@@ -1,4 +1,4 @@
-"""Random sequences of operations, which a seed decides."""
+"""Random sequences of operations, made from a seed."""
 
 import json
 from collections.abc import Callable, Sequence
@@ -23,7 +23,7 @@ class _Maker(Pairing):
     """Makes one sequence."""
 
     def leave_some_open(self) -> None:
-        """A few of those and what comes of them; then maybe an end that is too late."""
+        """Half messages, pulls of what became visible, and maybe an end that comes too late."""
         for _ in range(self.random.randint(2, 6)):
             self.leave_open()
         for serial, _, is_given_up in self._left_open:
@@ -79,7 +79,7 @@ class _Maker(Pairing):
         self.add("pull", topic=topic, queue_id=self.queue(), at=at, offset=offset, flags=flags, **fields)
 
     def filters(self) -> None:
-        """Messages with properties, and pulls that filter by them, or that say what the heartbeat said."""
+        """Messages with properties, and pulls with filters of their own or with that of the heartbeat."""
         random, topic, group = self.random, self.topic(), self.group()
         for _ in range(random.randint(1, 4)):
             serial = self.serial()
@@ -112,7 +112,7 @@ class _Maker(Pairing):
             self.add("pull", **place, flags=0, consumerGroup=group, subVersion=version)
 
     def large(self) -> None:
-        """More than one pull gets, in bytes or in messages."""
+        """More than one pull may give, in bytes or in messages."""
         random = self.random
         place: dict[str, Any] = {"topic": "T4~", "queue_id": 0}
         for _ in range(random.randint(2, 4)):
@@ -370,7 +370,7 @@ class _Maker(Pairing):
             self.about_made_again(topic, group)
 
     def about_deleted(self, topic: str, group: str) -> None:
-        """What it is like without the topic."""
+        """Operations on the topic while it is deleted."""
         place = {"topic": topic, "queue_id": self.queue()}
         looks: Sequence[Callable[[], None]] = (
             lambda: self.add("ask", code=105, ext={"topic": topic}, client="ns"),
@@ -395,7 +395,7 @@ class _Maker(Pairing):
             look()
 
     def about_made_again(self, topic: str, group: str) -> None:
-        """One look at what it is like then, counted from where its queues begin."""
+        """One operation on the topic that was created again, by offsets from where its queues begin."""
         random = self.random
         which = random.randrange(5)
         if which == 0:
@@ -416,7 +416,7 @@ class _Maker(Pairing):
             self.add("collect", topic=topic)
 
     def delete_oddly(self) -> None:
-        """What is not there, or may not be deleted."""
+        """Deletions of what does not exist, or may not be deleted."""
         names = (*REGISTERED, "nowhere~", "", "a b", "t" * 128, DLQ_PREFIX + "none~")
         self.add("change", code=215, ext={"topic": self.random.choice(names)})
 
@@ -478,7 +478,7 @@ _KINDS: Sequence[tuple[Callable[[_Maker], None], float]] = (
 
 
 def sequence(seed: int, number: int) -> list[Op]:
-    """The sequence of a number, which ends with a look at everything."""
+    """The sequence with this number. It ends with reads of everything."""
     maker = _Maker(seed, number)
     if maker.chance(0.1):
         maker.leave_some_open()

@@ -13,9 +13,9 @@ from tests.differential.sequences import sequence
 
 AT_ONCE = 8
 POPS_AT_ONCE = 20
-"""They mostly wait for invisible times to be over."""
+"""Sequences played side by side; those of pops mostly wait for invisible times."""
 SHARE_OF_POPS = 10
-"""Of so many sequences one is played with pops."""
+"""One pop sequence is played for each so many other sequences."""
 SHOWN = 10
 
 

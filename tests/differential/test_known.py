@@ -1,4 +1,4 @@
-"""The page and the rules are about the same differences, and sequences are what their seed says."""
+"""Rules and the page list the same differences, and a seed always makes the same sequences."""
 
 from collections import Counter
 
@@ -25,7 +25,7 @@ def test_a_seed_decides_a_sequence() -> None:
     assert pop_sequence(7, 3) != pop_sequence(7, 4)
 
 
-def test_answers_part_at_the_innermost_places() -> None:
+def test_differences_are_found_at_the_innermost_places() -> None:
     op = Op("pull", {})
     theirs = {"code": 0, "records": [{"queueId": 1, "body": "a"}, {"queueId": 1, "body": "b"}]}
     ours = {"code": 0, "records": [{"queueId": 1, "body": "a"}, {"queueId": 2, "body": "b"}]}

@@ -1,4 +1,4 @@
-"""What sequences are made of: names, and values that are worth a try."""
+"""Names and values of which sequences are made."""
 
 from collections.abc import Sequence
 from typing import Any
@@ -85,7 +85,7 @@ PROPERTIES = (
     ("TIMER_OUT_MS", "5"),
     ("BUYER_ID", "7"),
 )
-"""Of messages, beside keys, tags and delays."""
+"""Properties of messages, beside keys, tags and delays."""
 PLANS: Sequence[list[str]] = (
     ["commit"],
     ["roll back"],
@@ -98,7 +98,7 @@ PLANS: Sequence[list[str]] = (
     ["leave"],
     [],
 )
-"""What a producer says when it is asked about a half message, and asked again; after that it is given up."""
+"""A producer's answers to the check-backs of a half message; after the last, the broker gives up."""
 BORN_LATE_MS = 4_102_444_800_000
 """Upstream asks at once about half messages that were born in the future."""
 ODD_SENDS: Sequence[dict[str, Any]] = (
