@@ -94,9 +94,10 @@ async def test_offsets_are_reset(broker: RemotingBroker, python: Driver, topic: 
         ext = {"topic": topic, "group": topic, "timestamp": "0", "isForce": "true"}
         await tool.ok(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ext)
     await broker.control.send(topic, "c")  # ends the poll that the library waits for first
-    while (await python.next(topic)).body != "a":
-        pass
-    assert await python.bodies(topic, 2) == ["b", "c"]
+    again: list[str] = []  # some come twice, if that poll goes on beside the one from the new offset
+    while not ({"a", "b"} <= {*again} and again[-1] == "c"):
+        again += await python.bodies(topic, 1)
+    assert again.index("a") < again.index("b")
 
 
 async def test_a_copy_for_one_group(broker: RemotingBroker, python: Driver, topic: str) -> None:
