@@ -94,8 +94,10 @@ func main() {
 }
 
 func (d *driver) started(group string, options ...producer.Option) rocketmq.Producer {
+	// A reply goes to whoever told last of this name and address, so no other process may have it.
+	instance := fmt.Sprintf("%s#%d", group, os.Getpid())
 	made, err := rocketmq.NewProducer(append(options,
-		producer.WithNsResolver(d.resolver), producer.WithGroupName(group), producer.WithInstanceName(group),
+		producer.WithNsResolver(d.resolver), producer.WithGroupName(group), producer.WithInstanceName(instance),
 		producer.WithNamespace(d.options.Namespace), producer.WithCredentials(d.credentials()))...)
 	must(err)
 	must(made.Start())
