@@ -1,5 +1,32 @@
-"""``python -m mocketmq`` is ``mocketmq``."""
+"""The program ``mocketmq``, and ``python -m mocketmq``."""
 
-from mocketmq.cli import main
+import os
+import signal
+import sys
+from typing import NoReturn
 
-main()
+
+def main() -> None:
+    """Run the command line. Until a command handles signals in its own way, they end the process at once.
+
+    As a KeyboardInterrupt a signal could be lost: Python ignores exceptions while it tidies up after an
+    import.
+    """
+    for number in (signal.SIGINT, signal.SIGTERM):
+        if signal.getsignal(number) is not signal.SIG_IGN:  # as for background jobs of a script
+            signal.signal(number, _end)
+    from mocketmq.cli import main as run  # noqa: PLC0415 - takes time, in which signals come
+
+    run()
+
+
+def _end(number: int, _frame: object) -> NoReturn:
+    for stream in (sys.stdout, sys.stderr):
+        if stream.isatty():
+            os.write(stream.fileno(), b"\x1b[?25h\n")  # a progress line hides the cursor
+            break
+    os._exit(128 + number)
+
+
+if __name__ == "__main__":
+    main()

@@ -22,15 +22,13 @@ async def bodies(shell: Shell, *command: str) -> list[str]:
 
 
 async def test_a_topic_is_looked_into_and_stays_as_it_is(shell: Shell) -> None:
-    for number in range(6):  # in all four queues
-        await shell("send", "orders", f"body {number}", "--tag", "AB"[number % 2], "--key", f"k{number}")
+    for number in range(6):
+        options = ("--tag", "AB"[number % 2], "--key", f"k{number}", "--queue", str(number % 4))
+        await shell("send", "orders", f"body {number}", *options)
     assert await bodies(shell, "peek", "orders") == [f"body {number}" for number in range(6)]
     assert await bodies(shell, "peek", "orders", "--max", "2") == ["body 0", "body 1"]
-    assert await bodies(shell, "peek", "orders", "--offset", "-1", "--max", "3") == [
-        "body 3",
-        "body 4",
-        "body 5",
-    ]
+    newest = await bodies(shell, "peek", "orders", "--offset", "-1", "--max", "3")
+    assert newest == ["body 3", "body 4", "body 5"]
     assert await bodies(shell, "peek", "orders", "--filter", "B", "--max", "2") == ["body 1", "body 3"]
     [message] = (await shell.json("peek", "orders", "--max", "1"))["messages"]
     queue = str(message["queue_id"])

@@ -45,28 +45,30 @@ WORKING = {
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]
 ENDED = {
-    signal.SIGINT: {130, -signal.SIGINT},  # the second one, if the interpreter is still starting
-    signal.SIGTERM: {143, -signal.SIGTERM, 130},
+    signal.SIGINT: {130},
+    signal.SIGTERM: {143, 130},  # the second one by the demo
 }
-"""Exit codes by signal. A broker that is ready, and the demo, stop in order."""
+"""Exit codes by signal."""
 
 
-async def start(command: str, code: str = "from mocketmq.cli import main; main()", **env: str) -> Process:
+async def start(
+    command: str, code: str = "from mocketmq.__main__ import main; main()", **env: str
+) -> Process:
     return await asyncio.create_subprocess_exec(
         *(sys.executable, "-c", code, *command.split()),
         env=clean_environment() | env,
         stdin=DEVNULL,
         stdout=PIPE,
-        stderr=DEVNULL,
+        stderr=PIPE,
     )
 
 
-async def code_after(process: Process, number: signal.Signals) -> int:
+async def code_after(process: Process, number: signal.Signals) -> tuple[int | None, str]:
+    """The exit code after a signal, and what was said."""
     process.send_signal(number)
     async with asyncio.timeout(HANGING_S):
-        await process.communicate()
-    assert process.returncode is not None
-    return process.returncode
+        _, said = await process.communicate()
+    return process.returncode, said.decode()
 
 
 @pytest.fixture
@@ -90,7 +92,24 @@ async def test_a_command_that_waits_for_its_broker_ends(
         process = await start(ASKING[command], MOCKETMQ_URL=url)
         connection, _ = await asyncio.get_running_loop().sock_accept(silent)
         with connection:
-            assert await code_after(process, number) in ENDED[number], command
+            code, said = await code_after(process, number)
+            assert code in ENDED[number], (command, said)
+
+
+BEGUN = """
+import signal
+from mocketmq.__main__ import main
+
+def told(number, handler, set_signal=signal.signal):
+    set_signal(number, handler)
+    if number == signal.SIGTERM:
+        signal.signal = set_signal
+        print("begun", flush=True)
+
+signal.signal = told
+main()
+"""
+"""The program, which says when it has begun; before that, signals are the interpreter's."""
 
 
 @pytest.mark.parametrize("number", SIGNALS)
@@ -99,21 +118,49 @@ async def test_a_command_ends_at_any_moment(
 ) -> None:
     url = f"http://127.0.0.1:{silent.getsockname()[1]}"
     store = MadeStore(tmp_path / "store").data
-    for command in [*ASKING.values(), *WORKING.values()]:
-        process = await start(command.format(store=store, folder=tmp_path / "out"), MOCKETMQ_URL=url)
+    for command in [*random.sample(sorted(ASKING.values()), 5), *WORKING.values()]:
+        process = await start(command.format(store=store, folder=tmp_path / "out"), BEGUN, MOCKETMQ_URL=url)
+        assert process.stdout
+        assert await process.stdout.readline() == b"begun\n"
         try:
             await asyncio.wait_for(process.wait(), random.uniform(0, 0.5))
         except TimeoutError:
-            code = await code_after(process, number)
-            assert code in ENDED[number] or (command.startswith("serve") and code == 0), command
+            code, said = await code_after(process, number)
+            is_stopped = command.startswith("serve") and code == 0  # once it is ready, it stops in order
+            assert code in ENDED[number] or is_stopped, (command, said)
+
+
+LOSING_IMPORTS = """
+import sys, threading, types
+from mocketmq.__main__ import main
+
+def lose():
+    while True:
+        try:
+            print("importing", flush=True)
+            threading.Event().wait()
+        except KeyboardInterrupt:  # as in the callback of a module's lock
+            pass
+
+sys.modules["mocketmq.cli"] = types.SimpleNamespace(main=lose)
+main()
+"""
+
+
+@pytest.mark.parametrize("number", SIGNALS)
+async def test_no_signal_is_lost_in_imports(number: signal.Signals) -> None:
+    process = await start("topics", LOSING_IMPORTS)
+    assert process.stdout
+    assert await process.stdout.readline() == b"importing\n"
+    assert (await code_after(process, number))[0] == 128 + number
 
 
 LOSING = """
-import sys, threading
+import threading
 import mocketmq_report.session as module
-from mocketmq.cli import main
+from mocketmq.__main__ import main
 
-def session(**_):
+def start(*_):
     while True:
         try:
             print("starting", flush=True)
@@ -121,7 +168,7 @@ def session(**_):
         except KeyboardInterrupt:  # as in the callback of a weak reference
             pass
 
-module.session = session
+module._start = start
 main()
 """
 """A report whose Spark never starts, and loses every KeyboardInterrupt."""
@@ -134,7 +181,7 @@ async def test_a_report_loses_no_signal(tmp_path: Path, number: signal.Signals, 
     process = await start(f"report {store} {option} --out {tmp_path / 'out'}", LOSING)
     assert process.stdout
     assert await process.stdout.readline() == b"starting\n"
-    assert await code_after(process, number) == 128 + number
+    assert (await code_after(process, number))[0] == 128 + number
 
 
 async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
@@ -149,7 +196,7 @@ async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) ->
             pass
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
-    assert await code_after(process, signal.SIGINT) == 130
+    assert (await code_after(process, signal.SIGINT))[0] == 130
     _, alive = await asyncio.to_thread(psutil.wait_procs, children, HANGING_S)
     assert not alive
     assert not list(temporary.iterdir())

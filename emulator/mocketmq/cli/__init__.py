@@ -82,8 +82,6 @@ class _Commands(click.Group):
             return super().invoke(ctx)
         except EmulatorError as error:
             raise Failure(str(error), exit_of(error)) from error
-        except KeyboardInterrupt:
-            ctx.exit(Exit.INTERRUPTED)
 
 
 @click.group(cls=_Commands, epilog=_EPILOG, context_settings={"help_option_names": ["-h", "--help"]})
@@ -99,7 +97,12 @@ def commands() -> None:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
     try:
-        commands(arguments, prog_name="mocketmq")
+        sys.exit(commands.main(arguments, prog_name="mocketmq", standalone_mode=False))
+    except click.ClickException as error:
+        error.show()
+        sys.exit(error.exit_code)
+    except click.Abort:  # Ctrl-C, wherever it came
+        sys.exit(Exit.INTERRUPTED)
     except Exception:  # noqa: BLE001 - a defect has its own exit code
         traceback.print_exc()
         sys.exit(Exit.DEFECT)

@@ -23,7 +23,7 @@ class Exit(IntEnum):
     REFUSED = 1, "the broker refused, or the demo found a fault"
     USAGE = 2, "wrong usage, or a setting with a wrong value"
     NOT_READY = 3, "the broker cannot be reached or is not ready"
-    NOTHING = 4, "nothing was received, or nothing has this name or id"
+    NOTHING = 4, "nothing was received or found, or nothing has this name or id"
     NOT_STARTED = 5, "the broker cannot open its store or a port"
     DAMAGED = 6, "files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect of mocketmq itself; see the log"

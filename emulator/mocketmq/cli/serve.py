@@ -83,8 +83,6 @@ def serve(config: Path | None, **flags: Any) -> None:
         )
     _favour_short_turns()
     _allow_many_connections()
-    # A signal ends a start at once, however much there is to load. No store minds that.
-    signal.signal(signal.SIGINT, signal.SIG_DFL)
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
             runner.run(_run(settings))
@@ -106,6 +104,7 @@ def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
 async def _run(settings: Settings) -> None:
     stop = asyncio.Event()
     async with running_emulator(settings) as emulator:
+        # Before this, a signal ended the start, which no store minds.
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
         click.echo(_start_line(emulator))
