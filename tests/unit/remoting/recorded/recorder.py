@@ -28,6 +28,7 @@ _CLIENTS = {
     ("JAVA", 121): "node",
     ("CPP", 63): "python",
     ("GO", 317): "go",
+    ("RUST", 474): "rust",
 }
 """By what they say of themselves; named as on the compatibility page."""
 
@@ -41,9 +42,10 @@ def pytest_load_initial_conftests() -> None:
     started = process.broker_process
 
     def recorded(*args: str, wrapper: Sequence[str] = (), **more: Any) -> Any:
-        return started(*args, wrapper=(*wrapper, sys.executable, __file__), **more)
+        return started(*args, wrapper=(*wrapper, sys.executable, "-m", __name__), **more)
 
-    setattr(process, started.__name__, recorded)
+    for each in (started, process.forked_broker):  # a fork would not note what comes in
+        setattr(process, each.__name__, recorded)
 
 
 def run(_python: str, _m: str, module: str, *args: str) -> None:
@@ -85,7 +87,7 @@ def keep(folder: str) -> None:
                 *sorted(command.ext),
                 *_names(command.body),
             )
-            if len(frame) <= MAX_BYTES:
+            if len(frame) <= MAX_BYTES and not command.is_response:
                 kept.setdefault(_client(command), {}).setdefault(kind, frame)
     for client, frames in kept.items():
         (here / f"{client}.txt").write_text("".join(f"{frame!r}\n" for frame in frames.values()), "utf-8")
