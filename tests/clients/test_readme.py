@@ -115,7 +115,7 @@ class Reader:
         (self._directory / name).write_text(text)
         ended = await self._second.run(command)
         assert ended.code == 0, ended.output
-        assert re.search(r"^[0-9A-F]{32,}$", ended.output, re.MULTILINE), ended.output
+        assert re.search(r"^[0-9A-Fa-f]{32,}$", ended.output, re.MULTILINE), ended.output
 
     async def _node(self, text: str) -> None:
         modules = node_sdk.FOLDER / "node_modules"
