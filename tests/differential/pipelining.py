@@ -48,7 +48,7 @@ class PipeliningSide(Side):
     async def hand_over(
         self, group: str, topic: str, queue_id: int, giver: str, taker: str, count: int, *, ordered: bool
     ) -> Seen:
-        """A member commits and gives the queue away in one breath. Another takes it, and pulls on.
+        """A member commits and gives the queue away. Another takes it, and pulls on.
 
         In order by its lock; else by unregistering, of which the broker tells the other.
         """
@@ -64,7 +64,8 @@ class PipeliningSide(Side):
         consumed, offset = await self._consumed(first, topic, queue_id, group, count)
         while not second.pushes.empty():
             second.pushes.get_nowait()
-        first.oneway(consuming.UPDATE_OFFSET, {**place, "commitOffset": str(offset)})
+        # Answered: upstream has a pool of threads for commits and one for locks, so a oneway commit may come late.
+        await first.ok(consuming.UPDATE_OFFSET, {**place, "commitOffset": str(offset)})
         if ordered:
             await first.ok(consuming.UNLOCK, body=locks[giver])
             await second.ok(consuming.LOCK, body=locks[taker])
