@@ -64,7 +64,7 @@ class PipeliningSide(Side):
         consumed, offset = await self._consumed(first, topic, queue_id, group, count)
         while not second.pushes.empty():
             second.pushes.get_nowait()
-        # Answered: upstream has a pool of threads for commits and one for locks, so a oneway commit may come late.
+        # Answered: upstream has a pool of threads for commits and one for locks; a oneway commit may be late.
         await first.ok(consuming.UPDATE_OFFSET, {**place, "commitOffset": str(offset)})
         if ordered:
             await first.ok(consuming.UNLOCK, body=locks[giver])
