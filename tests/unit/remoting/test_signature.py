@@ -9,7 +9,7 @@ from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader
 from mocketmq.remoting.wire.signature import is_signed, sign
 from tests.clients.access import SECRET
-from tests.unit.remoting.recorded import FILES, frames, signed_frames
+from tests.unit.remoting.recorded import SIGNED_FILES, frames, signed_frames
 
 UNASKED = RequestCode.GET_ROUTEINFO_BY_TOPIC
 """Takes no key, and ons-client signs it in a way of its own."""
@@ -57,7 +57,7 @@ def test_what_is_no_signature(signature: str | None) -> None:
     assert not is_signed(command, "sk")
 
 
-@pytest.mark.parametrize("client", FILES)
+@pytest.mark.parametrize("client", SIGNED_FILES)
 def test_what_clients_signed(client: str) -> None:
     signed = [command for command in commands(signed_frames(client)) if command.code != UNASKED]
     assert {command.code for command in signed} >= {RequestCode.HEART_BEAT, RequestCode.PULL_MESSAGE}

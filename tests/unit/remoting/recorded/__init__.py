@@ -6,6 +6,9 @@ from pathlib import Path
 FILES = {path.stem: path for path in sorted(Path(__file__).parent.glob("*.txt"))}
 """By client."""
 
+SIGNED_FILES = {path.stem: path for path in sorted((Path(__file__).parent / "signed").glob("*.txt"))}
+"""By client; not every client signs."""
+
 
 def frames(client: str) -> list[bytes]:
     """What the client sent."""
@@ -14,7 +17,7 @@ def frames(client: str) -> list[bytes]:
 
 def signed_frames(client: str) -> list[bytes]:
     """What it sent with a key of ``tests.clients.access``."""
-    return _read(Path(__file__).parent / "signed" / f"{client}.txt")
+    return _read(SIGNED_FILES[client])
 
 
 def _read(path: Path) -> list[bytes]:
