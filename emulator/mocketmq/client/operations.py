@@ -2,6 +2,7 @@
 
 import base64
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypedDict, Unpack, cast
 from urllib.parse import quote, urlencode, urlsplit
@@ -34,10 +35,10 @@ class MessageOptions(TypedDict, total=False):
     flag: int
 
 
-class Operations:
+class Operations(ABC):
     """What can be asked of the broker at ``url``. Each operation raises BrokerError, UnreachableError.
 
-    A client is a subclass that says in :meth:`_exchange` how a request travels.
+    A client is a subclass whose :meth:`_exchange` carries the requests.
     """
 
     def __init__(self, url: str, token: str | None) -> None:
@@ -48,11 +49,11 @@ class Operations:
             raise InvalidArgumentError("token", "hidden", _TOKENS, f"token is hidden; allowed: {_TOKENS}")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
 
+    @abstractmethod
     async def _exchange(
         self, method: str, path: str, body: bytes | None, headers: Mapping[str, str]
     ) -> RawAnswer:
         """Send a request and read its response. Raises UnreachableError."""
-        raise NotImplementedError
 
     # Messages
 
