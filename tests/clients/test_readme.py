@@ -18,7 +18,7 @@ import pytest
 
 from mocketmq.settings import load_settings
 from tests.clients import node_sdk
-from tests.clients.go.conftest import build as build_go
+from tests.clients.go.building import build as build_go
 from tests.clients.java.building import build as build_java
 from tests.clients.java.building import java_command
 from tests.support.network import inside, namespaces

@@ -17,6 +17,8 @@ import pytest
 
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader
+from mocketmq.remoting.wire.signature import is_signed
+from tests.clients.access import SECRET
 from tests.support import process
 
 FOLDER = "RECORDED_FRAMES"
@@ -75,8 +77,8 @@ def run(_python: str, _m: str, module: str, *args: str) -> None:
 def keep(folder: str) -> None:
     """Add what was noted to what stands beside this file, by client: one frame of each kind."""
     here = Path(__file__).parent
-    kept: dict[str, dict[Any, bytes]] = {}
-    for path in (*sorted(here.glob("*.txt")), *sorted(Path(folder).glob("*.txt"))):
+    kept: dict[Path, dict[Any, bytes]] = {}
+    for path in (*sorted(here.rglob("*.txt")), *sorted(Path(folder).glob("*.txt"))):
         for line in path.read_text("utf-8").splitlines():
             frame: bytes = ast.literal_eval(line)
             [command] = FrameReader().feed(frame)
@@ -87,10 +89,11 @@ def keep(folder: str) -> None:
                 *sorted(command.ext),
                 *_names(command.body),
             )
+            file = (here / "signed" if is_signed(command, SECRET) else here) / f"{_client(command)}.txt"
             if len(frame) <= MAX_BYTES and not command.is_response:
-                kept.setdefault(_client(command), {}).setdefault(kind, frame)
-    for client, frames in kept.items():
-        (here / f"{client}.txt").write_text("".join(f"{frame!r}\n" for frame in frames.values()), "utf-8")
+                kept.setdefault(file, {}).setdefault(kind, frame)
+    for file, frames in kept.items():
+        file.write_text("".join(f"{frame!r}\n" for frame in frames.values()), "utf-8")
 
 
 def _client(command: Command) -> str:

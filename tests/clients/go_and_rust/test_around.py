@@ -1,4 +1,4 @@
-"""Requests and replies, what is traced, and consumers that are looked into: with RocketMQ's Go client."""
+"""Requests, replies, traces and reports of consumers, with RocketMQ's clients for Go and Rust."""
 
 import asyncio
 import json
@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
+from mocketmq import BrokerError
 from tests.clients.remoting import traces
 from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import WAIT_S, Driver, running_driver
@@ -81,3 +82,16 @@ async def test_a_consumer_looked_into(broker: RemotingBroker, go: Driver, topic:
     again = await go.next(topic)
     assert (again.body, again.message_id, again.queue_offset) == ("again", sent["message_id"], 0)
     assert done["result"] == "CR_SUCCESS"
+
+
+async def test_a_consumer_of_rust_looked_into(broker: RemotingBroker, rust: Driver, topic: str) -> None:
+    """It consumes a given message as well, but its answer has names that no tool knows."""
+    sent = await rust.call("send", topic=topic, body="again")
+    await rust.call("consume", topic=topic, group=topic)
+    await rust.next(topic)
+    consumer = await broker.consumer_of(topic)
+    info = await broker.control.running_info(consumer, group=topic)
+    assert topic in {one["topic"] for one in info["subscriptionSet"]}
+    with pytest.raises(BrokerError, match=r"the client's answer of .* cannot be read"):
+        await broker.control.consume(consumer, sent["message_id"], group=topic)
+    assert (await rust.next(topic)).message_id == sent["message_id"]
