@@ -11,6 +11,7 @@ from mocketmq.errors import ClientFailedError, ClientTimeoutError, InvalidArgume
 from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage, Template
 from mocketmq.message.message_id import offset_message_id
+from mocketmq.remoting.lane import Lane
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.fastjson import dumps, loads, object_keys
@@ -27,6 +28,7 @@ class RemotingChannel:
     """``remote`` is the client's address, ``advertised`` the broker's as this client can reach it.
 
     ``store_host`` is the latter as IPv4, which records and message ids need. All are ``host:port``.
+    ``lane`` is the order of its requests.
     """
 
     def __init__(
@@ -35,6 +37,7 @@ class RemotingChannel:
         self.remote = remote
         self.advertised = advertised
         self.store_host = store_host
+        self.lane = Lane()
         self._write = write
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}

@@ -60,7 +60,10 @@ class Dispatcher:
         is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
         header = request.reader.read(command.ext)
         call = RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
-        return await request.handler(call)
+        if request.effect is None:
+            return await request.handler(call)
+        async with channel.lane.turn(request.effect):
+            return await request.handler(call)
 
     def counted(self, command: Command, response: Response) -> Command:
         """Count a response, and make the answer of it."""

@@ -10,6 +10,7 @@ from typing import Any, Generic, NamedTuple, TypeVar
 from mocketmq.broker.broker import Broker
 from mocketmq.remoting.access_rule import AccessRule
 from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.header import HeaderReader
@@ -60,6 +61,7 @@ class Request:
 
     ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
     where these differ. ``long_poll`` is set for requests that may wait for messages.
+    ``effect`` is set for those about how far groups have come; these keep their order on a connection.
     """
 
     code: RequestCode
@@ -69,6 +71,7 @@ class Request:
     access: AccessRule
     names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
+    effect: Effect | None = None
 
     @cached_property
     def reader(self) -> HeaderReader:

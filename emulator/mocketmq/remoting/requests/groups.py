@@ -9,6 +9,7 @@ from mocketmq.broker.registry.group import Group, GroupConfig
 from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.errors import GroupNotFoundError, InvalidArgumentError, shorten
 from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests import without_effect
 from mocketmq.remoting.requests.topics import data_version
@@ -123,7 +124,13 @@ GROUPS: Final = RequestFamily(
     [
         Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, NoHeader, create, access=ADMIN),
         Request(RequestCode.GET_ALL_SUBSCRIPTIONGROUP_CONFIG, NoHeader, all_groups, access=KEY),
-        Request(RequestCode.DELETE_SUBSCRIPTIONGROUP, DeleteGroupHeader, delete, access=ADMIN),
+        Request(
+            RequestCode.DELETE_SUBSCRIPTIONGROUP,
+            DeleteGroupHeader,
+            delete,
+            access=ADMIN,
+            effect=Effect.AT_END,
+        ),
         Request(RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP_LIST, NoHeader, create_all, access=ADMIN),
         Request(RequestCode.GET_SUBSCRIPTIONGROUP_CONFIG, GroupHeader, one_group, access=KEY),
     ],

@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from mocketmq.remoting.access_rule import ADMIN, KEY
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
@@ -54,8 +55,12 @@ def _table(offsets: dict[str, msgspec.Raw] | msgspec.Raw) -> Response:
 OFFSET_TABLES: Final = RequestFamily(
     "Tables of offsets",
     [
-        Request(RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumer_offsets, access=KEY),
+        Request(
+            RequestCode.GET_ALL_CONSUMER_OFFSET, NoHeader, consumer_offsets, access=KEY, effect=Effect.AT_ONCE
+        ),
         Request(RequestCode.GET_ALL_DELAY_OFFSET, NoHeader, delay_offsets, access=KEY),
-        Request(RequestCode.CLONE_GROUP_OFFSET, CloneOffsetsHeader, clone, access=ADMIN),
+        Request(
+            RequestCode.CLONE_GROUP_OFFSET, CloneOffsetsHeader, clone, access=ADMIN, effect=Effect.AT_END
+        ),
     ],
 )

@@ -4,6 +4,7 @@ from typing import Final, NamedTuple
 
 from mocketmq.broker.consuming.offset_resets import Side
 from mocketmq.remoting.access_rule import KEY, consumes
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError
@@ -93,12 +94,19 @@ def _offset(offset: int) -> Response:
 OFFSETS: Final = RequestFamily(
     "Offsets",
     [
-        Request(RequestCode.QUERY_CONSUMER_OFFSET, QueryConsumerOffsetHeader, query, access=KEY),
+        Request(
+            RequestCode.QUERY_CONSUMER_OFFSET,
+            QueryConsumerOffsetHeader,
+            query,
+            access=KEY,
+            effect=Effect.AT_ONCE,
+        ),
         Request(
             RequestCode.UPDATE_CONSUMER_OFFSET,
             UpdateConsumerOffsetHeader,
             update,
             access=consumes("topic", "consumerGroup"),
+            effect=Effect.AT_ONCE,
         ),
         Request(RequestCode.SEARCH_OFFSET_BY_TIMESTAMP, SearchOffsetHeader, search, access=KEY),
         Request(RequestCode.GET_MAX_OFFSET, QueueHeader, max_offset, access=KEY),

@@ -28,6 +28,7 @@ from mocketmq.message.properties import (
     encode_properties,
 )
 from mocketmq.remoting.access_rule import KEY, AccessRule, consumes, to_consume
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.body import MAX_TEXT, JsonObject, object_of, objects_in, text_in, whole_in
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -438,16 +439,24 @@ POPPING: Final = RequestFamily(
             pop,
             access=_CONSUMES,
             long_poll=LongPoll.ANSWERED_AT_ONCE,
+            effect=Effect.AT_ONCE,
         ),
-        Request(RequestCode.ACK_MESSAGE, AckMessageHeader, acknowledge, access=_SETTLES),
         Request(
-            RequestCode.BATCH_ACK_MESSAGE, NoHeader, acknowledge_batch, access=AccessRule(_to_settle_batch)
+            RequestCode.ACK_MESSAGE, AckMessageHeader, acknowledge, access=_SETTLES, effect=Effect.BY_WRITER
+        ),
+        Request(
+            RequestCode.BATCH_ACK_MESSAGE,
+            NoHeader,
+            acknowledge_batch,
+            access=AccessRule(_to_settle_batch),
+            effect=Effect.BY_WRITER,
         ),
         Request(
             RequestCode.CHANGE_MESSAGE_INVISIBLETIME,
             ChangeInvisibleTimeHeader,
             change_invisible_time,
             access=_SETTLES,
+            effect=Effect.BY_WRITER,
         ),
         Request(
             RequestCode.NOTIFICATION,
@@ -455,8 +464,9 @@ POPPING: Final = RequestFamily(
             notify,
             access=_CONSUMES,
             long_poll=LongPoll.ANSWERED_AT_ONCE,
+            effect=Effect.AT_ONCE,
         ),
-        Request(RequestCode.PEEK_MESSAGE, PeekMessageHeader, peek, access=_CONSUMES),
+        Request(RequestCode.PEEK_MESSAGE, PeekMessageHeader, peek, access=_CONSUMES, effect=Effect.AT_ONCE),
         Request(RequestCode.POLLING_INFO, PollingInfoHeader, polling_info, access=KEY),
     ],
 )

@@ -9,6 +9,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.identity import BROKER
 from mocketmq.message.message import StoredMessage
 from mocketmq.remoting.access_rule import KEY
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.connections import subscription_data
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -220,9 +221,19 @@ PROGRESS: Final = RequestFamily(
     "Progress",
     [
         Request(RequestCode.GET_TOPIC_STATS_INFO, TopicHeader, topic_stats, access=KEY),
-        Request(RequestCode.GET_CONSUME_STATS, ConsumeStatsHeader, consume_stats, access=KEY),
         Request(
-            RequestCode.GET_BROKER_CONSUME_STATS, BrokerConsumeStatsHeader, broker_consume_stats, access=KEY
+            RequestCode.GET_CONSUME_STATS,
+            ConsumeStatsHeader,
+            consume_stats,
+            access=KEY,
+            effect=Effect.AT_ONCE,
+        ),
+        Request(
+            RequestCode.GET_BROKER_CONSUME_STATS,
+            BrokerConsumeStatsHeader,
+            broker_consume_stats,
+            access=KEY,
+            effect=Effect.AT_ONCE,
         ),
         Request(RequestCode.QUERY_TOPIC_CONSUME_BY_WHO, TopicHeader, groups_of_topic, access=KEY),
         Request(RequestCode.QUERY_TOPICS_BY_CONSUMER, GroupHeader, topics_of_group, access=KEY),

@@ -9,6 +9,7 @@ from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.names import RETRY_PREFIX
 from mocketmq.remoting.access_rule import consumes
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.requests.membership import check_kind, filter_of
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -137,6 +138,7 @@ PULLING: Final = RequestFamily(
             pull,
             access=consumes("topic", "consumerGroup"),
             long_poll=LongPoll.REFUSED,
+            effect=Effect.AT_ONCE,
         )
         for code in (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE)
     ],

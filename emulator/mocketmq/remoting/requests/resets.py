@@ -5,6 +5,7 @@ from typing import Final, NamedTuple
 from mocketmq.broker.consuming.offset_resets import at_end, at_offset
 from mocketmq.remoting.access_rule import ADMIN
 from mocketmq.remoting.channel import queue_offsets
+from mocketmq.remoting.lane import Effect
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.fastjson import dumps, object_keys
@@ -51,6 +52,12 @@ async def reset(call: RemotingCall[ResetOffsetHeader]) -> Response:
 RESETS: Final = RequestFamily(
     "Resetting offsets",
     [
-        Request(RequestCode.INVOKE_BROKER_TO_RESET_OFFSET, ResetOffsetHeader, reset, access=ADMIN),
+        Request(
+            RequestCode.INVOKE_BROKER_TO_RESET_OFFSET,
+            ResetOffsetHeader,
+            reset,
+            access=ADMIN,
+            effect=Effect.AT_END,
+        ),
     ],
 )

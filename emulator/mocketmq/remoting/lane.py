@@ -1,0 +1,62 @@
+"""The order in which the requests of one connection change, and see, how far groups have come."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from enum import Enum, auto
+
+
+class Effect(Enum):
+    """When the next requests of a connection see what a request changed of how far a group has come."""
+
+    AT_ONCE = auto()
+    """As soon as its handler waits for the first time. So it is with requests that only look."""
+    BY_WRITER = auto()
+    """When the writer has stored it; the writer keeps the order among these."""
+    AT_END = auto()
+    """When it is answered."""
+
+
+class Lane:
+    """First come, first served. A request begins once all before it have taken effect.
+
+    Those that the writer keeps in order do not wait for each other.
+    """
+
+    def __init__(self) -> None:
+        self._begun = 0  # requests whose effect is still to come
+        self._is_alone = False  # that is one, and no other may begin
+        self._queue: deque[tuple[Effect, asyncio.Future[None]]] = deque()
+
+    @asynccontextmanager
+    async def turn(self, effect: Effect) -> AsyncIterator[None]:
+        """Wait for the turn of a request, which lasts until the request is answered."""
+        if self._queue or not self._may_begin(effect):
+            turn: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+            self._queue.append((effect, turn))
+            await turn
+        else:
+            self._begin(effect)
+        try:
+            yield
+        finally:
+            if effect is not Effect.AT_ONCE:
+                self._begun -= 1
+                self._is_alone = False
+                self._call_next()
+
+    def _may_begin(self, effect: Effect) -> bool:
+        return not self._begun or (effect is Effect.BY_WRITER and not self._is_alone)
+
+    def _begin(self, effect: Effect) -> None:
+        if effect is not Effect.AT_ONCE:
+            self._begun += 1
+            self._is_alone = effect is Effect.AT_END
+
+    def _call_next(self) -> None:
+        while self._queue and self._may_begin(self._queue[0][0]):
+            effect, turn = self._queue.popleft()
+            if not turn.done():  # else its connection has ended
+                self._begin(effect)
+                turn.set_result(None)
