@@ -1,4 +1,4 @@
-"""Carry the kernel to the parts of a ledger: by Spark to its executors, or in this process."""
+"""Carry the kernel to the parts of a ledger, by Spark to its executors."""
 
 import pickle
 import re
@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING, Any, Final, TypeVar
 import pyarrow as pa
 
 from mocketmq.errors import EmulatorError
-from mocketmq_report.compute.one_pass import Work
 from mocketmq_report.ledger.part import Part
+from mocketmq_report.ledger.work import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -23,11 +23,6 @@ _MISSING: Final = re.compile(r"No module named '([\w.]+)'")
 
 class ExecutorError(EmulatorError):
     """Spark's executors cannot do the work; the sentence says what they lack."""
-
-
-def carry_here(work: Work[Made], parts: Mapping[int, Part]) -> Made:
-    """Do the work in this process, without Spark."""
-    return work.join([work.on(number, part.batches(work.columns(number))) for number, part in parts.items()])
 
 
 class SparkCarrier:
@@ -61,7 +56,7 @@ class SparkCarrier:
             if missing := _MISSING.search(str(error)):
                 raise ExecutorError(
                     f"Spark's executors lack the Python module {missing[1]}: each needs Python {_PYTHON},"
-                    " NumPy, pyarrow and mocketmq (docs/lateness.md, On a cluster)"
+                    " NumPy, pyarrow, msgspec and mocketmq (docs/lateness.md, On a cluster)"
                 ) from error
             raise
         return work.join(made)

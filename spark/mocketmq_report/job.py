@@ -6,9 +6,9 @@ from typing import Final, NamedTuple
 
 from mocketmq import __version__
 from mocketmq.clock import US_PER_MS, wall_us
-from mocketmq_report.carrier import SparkCarrier, carry_here
+from mocketmq_report.carrier import SparkCarrier
 from mocketmq_report.compute import rollup
-from mocketmq_report.compute.one_pass import Carrier, measure
+from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.tables import CUTOFFS_US, ReportTables, TablePlan, tables
 from mocketmq_report.document import Header, Quality, Report
 from mocketmq_report.judge.compare import FailRule, compare, load_report
@@ -17,6 +17,7 @@ from mocketmq_report.ledger import quality, sources
 from mocketmq_report.ledger.columns import UNKNOWN
 from mocketmq_report.ledger.places import Places, SparkStarter
 from mocketmq_report.ledger.table_files import TableFiles
+from mocketmq_report.ledger.work import Carrier, carry_here
 from mocketmq_report.progress import ProgressCallback
 
 _ROLLED_UP: Final = "made from rollups, which do not say how many rows were dropped"
@@ -129,7 +130,7 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
         rows = sum(each.deliveries for each in made.runs)
         odd = Quality(read=rows, kept=rows, dropped=[], skewed=0, disorder=[], broken=[])
         return _Measured(made, odd, [_ROLLED_UP])
-    ledger, broken, warnings = sources.read(job.data, engine.spark, as_of_us=job.as_of_us)
+    ledger, broken, warnings = sources.read(job.data, engine.spark, engine.carry, as_of_us=job.as_of_us)
     progress("measuring", 0, None)
     measured = measure(
         ledger, engine.carry, plan.split_us, job.exact, None if job.rollup is None else CUTOFFS_US

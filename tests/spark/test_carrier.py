@@ -1,20 +1,24 @@
 """The same report, whoever carries the kernel to the data: Spark, Spark's own readers, or this process."""
 
+import shutil
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
+import pyarrow.csv as pa_csv
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
 from mocketmq_report.carrier import ExecutorError, SparkCarrier
-from mocketmq_report.compute.one_pass import Work
 from mocketmq_report.document import Report
 from mocketmq_report.job import Engine, Job, run
-from mocketmq_report.ledger import places, sources
+from mocketmq_report.ledger import external_files, places, sources
 from mocketmq_report.ledger.columns import DELIVERIES
 from mocketmq_report.ledger.part import Columns, Loaded
 from mocketmq_report.ledger.spark_rows import SparkRows
+from mocketmq_report.ledger.work import Work
 from mocketmq_report.progress import ignore_progress
 from tests.support.ledgers import Shape, write_parquet, write_store
 
@@ -25,7 +29,16 @@ def figures(report: Report) -> bytes:
     return msgspec.json.format(msgspec.json.encode(report))
 
 
-@pytest.mark.parametrize("write", [write_store, write_parquet])
+def write_csv(folder: Path, rows: int, **shape: Any) -> Shape:
+    """Write an export, and its deliveries also as a file from elsewhere, apart from the runs."""
+    made = write_parquet(folder, rows, **shape)
+    deliveries = pq.read_table(folder / "deliveries").drop_columns(["day", "run"])
+    pa_csv.write_csv(deliveries, folder / "all.csv")
+    shutil.rmtree(folder / "deliveries")
+    return made
+
+
+@pytest.mark.parametrize("write", [write_store, write_parquet, write_csv])
 def test_a_quick_report_has_the_same_figures(
     spark: SparkSession, tmp_path: Path, write: Callable[..., Shape]
 ) -> None:
@@ -37,14 +50,18 @@ def test_a_quick_report_has_the_same_figures(
     assert figures(by_spark) == figures(quick)
 
 
+@pytest.mark.parametrize("has_text", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_what_only_spark_can_read_has_the_same_figures(
-    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, has_text: bool
 ) -> None:
     for name, start in (("one", 0), ("two", 3)):
         write_parquet(tmp_path / name, 1_500, start_us=(1 + start) * 86_400_000_000, days=2)
+    if has_text:
+        (tmp_path / "mine.csv").write_text("message_id,due_us,delivered_us\nA,5,6\nB,5,x\nC,7,8\n")
     quick = run(Engine(None), Job([str(tmp_path)]), ignore_progress)
     monkeypatch.setattr(places, "is_here", lambda _: False)  # as if the files were at a URL
     monkeypatch.setattr(places.Place, "local", None)
+    monkeypatch.setattr(external_files, "is_for_python", lambda _: False)
     job = Job([tmp_path.as_uri()], title=tmp_path.name)
     reading = sources.read(job.data, lambda: spark)
     assert [type(part) for part in reading.ledger.parts] == [SparkRows]
@@ -57,11 +74,12 @@ def test_what_only_spark_can_read_has_the_same_figures(
 def test_without_spark_what_needs_it_is_named(tmp_path: Path) -> None:
     write_store(tmp_path / "store", 50)
     (tmp_path / "mine.csv").write_text("message_id,due_us,delivered_us\nA,5,6\n")
+    (tmp_path / "packed.csv.lz4").write_bytes(b"as Hadoop packs it")
     reading = sources.read([str(tmp_path)])
     assert [(Path(each.source).name, each.reason) for each in reading.broken] == [
-        ("mine.csv", "it can only be read by Spark: report it without --quick")
+        ("packed.csv.lz4", "it can only be read by Spark: report it without --quick")
     ]
-    assert reading.ledger.runs.num_rows == 1
+    assert reading.ledger.runs.num_rows == 2
 
 
 class _Lacking:

@@ -4,7 +4,7 @@ Who carries it is not decided here: Spark to its executors, or a loop in this pr
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple, Protocol, TypeVar
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -15,36 +15,11 @@ from mocketmq_report.compute.partial import merge
 from mocketmq_report.compute.summary import SHAPES, Summary
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.ledger import Ledger
-from mocketmq_report.ledger.part import Columns, Part
+from mocketmq_report.ledger.part import Part
+from mocketmq_report.ledger.work import Carrier
 
 EXACT_ROWS: Final = 1_000_000
 """Up to so many rows percentiles are exact, by default."""
-
-Made = TypeVar("Made")
-
-
-class Work(Protocol[Made]):
-    """What is to be done with parts of a ledger."""
-
-    def columns(self, part: int) -> Columns:
-        """What to read of a part."""
-
-    def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Made:
-        """Do the work on a part."""
-
-    def join(self, made: Sequence[Made]) -> Made:
-        """Join what was made of several parts."""
-
-
-class Carrier(Protocol):
-    """Carries work to parts, wherever they can be read."""
-
-    def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
-        """Do the work on all parts.
-
-        The last of them may be divided: then its pieces are numbered from its own number on.
-        """
-        ...
 
 
 class Measured(NamedTuple):

@@ -25,11 +25,6 @@ class Columns(NamedTuple):
 class Part(Protocol):
     """Rows that are read together."""
 
-    @property
-    def rows(self) -> int:
-        """How many there are, including those that cannot be used."""
-        ...
-
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns, or more. Each call gives the same batches."""
         ...

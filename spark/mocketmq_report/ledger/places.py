@@ -4,10 +4,12 @@ Whatever does not exist or cannot be read raises BrokenLedgerError. Names that b
 skipped, as Spark does.
 """
 
+import io
 import re
 from collections.abc import Callable
+from itertools import islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import IO, TYPE_CHECKING, Final, NamedTuple, cast
 from urllib.parse import unquote, urlsplit
 
 import pyarrow as pa
@@ -21,6 +23,10 @@ if TYPE_CHECKING:
     from mocketmq_report.ledger.hadoop_places import HadoopPlaces
 
 HIDDEN: Final = ("_", ".")
+PACKINGS: Final = {"gz": "gzip", "bz2": "bz2", "zst": "zstd"}
+"""How texts may be compressed that Python reads, by the ending of their names."""
+
+_CODED: Final = re.compile(r"^dictionary<values=(\w+), .*>$")
 _PATTERN: Final = re.compile(r"[\[\]{}*?\\]")
 
 
@@ -60,6 +66,19 @@ def is_here(data: str) -> bool:
     return not re.match(r"\w+:/", data) or data.startswith("file:/")
 
 
+def opened(path: str) -> IO[bytes]:
+    """Open a text, to be unpacked if its name says so."""
+    packing = PACKINGS.get(path.rpartition(".")[2])
+    file = Path(path).open("rb")  # noqa: SIM115 - closed with what is returned
+    return cast("IO[bytes]", pa.CompressedInputStream(file, packing)) if packing else file
+
+
+def said(error: Exception) -> str:
+    """The error in one line."""
+    reason = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
+    return reason.partition("\n")[0]
+
+
 class LocalPlaces:
     """Files of this machine."""
 
@@ -89,9 +108,17 @@ class LocalPlaces:
         try:
             schema = pq.read_schema(str(file))
         except (OSError, pa.ArrowException) as error:
-            said = str(error).partition("\n")[0]
-            raise BrokenLedgerError(f"it is damaged, or no Parquet file: {said}") from error
-        return {field.name: str(field.type) for field in schema}
+            raise BrokenLedgerError(f"it is damaged, or no Parquet file: {said(error)}") from error
+        return {field.name: _CODED.sub(r"dictionary<\1>", str(field.type)) for field in schema}
+
+    def head(self, file: Place, most: int) -> list[str]:
+        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
+        try:
+            with opened(str(file)) as stream:
+                text = io.TextIOWrapper(stream, "utf-8", "replace", newline="\n")
+                return [line.rstrip("\r\n") for line in islice(text, most)]
+        except OSError as error:
+            raise BrokenLedgerError(f"it cannot be read: {said(error)}") from error
 
     def _place(self, path: Path) -> Place:
         uri = path.as_uri().replace("file:///", "file:/")
@@ -120,6 +147,10 @@ class Places:
     def parquet_columns(self, file: Place) -> dict[str, str]:
         """The columns of a Parquet file, with their types."""
         return self._of(file.url).parquet_columns(file)
+
+    def head(self, file: Place, most: int) -> list[str]:
+        """The first lines of a text, unpacked if its name ends as that of a compressed file."""
+        return self._of(file.url).head(file, most)
 
     def spark(self) -> "SparkSession":
         """Spark's session. Raises BrokenLedgerError if there is to be none."""

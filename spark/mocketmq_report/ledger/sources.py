@@ -9,7 +9,7 @@ together, so that a hundred of them make one plan.
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple
 from urllib.parse import unquote
 
 import pyarrow as pa
@@ -19,17 +19,19 @@ import pyarrow.parquet as pq
 from mocketmq.errors import StoreError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
+from mocketmq_report.ledger import external_files, external_parts, external_runs
 from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, UNKNOWN
 from mocketmq_report.ledger.extent import Extent
+from mocketmq_report.ledger.external_files import ExternalFile
+from mocketmq_report.ledger.external_runs import LookForRuns
 from mocketmq_report.ledger.file_names import FORMATS, parse_name
 from mocketmq_report.ledger.ledger import BrokenLedgerError, Ledger
 from mocketmq_report.ledger.part import Columns, Loaded, Part, StoreRange, row_groups
 from mocketmq_report.ledger.places import Place, Places, SparkStarter, files
+from mocketmq_report.ledger.quality import UNREADABLE
 from mocketmq_report.ledger.store_snapshot import StoreSnapshot, take_snapshot
+from mocketmq_report.ledger.work import Carrier, carry_here
 from mocketmq_report.progress import ignore_progress
-
-if TYPE_CHECKING:
-    from mocketmq_report.ledger.external_files import ExternalFile
 
 _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
@@ -37,6 +39,7 @@ _ALLOWED: Final = (
 )
 _DEPTH: Final = 5  # of nested folders
 _PART_ROWS: Final = 500_000
+_LITTLE: Final = 20_000_000  # bytes of text, for which work is not worth carrying
 
 
 class LedgerReading(NamedTuple):
@@ -65,12 +68,17 @@ class _SourceOfRuns(NamedTuple):
 
 
 def read(
-    data: Sequence[str], spark: SparkStarter | None = None, *, as_of_us: int | None = None
+    data: Sequence[str],
+    spark: SparkStarter | None = None,
+    carry: Carrier = carry_here,
+    *,
+    as_of_us: int | None = None,
 ) -> LedgerReading:
     """Read paths and URLs as one ledger. Raises BrokenLedgerError when none of them can be read.
 
     Runs, clock moves and undelivered messages of stores are read before this returns, and so are all files
-    from elsewhere. They and URLs need Spark; without it they are left out and named. What is due by
+    from elsewhere, to which ``carry`` carries the work. URLs need Spark; without it they are left out and
+    named. What is due by
     ``as_of_us`` and not delivered is overdue; by default by the latest instant of each run.
     """
     finder = _SourceFinder(spark)
@@ -84,8 +92,12 @@ def read(
         found.add(source, repeated[source.name])
     runs = [run for each in sources for run in each.runs if run["run"] not in repeated[each.name]]
     moves = [move for each in sources for move in each.moves if move["run"] not in repeated[each.name]]
-    if finder.files or found.folders:
-        warnings += _by_spark(finder, found, runs)
+    files = external_files.named_apart(finder.files)
+    rest = [file for file in files if not all(map(external_files.is_for_python, file.parts))]
+    by_python = _by_python(finder, found, [file for file in files if file not in rest], runs, carry)
+    if rest or found.folders:
+        _by_spark(finder, found, rest, runs)
+    warnings += _ignored([*by_python, *rest])
     if not found.parts and not runs:
         raise BrokenLedgerError(
             "there is nothing that can be read: "
@@ -108,11 +120,6 @@ class _Without(NamedTuple):
 
     part: Part
     runs: frozenset[str]
-
-    @property
-    def rows(self) -> int:
-        """How many there are at most."""
-        return self.part.rows
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns."""
@@ -152,7 +159,7 @@ class _Found:
         if repeated.issuperset(store.names.values()):
             return
         database = str(store.database.absolute())
-        parts: list[Part] = [
+        parts: list[StoreRange | Loaded] = [
             StoreRange(database, store.names, span, rows)
             for span, rows in zip(store.ranges, store.rows_of_ranges, strict=True)
         ]
@@ -170,8 +177,10 @@ class _Found:
             self.cover(part.extent)
 
 
-def _by_spark(finder: "_SourceFinder", found: _Found, runs: list[dict[str, Any]]) -> list[str]:
-    """Add what only Spark can read, as the last part, and the runs of files. Returns warnings."""
+def _by_spark(
+    finder: "_SourceFinder", found: _Found, external: Sequence[ExternalFile], runs: list[dict[str, Any]]
+) -> None:
+    """Add what only Spark can read, as the last part, and the runs of files."""
     from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - what can be read without it does not wait
 
     spark = finder.places.spark()
@@ -180,14 +189,67 @@ def _by_spark(finder: "_SourceFinder", found: _Found, runs: list[dict[str, Any]]
         frame = spark_rows.exported(spark, [folder.deliveries])
         frames.append(frame.filter(~frame["run"].isin(*repeated)) if repeated else frame)
         found.cover(spark_rows.extent_of(frames[-1]))
-    good, extent, files_runs = _foreign(finder)
+    good, their_runs = _readable_by_spark(finder, external)
     if good:
-        frames.append(spark_rows.foreign(spark, good))
-        found.cover(extent)
-        runs += files_runs
+        frames.append(spark_rows.external(spark, good).select(*DELIVERIES.names, UNREADABLE))
+        _add_runs(found, runs, their_runs, good)
     if frames:
         found.parts.append(spark_rows.SparkRows(spark_rows.joined(frames), found.extent.rows))
-    return _ignored(good)
+
+
+def _readable_by_spark(
+    finder: "_SourceFinder", files: Sequence[ExternalFile]
+) -> tuple[list[ExternalFile], pa.Table]:
+    """The files that Spark can read to the end, and their runs."""
+    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415
+    from mocketmq_report.ledger.hadoop_places import FAILURES, reason_of  # noqa: PLC0415
+
+    spark, good = finder.places.spark(), list(files)
+    try:
+        return good, spark_rows.runs_of(spark, good)
+    except FAILURES:  # find out in which file
+        for file in files:
+            try:
+                spark_rows.runs_of(spark, [file])
+            except FAILURES as error:
+                finder.leave_out(file.place, f"it cannot be read: {reason_of(error)}")
+                good.remove(file)
+    return good, spark_rows.runs_of(spark, good)
+
+
+def _by_python(
+    finder: "_SourceFinder",
+    found: _Found,
+    files: Sequence[ExternalFile],
+    runs: list[dict[str, Any]],
+    carry: Carrier,
+) -> list[ExternalFile]:
+    """Add the files that Python can read to the end, and their runs. Returns these files."""
+    size = sum(place.size for file in files for place in file.parts)
+    carry = carry_here if size < _LITTLE else carry
+    owners: list[ExternalFile] = []
+    parts: list[Part] = []
+    for file in files:
+        of_file = list(external_parts.parts_of(file))
+        owners += [file] * len(of_file)
+        parts += of_file
+    looked = carry(LookForRuns(), dict(enumerate(parts)))
+    if looked.broken:
+        reasons = {owners[number]: why for number, why in looked.broken.items()}
+        for file, why in reasons.items():
+            finder.leave_out(file.place, why)
+        return _by_python(finder, found, [file for file in files if file not in reasons], runs, carry)
+    found.parts += parts
+    _add_runs(found, runs, looked.runs, files)
+    return list(files)
+
+
+def _add_runs(
+    found: _Found, runs: list[dict[str, Any]], of_files: pa.Table, files: Sequence[ExternalFile]
+) -> None:
+    told, extent = external_runs.runs(of_files, {str(file.place): file.run for file in files})
+    runs += told
+    found.cover(extent)
 
 
 class _SourceFinder:
@@ -246,8 +308,9 @@ class _SourceFinder:
         return is_new
 
     def _add_file(self, place: Place) -> None:
-        from mocketmq_report.ledger import external_files  # noqa: PLC0415 - it needs Spark
-
+        if all(map(external_files.is_for_python, files(self.places, place) if place.is_folder else [place])):
+            self.files.append(external_files.inspect(self.places, place))
+            return
         places = self.places.hadoop()
         self.files.append(external_files.inspect(places, places.find(place.url)))
 
@@ -350,40 +413,7 @@ def _repeated(sources: Sequence[_SourceOfRuns], warnings: list[str]) -> dict[str
     return repeated
 
 
-def _foreign(finder: _SourceFinder) -> tuple[list["ExternalFile"], Extent, list[dict[str, Any]]]:
-    """The files from elsewhere that can be read to the end, with their extent and runs."""
-    good = _named_apart(finder.files)
-    if not good:
-        return [], Extent(0, 0, 0), []
-    from mocketmq_report.ledger import spark_rows  # noqa: PLC0415 - only if it is needed
-    from mocketmq_report.ledger.hadoop_places import FAILURES, reason_of  # noqa: PLC0415
-
-    try:
-        runs, extent = spark_rows.runs_of(finder.places.spark(), good)
-        return good, extent, runs
-    except FAILURES:  # find out in which file
-        for file in list(good):
-            try:
-                spark_rows.runs_of(finder.places.spark(), [file])
-            except FAILURES as error:
-                finder.leave_out(file.place, f"it cannot be read: {reason_of(error)}")
-                good.remove(file)
-    if not good:
-        return [], Extent(0, 0, 0), []
-    runs, extent = spark_rows.runs_of(finder.places.spark(), good)
-    return good, extent, runs
-
-
-def _named_apart(found: Sequence["ExternalFile"]) -> list["ExternalFile"]:
-    """Name runs apart whose files have the same name: by folder too, or else by the whole path."""
-    named = list(found)
-    for name_of in (lambda place: "/".join(place.url.split("/")[-2:]), str):
-        counts = Counter(file.run for file in named)
-        named = [file if counts[file.run] == 1 else file._replace(run=name_of(file.place)) for file in named]
-    return named
-
-
-def _ignored(good: Iterable["ExternalFile"]) -> list[str]:
+def _ignored(good: Iterable[ExternalFile]) -> list[str]:
     """A warning for each set of ignored columns."""
     sources: dict[tuple[str, ...], list[str]] = {}
     for file in good:

@@ -1,28 +1,38 @@
-"""The sources that only Spark can read: URLs with the settings of their file systems, and text files."""
+"""The sources that only Spark can read: URLs with the settings of their file systems, and rare packings."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from functools import reduce
-from typing import Any, Final, NamedTuple
+from functools import partial, reduce
+from typing import Final, NamedTuple
 
 import pyarrow as pa
 import pyarrow.compute as pc
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F  # noqa: N812 - as everybody calls it
+from pyspark.sql.types import StructType
 
-from mocketmq_report.ledger import external_files
-from mocketmq_report.ledger.columns import UNKNOWN
+from mocketmq_report.ledger import external_runs
 from mocketmq_report.ledger.extent import Extent
-from mocketmq_report.ledger.external_files import ExternalFile
+from mocketmq_report.ledger.external_files import WRONG, ExternalFile
+from mocketmq_report.ledger.external_values import ROWS, rows
 from mocketmq_report.ledger.frames import DELIVERIES, in_spark
+from mocketmq_report.ledger.hadoop_places import file_of_row
 from mocketmq_report.ledger.hurry import hurried
 from mocketmq_report.ledger.part import Columns
 from mocketmq_report.ledger.places import Place
-from mocketmq_report.ledger.quality import UNREADABLE, faults
-from mocketmq_report.ledger.rows import Rows
+from mocketmq_report.ledger.quality import UNREADABLE
 
 _FEW: Final = 200_000  # rows
 _LITTLE: Final = 20_000_000  # bytes
-HAPPENED: Final = [name for name in DELIVERIES.names if name.endswith("_us") and name != "due_us"]
+_CORRUPT: Final = "_corrupt_record"
+_OPTIONS: Final = {
+    "csv": {
+        "header": "true",
+        "escape": '"',
+        "columnPruning": "false",  # otherwise a row is corrupt in one query and not in the next
+    },
+    "json": {},
+    "parquet": {},
+}
 
 
 class SparkRows(NamedTuple):
@@ -83,62 +93,67 @@ def joined(frames: Sequence[DataFrame]) -> DataFrame:
     return reduce(DataFrame.unionAll, frames)
 
 
-def foreign(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
-    """The rows of files from elsewhere."""
-    return external_files.rows(spark, files).select(*DELIVERIES.names, UNREADABLE)
+def external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
+    """The rows of files from elsewhere, as ``external_values.ROWS``.
+
+    Files with the same columns are read together, so that a hundred files do not make a hundred plans.
+    """
+    alike: dict[object, list[ExternalFile]] = {}
+    for file in files:
+        columns = file.columns if file.kind == "csv" else tuple(file.known.items())
+        alike.setdefault((file.kind, columns), []).append(file)
+    return reduce(DataFrame.unionAll, [_external(spark, group) for group in alike.values()])
 
 
-def runs_of(spark: SparkSession, files: Sequence[ExternalFile]) -> tuple[list[dict[str, Any]], Extent]:
-    """A row of RUNS for each run that the files name, and for each file without rows; and their extent."""
-    frame = external_files.rows(spark, files)
+def runs_of(spark: SparkSession, files: Sequence[ExternalFile]) -> pa.Table:
+    """The runs of files from elsewhere, as ``external_runs.FOUND``."""
+    if not files:
+        return external_runs.FOUND.empty_table()
     with hurried(spark, sum(part.size for file in files for part in file.parts) < _LITTLE):
-        made = frame.mapInArrow(_runs_in, in_spark(_RUNS_FOUND)).toArrow()
-    texts = ("source", *external_files.ABOUT_RUN)
-    how = [(texts[0], "min"), *((name, "max") for name in (*texts[1:], "as_of_us", "last_us"))]
-    found = made.group_by("run").aggregate([*how, ("rows", "sum"), ("first_us", "min")]).to_pylist()
-    runs = [
-        {"run": run["run"]} | {name: run[f"{name}_{by}"] for name, by in how if name != "last_us"}
-        for run in found
-    ]
-    extent = Extent(
-        sum(run["rows_sum"] for run in found),
-        min((run["first_us_min"] for run in found if run["first_us_min"] is not None), default=0),
-        max((run["last_us_max"] for run in found if run["last_us_max"] is not None), default=0),
-    )
-    empty = {str(file.place): file.run for file in files}
-    for run in runs:
-        empty.pop(run["source"], None)
-    runs += [{"run": run, "source": source, "as_of_us": None} for source, run in empty.items()]
-    said = dict.fromkeys((*external_files.ABOUT_RUN, "levels", "durability"), UNKNOWN)
-    told = [
-        said | {name: what for name, what in run.items() if what is not None} | {"store": run["run"]}
-        for run in runs
-    ]
-    return told, extent
+        made = external(spark, files).mapInArrow(_runs_in, in_spark(external_runs.FOUND)).toArrow()
+    return external_runs.joined([made])
 
 
-_RUNS_FOUND: Final = pa.schema(
-    [(name, pa.string()) for name in ("run", "source", *external_files.ABOUT_RUN)]
-    + [(name, pa.int64()) for name in ("as_of_us", "rows", "first_us", "last_us")]
-)
+def _external(spark: SparkSession, files: Sequence[ExternalFile]) -> DataFrame:
+    """The rows of files that have the same columns."""
+    kind, known = files[0].kind, files[0].known
+    schema = StructType()
+    for place, (name, held) in enumerate(files[0].columns):
+        if name in known:
+            schema.add(name, held)
+        elif kind == "csv":  # whose columns go by position
+            schema.add(f"_c{place}", "string")
+    if kind in WRONG:
+        schema.add(_CORRUPT, "string")
+    reader = spark.read.format(kind).schema(schema).options(**_OPTIONS[kind])
+    read = _with_source(spark, reader.load([part.pattern for file in files for part in file.parts]), files)
+    return read.mapInArrow(partial(_rows_in, tuple(known), WRONG.get(kind)), in_spark(ROWS))
+
+
+def _with_source(spark: SparkSession, read: DataFrame, files: Sequence[ExternalFile]) -> DataFrame:
+    """Add ``file_run`` and ``file``: of the file from which each row comes."""
+    if len(files) == 1:
+        return read.withColumns({"file_run": F.lit(files[0].run), "file": F.lit(str(files[0].place))})
+    table = [
+        {"uri": part.uri, "file_run": file.run, "file": str(file.place)}
+        for file in files
+        for part in file.parts
+    ]
+    sources = spark.createDataFrame(pa.Table.from_pylist(table))
+    return read.withColumn("uri", file_of_row()).join(F.broadcast(sources), "uri")
+
+
+def _rows_in(
+    known: Sequence[str], wrong: str | None, batches: Iterable[pa.RecordBatch]
+) -> Iterator[pa.RecordBatch]:
+    for batch in batches:
+        reasons = pa.nulls(len(batch), pa.string())
+        if wrong is not None:
+            reasons = pc.if_else(batch[_CORRUPT].is_valid(), wrong, reasons)
+        raw = {name: batch[name] for name in known}
+        yield rows(raw, len(batch), reasons, batch["file_run"], batch["file"])
 
 
 def _runs_in(batches: Iterable[pa.RecordBatch]) -> Iterator[pa.RecordBatch]:
-    """What the rows of a batch that can be used say about their runs."""
     for batch in batches:
-        rows = Rows.of([batch])
-        table = rows.where(faults(rows).is_null().to_numpy(zero_copy_only=False)).table
-        times = [table[name].combine_chunks() for name in HAPPENED]
-        columns = {name: table[name].cast(pa.string()) for name in _RUNS_FOUND.names[:6]}
-        columns |= {
-            "as_of_us": pc.max_element_wise(*times),
-            "rows": pa.repeat(pa.scalar(1, pa.int64()), table.num_rows),
-            **dict.fromkeys(("first_us", "last_us"), table["delivered_us"]),
-        }
-        how = [("rows", "sum"), ("first_us", "min")]
-        how += [(name, "min") for name in ("source",)]
-        how += [(name, "max") for name in (*external_files.ABOUT_RUN, "as_of_us", "last_us")]
-        found = pa.table(columns).group_by("run").aggregate(how)
-        names = {f"{name}_{by}": name for name, by in how}
-        told = found.rename_columns([names.get(name, name) for name in found.column_names])
-        yield from told.select(_RUNS_FOUND.names).cast(_RUNS_FOUND).to_batches()
+        yield from external_runs.found_in(batch).to_batches()

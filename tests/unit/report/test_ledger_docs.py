@@ -7,7 +7,8 @@ from pathlib import Path
 import pyarrow as pa
 
 from mocketmq_report.ledger.columns import DELIVERY_COLUMNS, RUN_COLUMNS
-from mocketmq_report.ledger.external_files import ABOUT_RUN, NEEDED_COLUMNS
+from mocketmq_report.ledger.external_files import NEEDED_COLUMNS
+from mocketmq_report.ledger.external_values import ABOUT_RUN
 from tests.support import golden
 
 PAGE = Path(__file__).parents[3] / "docs" / "ledger-format.md"

@@ -5,7 +5,6 @@ from pathlib import Path
 import pyarrow as pa
 import pytest
 
-from mocketmq_report.carrier import carry_here
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.rollup import BrokenRollupError
@@ -15,6 +14,7 @@ from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.ledger import Ledger
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
+from mocketmq_report.ledger.work import carry_here
 
 FILES = TableFiles(None)
 PLACES = Places(None)

@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from mocketmq_report.carrier import carry_here
 from mocketmq_report.compute import kernel, order, rollup
 from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.tables import CUTOFFS_US as KEPT_CUTOFFS_US
@@ -21,6 +20,7 @@ from mocketmq_report.ledger.ledger import Ledger
 from mocketmq_report.ledger.part import Loaded
 from mocketmq_report.ledger.places import Places
 from mocketmq_report.ledger.table_files import TableFiles
+from mocketmq_report.ledger.work import carry_here
 from tests.support.oracle import Oracle, Rows, bin_of, exactly, in_bins
 
 START_US = 1_795_000_000_000_000

@@ -9,7 +9,6 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from pyspark.sql import SparkSession
 
 from mocketmq.errors import RefusedError
 from mocketmq_report.document import BrokenSource, Drop
@@ -18,7 +17,7 @@ from mocketmq_report.ledger.ledger import BrokenLedgerError
 from tests.support.ledger_rows import quality_of, rows_of
 from tests.support.ledgers import DAY_US, START_US, write_parquet, write_store
 
-DOC = Path(__file__).parents[2] / "docs" / "ledger-format.md"
+DOC = Path(__file__).parents[3] / "docs" / "ledger-format.md"
 LEAST = "message_id,due_us,delivered_us\n"
 
 
@@ -27,19 +26,19 @@ def reasons(broken: list[BrokenSource]) -> dict[str, str]:
 
 
 @pytest.mark.parametrize("runs", [5, pytest.param(100, marks=pytest.mark.slow)])
-def test_of_many_runs_one_is_broken(spark: SparkSession, tmp_path: Path, runs: int) -> None:
+def test_of_many_runs_one_is_broken(tmp_path: Path, runs: int) -> None:
     write_store(tmp_path / "s", 50)
     for n in range(runs):
         (tmp_path / f"n{n}.csv").write_text(f"{LEAST}m{n},5,6\n")
     (tmp_path / "n4.csv").write_text("id,due,late\n")
-    reading = sources.read([str(tmp_path)], lambda: spark)
+    reading = sources.read([str(tmp_path)])
     assert list(reasons(reading.broken)) == ["n4.csv"]
     assert reading.broken[0].reason.startswith("it has no column message_id; found: id, due, late; needed:")
     assert reading.ledger.runs.num_rows == runs
     assert sum(row["run"].startswith("n") for row in rows_of(reading.ledger)) == runs - 1
 
 
-def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_damaged_sources_are_named_and_others_are_read(tmp_path: Path) -> None:
     write_store(tmp_path / "good", 500)
     shutil.copytree(tmp_path / "good", tmp_path / "cut")
     with (tmp_path / "cut" / "mocketmq.db").open("r+b") as file:
@@ -55,7 +54,7 @@ def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_
     packed = gzip.compress((LEAST + "".join(f"m{n * n},5,6\n" for n in range(20_000))).encode())
     (tmp_path / "packed.csv.gz").write_bytes(packed[: len(packed) // 2])
     (tmp_path / "whole.csv.gz").write_bytes(packed)
-    reading = sources.read([str(tmp_path)], lambda: spark)
+    reading = sources.read([str(tmp_path)])
     found = reasons(reading.broken)
     assert set(found) == {"cut", "e0", "e1", "e2", "e3", "packed.csv.gz"}
     assert re.fullmatch(
@@ -73,38 +72,36 @@ def test_damaged_sources_are_named_and_others_are_read(spark: SparkSession, tmp_
     assert judged.kept == judged.read > 20_500
 
 
-def test_a_truncated_store_alone_is_a_sentence(spark: SparkSession, tmp_path: Path) -> None:
+def test_a_truncated_store_alone_is_a_sentence(tmp_path: Path) -> None:
     write_store(tmp_path, 500)
     with (tmp_path / "mocketmq.db").open("r+b") as file:
         file.truncate(50_000)
     with pytest.raises(BrokenLedgerError, match=r"^there is nothing that can be read: .* is truncated: "):
-        sources.read([str(tmp_path)], lambda: spark)
+        sources.read([str(tmp_path)])
 
 
-def test_empty_ledgers_are_read(spark: SparkSession, tmp_path: Path) -> None:
+def test_empty_ledgers_are_read(tmp_path: Path) -> None:
     write_store(tmp_path / "s", 0)
     write_parquet(tmp_path / "e", 0, start_us=START_US + DAY_US)
     (tmp_path / "x.csv").write_text(LEAST)
     for data, runs in ((tmp_path, 3), (tmp_path / "s", 1), (tmp_path / "e", 1), (tmp_path / "x.csv", 1)):
-        reading = sources.read([str(data)], lambda: spark)
+        reading = sources.read([str(data)])
         judged = quality_of(reading.ledger)
         assert (reading.ledger.runs.num_rows, judged.read, reading.broken) == (runs, 0, [])
         quality.check(judged)
 
 
-def test_mixed_versions_are_named(spark: SparkSession, tmp_path: Path) -> None:
+def test_mixed_versions_are_named(tmp_path: Path) -> None:
     for n, version in enumerate(("0.2.0", "0.1.0", "0.2.0")):
         write_store(tmp_path / str(n), 10, version=version, start_us=START_US + n * DAY_US)
-    reading = sources.read([str(tmp_path)], lambda: spark)
+    reading = sources.read([str(tmp_path)])
     assert reading.warnings == ["the runs are of different versions: 0.1.0 (1), 0.2.0 (2)"]
 
 
-def test_negative_and_missing_times_are_dropped_and_too_many_refused(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_negative_and_missing_times_are_dropped_and_too_many_refused(tmp_path: Path) -> None:
     bad = ["A,-5,6", "B,,6", ",5,6", "C,5,-6", "D,soon,6", "E,5,300000000000000000", "F,5"]
     (tmp_path / "x.csv").write_text(LEAST + "".join(f"m{n},5,6\n" for n in range(93)) + "\n".join(bad))
-    judged = quality_of(sources.read([str(tmp_path / "x.csv")], lambda: spark).ledger)
+    judged = quality_of(sources.read([str(tmp_path / "x.csv")]).ledger)
     assert (judged.read, judged.kept) == (100, 93)
     assert judged.dropped == [
         Drop(reason=reason, rows=1)
@@ -125,12 +122,12 @@ def test_negative_and_missing_times_are_dropped_and_too_many_refused(
         quality.check(judged)
 
 
-def test_the_example_of_the_docs_is_read_as_it_says(spark: SparkSession, tmp_path: Path) -> None:
+def test_the_example_of_the_docs_is_read_as_it_says(tmp_path: Path) -> None:
     text = DOC.read_text()
     example = re.search(r"```csv\n(.+?)```", text, re.DOTALL)
     assert example
     (tmp_path / "orders.csv").write_text(example[1])
-    reading = sources.read([str(tmp_path / "orders.csv")], lambda: spark)
+    reading = sources.read([str(tmp_path / "orders.csv")])
     assert (reading.broken, reading.warnings) == ([], [])
     assert quality_of(reading.ledger).kept == len(list(csv.DictReader(io.StringIO(example[1])))) == 4
     rows = [
