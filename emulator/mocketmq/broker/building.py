@@ -67,6 +67,7 @@ async def open_broker(
             past.last_store_us,
             on_arrival=polls.arrived,
             on_stored=statistics.stored,
+            on_change=polls.changed,
         )
         stack.push_async_callback(writer.close)
         ground = Ground(database, writer, clock)
@@ -106,9 +107,11 @@ async def open_broker(
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
-        looking = make_looking(ground, registry, consuming.groups, timer, schemes, keys)
+        looking = make_looking(
+            ground, registry, consuming.groups, polls, timer, schemes, keys, settings.max_message_bytes
+        )
         upkeep = Upkeep(
-            Reset(ground, registry, consuming, timer, schemes),
+            Reset(ground, registry, consuming, timer, schemes, [looking.expectations.forget]),
             Retention(
                 ground,
                 registry,

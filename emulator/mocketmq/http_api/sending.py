@@ -64,6 +64,14 @@ REFUSALS: Final = (NoPermissionError, TopicNotFoundError, WrongQueueError)
 PropertyText = Annotated[
     str, matching(r"^[^\x01\x02]+$", "text that is not empty and has neither U+0001 nor U+0002")
 ]
+Base64 = Annotated[
+    bytes,
+    Meta(
+        min_length=1,
+        description="at least one byte, as base64",
+        extra_json_schema={"pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"},
+    ),
+]
 
 
 class MessageIn(Input, frozen=True):
@@ -92,19 +100,7 @@ class MessageIn(Input, frozen=True):
     }
 
     body: Annotated[str, Meta(min_length=1, description="Text, sent as UTF-8")] | UnsetType = UNSET
-    body_base64: (
-        Annotated[
-            bytes,
-            Meta(
-                min_length=1,
-                description="at least one byte, as base64",
-                extra_json_schema={
-                    "pattern": "^(?:[A-Za-z0-9+/]{4})*(?:[A-Za-z0-9+/]{2}==|[A-Za-z0-9+/]{3}=)?$"
-                },
-            ),
-        ]
-        | UnsetType
-    ) = UNSET
+    body_base64: Base64 | UnsetType = UNSET
     tag: PropertyText | UnsetType = UNSET
     keys: list[Key] | UnsetType = UNSET
     properties: (

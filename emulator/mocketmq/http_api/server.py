@@ -27,8 +27,9 @@ from mocketmq.http_api.operations import OPERATIONS
 from mocketmq.http_api.problem import problem_response
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
+from mocketmq.http_api.seen import seen_routes
 from mocketmq.http_api.sending import SENDING
-from mocketmq.http_api.topics import topic_routes
+from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
 from mocketmq.settings import Settings
 
@@ -163,10 +164,11 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         SENDING,
         consuming(settings),
         LOOKUP,
+        seen_routes(settings),
         DELAYED,
         TRANSACTIONS,
         CLOCK,
-        topic_routes(settings),
+        TOPICS,
         GROUPS,
         CLIENTS,
         OPERATIONS,

@@ -1,4 +1,4 @@
-"""Topics and their queues: list, create, delete them; wait for messages."""
+"""Topics and their queues: list, create, change and delete them."""
 
 from typing import Annotated, Literal
 
@@ -6,11 +6,9 @@ import msgspec
 from msgspec import Meta
 
 from mocketmq.broker.registry.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
-from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
-from mocketmq.http_api.fields import LARGEST, Input, NoInput, TopicPath, WaitMs, bound_waits
+from mocketmq.http_api.fields import Input, NoInput, TopicPath
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
-from mocketmq.settings import Settings
 
 _LETTERS = {"r": PERM_READ, "w": PERM_WRITE, "i": PERM_INHERIT}
 
@@ -55,20 +53,6 @@ class DeletedTopicOut(msgspec.Struct, frozen=True):
     cancelled: int
 
 
-class WaitIn(Input, frozen=True):
-    """How many messages to wait for, counted since the topic was last reset."""
-
-    delivered: Annotated[int, Meta(ge=1, le=LARGEST)]
-    timeout_ms: WaitMs = 5_000
-
-
-class WaitOut(msgspec.Struct, frozen=True):
-    """`delivered` counts the topic's messages; `reached` is whether they are enough."""
-
-    delivered: int
-    reached: bool
-
-
 async def topics(call: ApiCall, _: NoInput) -> TopicsOut:
     """Every topic, system topics too, with its queues."""
     return TopicsOut([_topic_out(topic) for topic in call.broker.registry.topics])
@@ -93,23 +77,6 @@ async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
     return DeletedTopicOut(path.topic, await call.broker.upkeep.reset.delete_topic(path.topic))
 
 
-async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> WaitOut:
-    """The topic need not exist yet, if topics are created on first use."""
-    broker = call.broker
-    if not broker.registry.topics.auto_create:
-        broker.registry.topics.get(path.topic)
-
-    async def look() -> WaitOut:
-        found = broker.registry.topics.find(path.topic)
-        delivered = sum(queue.next_offset - queue.min_offset for queue in found.queues) if found else 0
-        return WaitOut(delivered, delivered >= what.delivered)
-
-    wait_s = what.timeout_ms * US_PER_MS / US_PER_S
-    return await broker.consuming.polls.wait_for(
-        look, (path.topic,), wait_s, is_enough=lambda seen: seen.reached
-    )
-
-
 def _topic_out(found: Topic) -> TopicOut:
     return TopicOut(
         found.name,
@@ -121,52 +88,40 @@ def _topic_out(found: Topic) -> TopicOut:
     )
 
 
-def topic_routes(settings: Settings) -> RouteGroup:
-    """The routes, with waits limited by the settings."""
-    return RouteGroup(
-        "topics",
-        "Topics and their queues",
-        [
-            Route("GET", "/v1/topics", topics, "List the topics", TopicsOut),
-            Route(
-                "GET",
-                "/v1/topics/{topic}",
-                topic,
-                "Show a topic",
-                TopicOut,
-                TopicPath,
-                errors=[TopicNotFoundError],
-            ),
-            Route(
-                "PUT",
-                "/v1/topics/{topic}",
-                put_topic,
-                "Create or change a topic",
-                TopicOut,
-                TopicPath,
-                TopicIn,
-                is_body_optional=True,
-                may_create=True,
-                errors=[NoPermissionError],
-            ),
-            Route(
-                "DELETE",
-                "/v1/topics/{topic}",
-                delete_topic,
-                "Delete a topic",
-                DeletedTopicOut,
-                TopicPath,
-                errors=[NoPermissionError, TopicNotFoundError],
-            ),
-            Route(
-                "POST",
-                "/v1/topics/{topic}/wait",
-                wait,
-                "Wait until a topic has received enough messages",
-                WaitOut,
-                TopicPath,
-                bound_waits(WaitIn, settings.max_wait_us),
-                errors=[TopicNotFoundError],
-            ),
-        ],
-    )
+TOPICS = RouteGroup(
+    "topics",
+    "Topics and their queues",
+    [
+        Route("GET", "/v1/topics", topics, "List the topics", TopicsOut),
+        Route(
+            "GET",
+            "/v1/topics/{topic}",
+            topic,
+            "Show a topic",
+            TopicOut,
+            TopicPath,
+            errors=[TopicNotFoundError],
+        ),
+        Route(
+            "PUT",
+            "/v1/topics/{topic}",
+            put_topic,
+            "Create or change a topic",
+            TopicOut,
+            TopicPath,
+            TopicIn,
+            is_body_optional=True,
+            may_create=True,
+            errors=[NoPermissionError],
+        ),
+        Route(
+            "DELETE",
+            "/v1/topics/{topic}",
+            delete_topic,
+            "Delete a topic",
+            DeletedTopicOut,
+            TopicPath,
+            errors=[NoPermissionError, TopicNotFoundError],
+        ),
+    ],
+)

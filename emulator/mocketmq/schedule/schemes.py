@@ -116,6 +116,11 @@ class Schemes:
                 return found
         return None
 
+    async def outside(self, after: int, limit: int, *, topic: str | None = None) -> list[StoredMessage]:
+        """As :meth:`page`, but only of what waits outside of the store."""
+        found = [message for one in self._timed for message in await one.page(after, limit, topic=topic)]
+        return sorted(found, key=lambda message: message.commit_offset)[:limit]
+
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:

@@ -127,7 +127,7 @@ class Writer:
 
     After each commit ``on_arrival`` hears of every queue that got a message, and ``on_stored`` of what was
     appended, and how many microseconds that took. A scheme that keeps messages elsewhere says the latter
-    itself, by ``tell_stored``.
+    itself, by ``tell_stored``; ``kept_outside`` counts these. ``on_change`` is called after either.
     """
 
     def __init__(
@@ -140,13 +140,16 @@ class Writer:
         *,
         on_arrival: Callable[[Queue], None] = lambda _queue: None,
         on_stored: StoredListener = lambda _appended, _took_us: None,
+        on_change: Callable[[], None] = lambda: None,
     ) -> None:
         self.store_host = store_host
         self.next_commit_offset = next_commit_offset
         self.last_store_us = last_store_us
         self.commits = 0
         self.failures = 0
-        self.tell_stored = on_stored
+        self.kept_outside = 0
+        self._on_stored = on_stored
+        self._on_change = on_change
         self._database = database
         self._clock = clock
         self._waiting: deque[tuple[Work, asyncio.Future[Any], bool]] = deque()
@@ -190,6 +193,12 @@ class Writer:
             self._waiting.append((lambda _batch: None, end, False))
             self._arrived.set()
             await asyncio.gather(end, return_exceptions=True)
+
+    def tell_stored(self, appended: Iterable[tuple[Queue, int, int]], took_us: int) -> None:
+        """Tell that messages were kept outside of the store; as ``on_stored`` is told of others."""
+        self.kept_outside += 1
+        self._on_stored(appended, took_us)
+        self._on_change()
 
     async def close(self) -> None:
         """Refuse new work, finish what waits. May be called twice."""
@@ -260,11 +269,12 @@ class Writer:
             appended.append((queue, next_offset - queue.next_offset, batch.sizes[queue]))
             queue.next_offset = next_offset
         if appended:
-            self.tell_stored(appended, took_us)
+            self._on_stored(appended, took_us)
         for act in batch.after_commit:
             act()
         for queue in batch.next_offsets:
             self._on_arrival(queue)
+        self._on_change()
 
 
 def _reject(done: asyncio.Future[Any], error: BaseException) -> None:

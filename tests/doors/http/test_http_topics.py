@@ -100,16 +100,21 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
 
 async def test_waiting_for_messages_of_a_topic(api: Api) -> None:
     path = "/v1/topics/orders/wait"
-    assert await api.ok("POST", path, {"delivered": 1, "timeout_ms": 0}) == {"delivered": 0, "reached": False}
-    waiter = asyncio.create_task(api.ok("POST", path, {"delivered": 2, "timeout_ms": 30_000}))
+
+    async def waited(**fields: int) -> tuple[int, bool]:
+        found = await api.ok("POST", path, fields)
+        return found["delivered"], found["reached"]
+
+    assert await waited(delivered=1, timeout_ms=0) == (0, False)
+    waiter = asyncio.create_task(waited(delivered=2, timeout_ms=30_000))
     await api.send()
     assert not waiter.done()
     await api.send(delay_level=1)
     await api.ok("POST", "/v1/clock/next")
-    assert await waiter == {"delivered": 2, "reached": True}
-    assert (await api.ok("POST", path, {"delivered": 1}))["delivered"] == 2
+    assert await waiter == (2, True)
+    assert await waited(delivered=1) == (2, True)
     await api.ok("POST", "/v1/reset", {"topic": "orders"})
-    assert await api.ok("POST", path, {"delivered": 1, "timeout_ms": 1}) == {"delivered": 0, "reached": False}
+    assert await waited(delivered=1, timeout_ms=1) == (0, False)
     for body, field in (
         ({}, "delivered"),
         ({"delivered": 0}, "delivered"),

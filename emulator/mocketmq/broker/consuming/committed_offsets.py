@@ -113,6 +113,7 @@ class CommittedOffsets:
             before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
             ended = (group_queue.begin_at if offset < before else group_queue.finish)(offset)
         self._note_acked(group, queue, offset)
+        self._polls.changed()
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
             await self._save({group_queue: ended})
         return True

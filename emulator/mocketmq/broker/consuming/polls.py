@@ -9,6 +9,9 @@ from mocketmq.store.queue import Queue
 
 T = TypeVar("T")
 
+ANYTHING = ""
+"""The source of long polls that wait for any change: of the store, or of a group's offsets."""
+
 
 def _nothing_more(_event: asyncio.Event) -> AbstractContextManager[None]:
     return nullcontext()
@@ -20,6 +23,7 @@ class Polls:
     def __init__(self) -> None:
         self._waiting: dict[str | Queue, set[asyncio.Event]] = {}
         self._closed = False
+        self._ended = 0  # how often all were ended
 
     @property
     def count(self) -> int:
@@ -39,14 +43,16 @@ class Polls:
 
         It is called at once, and again when a message arrives in one of the topics or queues, or when
         ``also`` sets the event that it was given. The seconds are real ones, whatever the emulated clock
-        does: they are the client's. When the broker stops, all long polls end.
+        does: they are the client's. When the broker stops or is emptied, all long polls end.
         """
+        ended = self._ended
         until_loop_s = asyncio.get_running_loop().time() + wait_s
         with self.listening(sources) as arrival, also(arrival):
             while True:
                 arrival.clear()
                 found = await look()
-                if is_enough(found) or self._closed or not await _is_set(arrival, until_loop_s):
+                is_over = self._closed or self._ended != ended
+                if is_enough(found) or is_over or not await _is_set(arrival, until_loop_s):
                     return found
 
     @contextmanager
@@ -72,14 +78,24 @@ class Polls:
         self.wake(queue.topic)
         self.wake(queue)
 
+    def changed(self) -> None:
+        """Something was stored, or a group's offset moved."""
+        if ANYTHING in self._waiting:
+            self.wake(ANYTHING)
+
     def wake(self, source: str | Queue) -> None:
         """Let the long polls of the topic or queue look again."""
         for event in self._waiting.get(source, ()):
             event.set()
 
     def close(self) -> None:
-        """End all long polls."""
+        """End all long polls, and let none begin."""
         self._closed = True
+        self.end()
+
+    def end(self) -> None:
+        """End all long polls, each with what it finds now."""
+        self._ended += 1
         for source in self._waiting:
             self.wake(source)
 

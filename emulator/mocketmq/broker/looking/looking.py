@@ -3,7 +3,9 @@
 from dataclasses import dataclass
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.looking.consumers import Consumers
+from mocketmq.broker.looking.expectations import Expectations
 from mocketmq.broker.looking.group_progress import GroupProgress
 from mocketmq.broker.looking.history import Histories
 from mocketmq.broker.looking.pending import PendingMessages
@@ -16,21 +18,24 @@ from mocketmq.store.message_keys import MessageKeys
 
 @dataclass(frozen=True)
 class Looking:
-    """Histories of messages, pending messages, progress of groups, and answers of consumers."""
+    """Histories of messages, pending messages, progress of groups, answers of consumers, expectations."""
 
     histories: Histories
     pending: PendingMessages
     progress: GroupProgress
     consumers: Consumers
+    expectations: Expectations
 
 
 def make_looking(
     ground: Ground,
     registry: Registry,
     groups: ConsumingGroups,
+    polls: Polls,
     timer: Timer,
     schemes: Schemes,
     keys: MessageKeys,
+    max_message_bytes: int,
 ) -> Looking:
     """Make the parts. They load nothing, and read from the store when asked."""
     histories = Histories(ground, registry.topics, schemes, keys)
@@ -39,4 +44,5 @@ def make_looking(
         pending=PendingMessages(timer, registry.topics, schemes, histories),
         progress=GroupProgress(ground, registry, groups),
         consumers=Consumers(registry, histories),
+        expectations=Expectations(ground, registry, groups, polls, schemes, max_message_bytes),
     )

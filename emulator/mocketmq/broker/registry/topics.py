@@ -112,6 +112,7 @@ class Topics:
     ) -> None:
         self.default_queues = default_queues
         self.version = DataVersion()
+        self.emptied_at: dict[str, int] = {}  # the commit offset at which a topic was reset
         self._database = ground.database
         self._writer = ground.writer
         self._on_deleted = on_deleted

@@ -32,7 +32,10 @@ WHERE topic = ? AND due_us IS NULL AND queue_key IN (SELECT key FROM queues WHER
 
 
 class Reset:
-    """Empties the broker or a topic, in one durable transaction."""
+    """Empties the broker or a topic, in one durable transaction.
+
+    ``on_reset`` are called once everything is emptied, before anybody is told.
+    """
 
     def __init__(
         self,
@@ -41,6 +44,7 @@ class Reset:
         consuming: Consuming,
         timer: Timer,
         schemes: Schemes,
+        on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._database = ground.database
         self._writer = ground.writer
@@ -49,6 +53,7 @@ class Reset:
         self._groups = consuming.groups
         self._schemes = schemes
         self._polls = consuming.polls
+        self._on_reset = on_reset
 
     async def all(self) -> None:
         """Delete all messages, visible and pending, the ledger, and what groups have consumed."""
@@ -59,6 +64,8 @@ class Reset:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
             batch.on_commit(self._groups.forget_deleted)
+            for act in (self._topics.emptied_at.clear, *self._on_reset, self._polls.end):
+                batch.on_commit(act)
             self._schemes.clear(batch)
             self._empty(batch, queues)
 
@@ -111,6 +118,8 @@ class Reset:
                 batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))
+                emptied_at = batch.next_commit_offset
+                batch.on_commit(lambda: self._topics.emptied_at.update({name: emptied_at}))
                 also(batch)
                 return cancelled
 

@@ -1,0 +1,57 @@
+"""JSON paths: the small part of RFC 9535 by which tests name a place in a body.
+
+``$`` is the whole body. After it come ``.name`` or ``['name']`` for a member of an object, ``[0]`` for an
+entry of a list, ``[-1]`` for the last one, and ``.*`` or ``[*]`` for every member or entry. Filters, slices
+and ``..`` are not among them.
+"""
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import Any, Final
+
+from mocketmq.errors import InvalidArgumentError
+
+PATHS: Final = "a path such as $.order.id, $.lines[0].sku, $.lines[*]['unit price'] or $"
+PATTERN: Final = (
+    r"^\$(?:\.(?:\*|[^ .\[\]'\"*$]+)|\[(?:\*|-?(?:0|[1-9][0-9]{0,8})|'[^'\\]*'|\"[^\"\\]*\")\])*$"
+)
+
+_PATH: Final = re.compile(PATTERN)
+_STEP: Final = re.compile(r"\.([^.\[]+)|\[(\*|-?[0-9]+)\]|\['([^']*)'\]|\[\"([^\"]*)\"\]")
+
+_EVERY: Final = None
+Step = str | int | None
+"""A member's name, an entry's index, or None for all of either."""
+
+
+def parse_path(text: str) -> list[Step]:
+    """The steps of a path. Raises InvalidArgumentError."""
+    if not _PATH.fullmatch(text):
+        raise InvalidArgumentError("json_path", text, PATHS)
+    return [_step(*found.groups()) for found in _STEP.finditer(text)]
+
+
+def _step(name: str | None, index: str | None, *quoted: str | None) -> Step:
+    if "*" in (name, index):
+        return _EVERY
+    return int(index) if index is not None else next(one for one in (name, *quoted) if one is not None)
+
+
+def values_at(document: Any, steps: Iterable[Step]) -> list[Any]:
+    """Every value of the document that the path leads to."""
+    values = [document]
+    for step in steps:
+        values = [below for value in values for below in _below(value, step)]
+    return values
+
+
+def _below(value: Any, step: Step) -> Iterator[Any]:
+    match value, step:
+        case dict(), None:
+            yield from value.values()
+        case list(), None:
+            yield from value
+        case dict(), str() if step in value:
+            yield value[step]
+        case list(), int() if -len(value) <= step < len(value):
+            yield value[step]

@@ -1,0 +1,284 @@
+"""Ask what was sent and what became of it; wait until it has got so far; see what nobody expected."""
+
+from collections.abc import Mapping
+from typing import Annotated, Any, ClassVar
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.looking.expectations import STAGES, NearMiss, SeenMessage, Wanted
+from mocketmq.broker.looking.json_path import PATHS, PATTERN
+from mocketmq.broker.looking.like import Like, like
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
+from mocketmq.http_api.fields import (
+    LARGEST,
+    GroupName,
+    Input,
+    TopicName,
+    TopicPath,
+    WaitMs,
+    bound_waits,
+    matching,
+)
+from mocketmq.http_api.message_out import fields_of, to_ms
+from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
+from mocketmq.http_api.sending import Base64
+from mocketmq.settings import Settings
+
+_Most = Annotated[int, Meta(ge=0, le=1_000, description="Most messages to answer: the newest")]
+_Count = Annotated[int, Meta(ge=0, le=LARGEST)]
+
+
+class LikeIn(Input, frozen=True):
+    """Which messages. All that is given has to hold.
+
+    `body` is the text of the body, or any other JSON value but null, to which the body, parsed, is equal;
+    `body_base64` is the body as bytes. Of `json_path`, each path leads to a value that is equal to the given
+    one: `$.order.id`, `$.lines[0].sku`, `$.lines[*]['unit price']`. `properties` are equal, others may be
+    there. `delay_level` is that after clamping.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["body", "body_base64"]}}
+
+    tag: str | UnsetType = UNSET
+    key: Annotated[str, Meta(description="One of the message's `keys`")] | UnsetType = UNSET
+    message_id: Annotated[str, Meta(description="The unique key")] | UnsetType = UNSET
+    properties: dict[str, str] | UnsetType = UNSET
+    body: Any = UNSET
+    body_base64: Base64 | UnsetType = UNSET
+    json_path: dict[Annotated[str, matching(PATTERN, PATHS)], Any] | UnsetType = UNSET
+    delayed: bool | UnsetType = UNSET
+    delay_level: Annotated[int, Meta(ge=0, le=1024)] | UnsetType = UNSET
+    max: _Most = 100
+    expected: Annotated[
+        bool, Meta(description="Whether what is found counts as expected, and is none of the `unexpected`")
+    ] = False
+
+
+class WaitIn(LikeIn, frozen=True):
+    """How many messages to wait for, at one stage or several, and which messages.
+
+    `delivered` counts every delivery to the topic, `acknowledged` needs a `group`, `dead` may have one. At
+    least so many, or `exactly` so many: more are then an answer at once, too.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {
+        **LikeIn.more_schema,
+        "anyOf": [{"required": [stage]} for stage in STAGES],
+        "dependentRequired": {"acknowledged": ["group"]},
+        "if": {"required": ["exactly"], "properties": {"exactly": {"const": True}}},
+        "else": {"properties": {stage: {"minimum": 1} for stage in STAGES}},
+    }
+
+    sent: _Count | UnsetType = UNSET
+    delivered: _Count | UnsetType = UNSET
+    acknowledged: _Count | UnsetType = UNSET
+    dead: _Count | UnsetType = UNSET
+    group: GroupName | UnsetType = UNSET
+    exactly: bool = False
+    timeout_ms: WaitMs = 5_000
+
+
+class AtGroup(msgspec.Struct, frozen=True):
+    """How a message stands at a group, how often it was taken by receipt, and until when it stands so."""
+
+    group: str
+    state: str
+    times: int
+    until_ms: int | None
+
+
+class SeenOut(msgspec.Struct, frozen=True):
+    """A message that was sent. `due_ms` is null if it was not delayed.
+
+    `state` is `pending`, `delivered` or `cancelled`; `delivered_ms` is when consumers could first see it.
+    `text` says it in a line.
+    """
+
+    message_id: str
+    topic: str
+    queue_id: int
+    tag: str | None
+    keys: list[str]
+    properties: dict[str, str]
+    body: str | None
+    body_base64: bytes | None
+    sent_ms: int
+    delay_level: int
+    due_ms: int | None
+    state: str
+    delivered_ms: int | None
+    groups: list[AtGroup]
+    text: str
+
+
+class NearMissOut(msgspec.Struct, frozen=True):
+    """A message that is not quite what was asked for, and in what it differs."""
+
+    message: SeenOut
+    differences: list[str]
+
+
+class SeenList(msgspec.Struct, frozen=True):
+    """How many messages there are, and the newest of them, oldest first. `explanation` says it in words."""
+
+    count: int
+    messages: list[SeenOut]
+    explanation: str = ""
+
+
+class Awaited(msgspec.Struct, frozen=True):
+    """How many of these messages got to each stage, and whether that is what was waited for.
+
+    If it is not, `near_misses` are those that came nearest, and `explanation` says in words what is missing.
+    """
+
+    reached: bool
+    sent: int
+    delivered: int
+    acknowledged: int
+    dead: int
+    messages: list[SeenOut]
+    near_misses: list[NearMissOut]
+    explanation: str
+
+
+class UnexpectedIn(Input, frozen=True):
+    """A topic, or all."""
+
+    topic: TopicName | UnsetType = UNSET
+    max: _Most = 100
+
+
+async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
+    """Messages that producers sent since the last reset, delayed or not; retries and dead letters are not."""
+    count, found = await call.broker.looking.expectations.sent(
+        path.topic, _like(which), which.max, expected=which.expected
+    )
+    return SeenList(count, [_seen(call.broker, one) for one in found])
+
+
+async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
+    """Answers as soon as it is so, or when the time is up. Counts from the last reset on.
+
+    The topic need not exist yet, if topics are created on first use. What a pulling consumer's committed
+    offset has passed is acknowledged.
+    """
+    broker = call.broker
+    counts = {stage: getattr(what, stage) for stage in STAGES if getattr(what, stage) is not UNSET}
+    if not counts:
+        raise InvalidArgumentError(
+            "delivered", None, "at least one of sent, delivered, acknowledged and dead"
+        )
+    for stage, count in counts.items():
+        if count == 0 and not what.exactly:
+            raise InvalidArgumentError(stage, 0, "1 or more; 0 only with exactly")
+    if "acknowledged" in counts and what.group is UNSET:
+        raise InvalidArgumentError("group", None, "a group beside acknowledged")
+    if not broker.registry.topics.auto_create:
+        broker.registry.topics.get(path.topic)
+    found = await broker.looking.expectations.wait(
+        Wanted(path.topic, _like(what), counts, given(what.group), what.exactly),
+        what.max,
+        what.timeout_ms * US_PER_MS / US_PER_S,
+        expected=what.expected,
+    )
+    return Awaited(
+        reached=found.reached,
+        sent=found.counts["sent"],
+        delivered=found.counts["delivered"],
+        acknowledged=found.counts["acknowledged"],
+        dead=found.counts["dead"],
+        messages=[_seen(broker, one) for one in found.messages],
+        near_misses=[_near_miss(broker, one) for one in found.near_misses],
+        explanation=found.explanation,
+    )
+
+
+async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
+    """Messages sent since the last reset that no request with `expected` has found."""
+    found = await call.broker.looking.expectations.unexpected(given(which.topic), which.max)
+    messages = [_seen(call.broker, one) for one in found.messages]
+    return SeenList(found.total, messages, found.explanation)
+
+
+def _like(which: LikeIn) -> Like:
+    body = given(which.body)
+    if which.body_base64 is not UNSET:
+        if body is not None:
+            raise InvalidArgumentError("body_base64", "given", "only one of body and body_base64")
+        body = which.body_base64
+    return like(
+        given(which.json_path) or {},
+        tag=given(which.tag),
+        key=given(which.key),
+        message_id=given(which.message_id),
+        properties=given(which.properties) or {},
+        delayed=given(which.delayed),
+        delay_level=given(which.delay_level),
+        body=body,
+    )
+
+
+def _seen(broker: Broker, seen: SeenMessage) -> SeenOut:
+    stored, message = fields_of(broker, seen.content), seen.sent
+    state = "delivered" if message.places else "cancelled" if message.is_cancelled else "pending"
+    return SeenOut(
+        **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
+        topic=message.queue.topic,
+        queue_id=message.queue.queue_id,
+        sent_ms=message.sent_us // US_PER_MS,
+        delay_level=message.level or 0,
+        due_ms=to_ms(message.due_us),
+        state=state,
+        delivered_ms=message.places[0].at_us // US_PER_MS if message.places else None,
+        groups=[
+            AtGroup(group, standing.at.value, standing.times, to_ms(standing.until_us))
+            for group, standing in seen.standings.items()
+        ],
+        text=broker.looking.expectations.describe(seen),
+    )
+
+
+def _near_miss(broker: Broker, miss: NearMiss) -> NearMissOut:
+    return NearMissOut(_seen(broker, miss.seen), list(miss.differences))
+
+
+def seen_routes(settings: Settings) -> RouteGroup:
+    """The routes, with waits limited by the settings."""
+    return RouteGroup(
+        "seen",
+        "What was sent, and what became of it: ask, wait, expect",
+        [
+            Route(
+                "POST",
+                "/v1/topics/{topic}/sent",
+                sent,
+                "Find what was sent to a topic",
+                SeenList,
+                TopicPath,
+                LikeIn,
+                is_body_optional=True,
+            ),
+            Route(
+                "POST",
+                "/v1/topics/{topic}/wait",
+                wait,
+                "Wait until messages are sent, delivered, acknowledged or dead",
+                Awaited,
+                TopicPath,
+                bound_waits(WaitIn, settings.max_wait_us),
+                errors=[TopicNotFoundError],
+            ),
+            Route(
+                "GET",
+                "/v1/unexpected",
+                unexpected,
+                "List what was sent and never expected",
+                SeenList,
+                UnexpectedIn,
+            ),
+        ],
+    )

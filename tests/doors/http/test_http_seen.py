@@ -1,0 +1,323 @@
+"""Asking what was sent, waiting for what becomes of it, and what nobody expected."""
+
+import asyncio
+from typing import Any
+
+import pytest
+
+from tests.support.api import Api, Json, running_api
+from tests.support.patience import PATIENCE_S
+
+LONG_MS = 30_000
+
+
+async def sent(api: Api, topic: str = "orders", **like: Json) -> list[str]:
+    """The bodies of what was sent that is like this."""
+    found = await api.ok("POST", f"/v1/topics/{topic}/sent", like)
+    assert found["count"] == len(found["messages"])
+    return [one["body"] for one in found["messages"]]
+
+
+async def wait(api: Api, topic: str = "orders", **what: Json) -> Json:
+    return await api.ok("POST", f"/v1/topics/{topic}/wait", {"timeout_ms": 0, **what})
+
+
+async def waiting(api: Api, **what: Json) -> asyncio.Task[Json]:
+    """A wait that the broker has begun."""
+    before = api.emulator.broker.consuming.polls.count
+    task = asyncio.create_task(wait(api, timeout_ms=LONG_MS, **what))
+    await polls(api, before + 1)
+    return task
+
+
+async def polls(api: Api, count: int) -> None:
+    """Until so many long polls wait."""
+    async with asyncio.timeout(PATIENCE_S):
+        while api.emulator.broker.consuming.polls.count != count:  # noqa: ASYNC110 - of the broker in this loop
+            await asyncio.sleep(0)
+
+
+async def acknowledge(api: Api, messages: list[Json], group: str = "billing") -> None:
+    receipts = [one["receipt"] for one in messages]
+    await api.ok("POST", f"/v1/groups/{group}/ack", {"receipts": receipts})
+
+
+async def give_back(api: Api, messages: list[Json], level: int = 0, group: str = "billing") -> None:
+    receipts = [one["receipt"] for one in messages]
+    body = {"receipts": receipts, "delay_level": level}
+    await api.ok("POST", f"/v1/groups/{group}/give-back", body)
+
+
+ORDER = '{"order": {"id": 7, "lines": [{"sku": "a"}, {"sku": "b"}], "unit price": 1.5, "paid": true}}'
+
+
+@pytest.mark.parametrize(
+    "like",
+    [
+        {},
+        {"tag": "paid"},
+        {"key": "7"},
+        {"properties": {"region": "eu"}},
+        {"message_id": "A1"},
+        {"delayed": False},
+        {"delay_level": 0},
+        {"body": ORDER},
+        {
+            "body": {
+                "order": {"paid": True, "id": 7, "unit price": 1.5, "lines": [{"sku": "a"}, {"sku": "b"}]}
+            }
+        },
+        {"json_path": {"$.order.id": 7, "$.order.lines[*].sku": "b", "$.order['unit price']": 1.5}},
+        {"json_path": {"$.order.lines[-1]": {"sku": "b"}, "$.*.paid": True, '$["order"].lines[0].sku': "a"}},
+        {"tag": "paid", "key": "eu-7", "json_path": {"$.order.id": 7}},
+    ],
+)
+async def test_what_was_sent_is_found_by_what_its_producer_gave_it(api: Api, like: Json) -> None:
+    fields: Json = {"tag": "paid", "keys": ["7", "eu-7"], "properties": {"region": "eu"}, "message_id": "A1"}
+    await api.send(body=ORDER, **fields)
+    assert await sent(api, **like) == [ORDER]
+    assert await sent(api, "others", **like) == []
+
+
+@pytest.mark.parametrize(
+    "like",
+    [
+        {"tag": "PAID"},
+        {"key": "eu"},
+        {"properties": {"region": "eu", "shop": "1"}},
+        {"message_id": "A"},
+        {"delayed": True},
+        {"delay_level": 1},
+        {"body": "other"},
+        {"body": {"order": 7}},
+        {"json_path": {"$.order.paid": 1}},
+        {"json_path": {"$.order.id": 8}},
+        {"json_path": {"$.order.lines[2].sku": "b"}},
+        {"json_path": {"$.order.id.below": 7}},
+    ],
+)
+async def test_what_differs_is_not_found_and_told_in_what(api: Api, like: Json) -> None:
+    fields: Json = {"tag": "paid", "keys": ["7", "eu-7"], "properties": {"region": "eu"}, "message_id": "A1"}
+    await api.send(body=ORDER, **fields)
+    assert await sent(api, **like) == []
+    found = await wait(api, sent=1, **like)
+    (miss,) = found["near_misses"]
+    assert (found["reached"], found["sent"], miss["message"]["message_id"]) == (False, 0, "A1")
+    assert len(miss["differences"]) == 1
+    assert miss["differences"][0] in found["explanation"]
+
+
+async def test_bodies_may_be_bytes_and_compressed(api: Api) -> None:
+    await api.ok("POST", "/v1/topics/orders/messages", {"body_base64": "/wA="})
+    found = await api.ok("POST", "/v1/topics/orders/sent", {"body_base64": "/wA="})
+    assert [(one["body"], one["body_base64"]) for one in found["messages"]] == [(None, "/wA=")]
+    assert await sent(api, body="other") == []
+    assert await sent(api, body={"order": 7}) == []
+
+
+async def test_the_nearest_misses_come_first_and_say_in_what_they_differ(api: Api) -> None:
+    await api.send(topic="refunds", body="far")
+    await api.send(body="two", tag="paid", keys=["8"])
+    await api.send(body="one", tag="paid", keys=["7"])
+    await api.send(topic="order", body="topic", tag="refunded", keys=["7"])
+    found = await wait(api, sent=1, tag="refunded", key="7")
+    assert [(one["message"]["body"], one["differences"]) for one in found["near_misses"]] == [
+        ("topic", ["topic: order, not orders"]),
+        ("one", ["tag: 'paid', not 'refunded'"]),
+        ("two", ["tag: 'paid', not 'refunded'", "key: '8', not '7'"]),
+    ]
+    assert found["explanation"].splitlines() == [
+        "orders: 0 sent, wanted at least 1",
+        "of messages with tag='refunded', key='7'",
+        "nearest:",
+        "  order tag refunded keys 7 'topic': delivered, no group has consumed the topic",
+        "    topic: order, not orders",
+        "  orders tag paid keys 7 'one': delivered, no group has consumed the topic",
+        "    tag: 'paid', not 'refunded'",
+        "  orders tag paid keys 8 'two': delivered, no group has consumed the topic",
+        "    tag: 'paid', not 'refunded'; key: '8', not '7'",
+    ]
+    assert (await wait(api, topic="none", sent=1))["explanation"].endswith("nothing like it was sent")
+
+
+@pytest.mark.parametrize("delay", [{"delay_level": 16}, {"delay_ms": 1_800_000}])
+async def test_a_delayed_message_is_sent_once_and_delivered_when_it_is_due(api: Api, delay: Json) -> None:
+    await api.send(body="now")
+    await api.send(body="later", **delay)
+    assert sorted(await sent(api)) == ["later", "now"]
+    assert await sent(api, delayed=True) == ["later"]
+    found = await wait(api, delivered=1, delayed=True)
+    miss = found["near_misses"][0]
+    assert (found["sent"], found["delivered"], miss["message"]["state"]) == (1, 0, "pending")
+    assert "due in 30m" in miss["differences"][0]
+    waiter = await waiting(api, delivered=1, body="later")
+    await api.ok("POST", "/v1/clock/advance", {"by": "30m"})
+    found = await waiter
+    assert found["reached"]
+    (message,) = found["messages"]
+    assert message["due_ms"] == message["delivered_ms"] == message["sent_ms"] + 1_800_000
+    assert (message["state"], message["delay_level"]) == ("delivered", delay.get("delay_level", 0))
+    assert await sent(api, delayed=True) == ["later"]
+    assert await sent(api, delayed=False) == ["now"]
+
+
+@pytest.mark.parametrize("delay", [{"delay_level": 16}, {"delay_ms": 1_800_000}])
+async def test_a_cancelled_message_was_sent_and_a_reset_topic_forgets_it(api: Api, delay: Json) -> None:
+    message = await api.send(**delay)
+    waiter = await waiting(api, delivered=1, sent=1)
+    await api.ok("DELETE", f"/v1/delayed/{message['message_id']}")
+    found = await api.ok("POST", "/v1/topics/orders/sent", {})
+    assert [one["state"] for one in found["messages"]] == ["cancelled"]
+    await api.send(**delay)
+    await api.ok("POST", "/v1/reset", {"topic": "orders"})
+    assert await sent(api) == []
+    await api.ok("POST", "/v1/reset")
+    assert (await waiter)["reached"] is False
+
+
+async def test_a_wait_is_answered_by_the_event_and_stages_may_be_combined(api: Api) -> None:
+    waiter = await waiting(api, sent=2, delivered=1, tag="paid")
+    await api.send(tag="paid", delay_level=1)
+    await api.send(tag="other")
+    await api.send(tag="paid")
+    found = await waiter
+    assert (found["sent"], found["delivered"], found["reached"]) == (2, 1, True)
+
+
+async def test_acknowledged_counts_for_one_group_through_its_retries(api: Api) -> None:
+    waiter = await waiting(api, acknowledged=2, group="billing")
+    for body in ("a", "b"):
+        await api.send(body=body)
+    for group in ("audit", "billing"):
+        taken = await api.receive(group=group)
+        if group == "audit":
+            await acknowledge(api, taken, group)
+    first, second = taken
+    await acknowledge(api, [first])
+    await give_back(api, [second])
+    assert not waiter.done()
+    found = await wait(api, acknowledged=2, group="billing")
+    assert (found["acknowledged"], found["reached"]) == (1, False)
+    assert "to be retried at billing, until in 10s" in found["near_misses"][0]["differences"][0]
+    await api.ok("POST", "/v1/clock/next")
+    await acknowledge(api, await api.receive())
+    found = await waiter
+    assert (found["acknowledged"], found["reached"]) == (2, True)
+    groups = {one["group"]: one["state"] for one in found["messages"][0]["groups"]}
+    assert groups == {"audit": "acknowledged", "billing": "acknowledged"}
+
+
+async def test_in_flight_and_untaken_messages_are_named(api: Api) -> None:
+    await api.send(body="taken", queue_id=0)
+    await api.receive()
+    await api.send(body="new", queue_id=0)
+    found = await wait(api, acknowledged=2, group="billing")
+    assert [(one["message"]["body"], one["differences"]) for one in found["near_misses"]] == [
+        ("new", ["not taken at billing"]),
+        ("taken", [found["near_misses"][1]["differences"][0]]),
+    ]
+    assert "in flight at billing, until in 30s" in found["explanation"]
+    found = await wait(api, acknowledged=1, group="nobody")
+    assert "not taken at nobody" in found["explanation"]
+
+
+async def test_dead_letters_are_counted_for_the_topic_they_come_from(api: Api) -> None:
+    await api.send(body="poison")
+    waiter = await waiting(api, dead=1)
+    await give_back(api, await api.receive(), level=-1)
+    found = await waiter
+    assert (found["dead"], found["messages"][0]["body"]) == (1, "poison")
+    assert [one["state"] for one in found["messages"][0]["groups"]] == ["dead"]
+    assert (await wait(api, dead=1, group="billing"))["reached"]
+    assert not (await wait(api, dead=1, group="audit"))["reached"]
+    assert await sent(api) == ["poison"]
+    assert (await wait(api, topic="%DLQ%billing", delivered=1))["reached"]
+
+
+async def test_exactly_so_many_and_none_at_all(api: Api) -> None:
+    assert (await wait(api, sent=0, exactly=True))["reached"]
+    for body in ("a", "b"):
+        await api.send(body=body)
+    assert (await wait(api, sent=2, exactly=True))["reached"]
+    found = await api.ok(
+        "POST", "/v1/topics/orders/wait", {"sent": 1, "exactly": True, "timeout_ms": LONG_MS}
+    )
+    assert not found["reached"]
+    assert found["explanation"].splitlines()[:2] == ["orders: 2 sent, wanted exactly 1", "found:"]
+
+
+async def test_what_was_expected_is_not_unexpected(api: Api) -> None:
+    await api.send(body="a", tag="paid")
+    await api.send(body="b")
+    await api.send(topic="refunds", body="c", delay_ms=1_000)
+    await wait(api, sent=1, tag="paid", expected=True)
+    found = await api.ok("GET", "/v1/unexpected")
+    assert [one["body"] for one in found["messages"]] in (["b", "c"], ["c", "b"])
+    assert found["explanation"].startswith("sent, and expected by no assertion: 2\n")
+    await api.ok("POST", "/v1/topics/orders/sent", {"expected": True})
+    found = await api.ok("GET", "/v1/unexpected?topic=orders")
+    assert (found["count"], found["messages"], found["explanation"]) == (0, [], "")
+    await sent(api, "refunds", expected=True)
+    await api.ok("POST", "/v1/clock/next")
+    await give_back(api, await api.receive(), level=-1)
+    assert (await api.ok("GET", "/v1/unexpected"))["count"] == 0
+    await api.ok("POST", "/v1/reset")
+    await api.send(body="again", tag="paid")
+    assert (await api.ok("GET", "/v1/unexpected"))["count"] == 1
+
+
+async def test_a_committed_half_message_is_sent_and_an_open_one_is_not(api: Api) -> None:
+    half = await api.ok("POST", "/v1/topics/orders/transactions", {"body": "half", "group": "shop"})
+    other = await api.ok("POST", "/v1/topics/orders/transactions", {"body": "no", "group": "shop"})
+    assert await sent(api) == []
+    waiter = await waiting(api, delivered=1)
+    await api.ok("POST", f"/v1/transactions/{other['message_id']}/rollback")
+    await api.ok("POST", f"/v1/transactions/{half['message_id']}/commit")
+    assert [one["body"] for one in (await waiter)["messages"]] == ["half"]
+
+
+async def test_many_may_wait_and_one_who_hangs_up_is_forgotten(api: Api) -> None:
+    waiters = [await waiting(api, sent=1, key=str(number)) for number in range(20)]
+    waiters[0].cancel()
+    await polls(api, 19)
+    for number in range(20):
+        await api.send(keys=[str(number)])
+    for number, waiter in enumerate(waiters[1:], 1):
+        assert [one["keys"] for one in (await waiter)["messages"]] == [[str(number)]]
+    assert api.emulator.broker.consuming.polls.count == 0
+
+
+async def test_a_reset_ends_waits_and_receives(api: Api) -> None:
+    waiter = await waiting(api, sent=1)
+    receiver = asyncio.create_task(api.receive(wait_ms=LONG_MS))
+    await polls(api, 2)
+    await api.ok("POST", "/v1/reset")
+    assert (await waiter)["reached"] is False
+    assert await receiver == []
+
+
+@pytest.mark.parametrize(
+    ("fields", "field"),
+    [
+        ({"sent": 0}, "sent"),
+        ({"acknowledged": 1}, "group"),
+        ({"sent": 1, "json_path": {"order.id": 1}}, "json_path"),
+        ({"sent": 1, "json_path": {"$..id": 1}}, "json_path"),
+        ({"sent": 1, "body": "a", "body_base64": "YQ=="}, "body_base64"),
+        ({"sent": 1, "tags": "a"}, "tags"),
+    ],
+)
+async def test_what_cannot_be_asked_is_refused(api: Api, fields: Any, field: str) -> None:
+    assert (await api.refused(400, "POST", "/v1/topics/orders/wait", fields))["field"] == field
+
+
+async def test_what_was_sent_is_found_after_a_restart(tmp_path: Any) -> None:
+    for count in (1, 2):
+        async with running_api(data=str(tmp_path)) as api:
+            await api.send(body="x", delay_ms=60_000)
+            await api.send(body="x", delay_level=5)
+            assert len(await sent(api, body="x", delayed=True)) == 2 * count
+    async with running_api(data=str(tmp_path)) as api:
+        await api.ok("POST", "/v1/clock/advance", {"by": "2m"})
+        found = await wait(api, delivered=4, exactly=True)
+        assert (found["reached"], found["sent"]) == (True, 4)
