@@ -7,6 +7,7 @@ import logging
 import os
 import signal
 import sys
+import threading
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from pathlib import Path
@@ -58,8 +59,13 @@ def _with_settings(command: Callable[..., None]) -> Callable[..., None]:
     default=None,
     help="The same as --auto-create-topics false.",
 )
+@click.option(
+    "--until-eof",
+    is_flag=True,
+    help="Stop when standard input ends, too, as it does when the process that holds its other end is gone.",
+)
 @_with_settings
-def serve(config: Path | None, **flags: Any) -> None:
+def serve(config: Path | None, until_eof: bool, **flags: Any) -> None:
     """Start a broker and run it until Ctrl-C or SIGTERM.
 
     Every option can also be given in the environment (--max-wait as MOCKETMQ_MAX_WAIT) and in the TOML file
@@ -85,7 +91,7 @@ def serve(config: Path | None, **flags: Any) -> None:
     _allow_many_connections()
     try:
         with asyncio.Runner(loop_factory=_loop_factory()) as runner:
-            runner.run(_run(settings))
+            runner.run(_run(settings, until_eof))
     except SettingError as error:
         raise Failure(_as_given(error, flags), Exit.USAGE) from error
 
@@ -101,16 +107,30 @@ def _as_given(error: SettingError, flags: Mapping[str, object]) -> str:
     return str(error).replace(f"setting {error.field}", given, 1)
 
 
-async def _run(settings: Settings) -> None:
+async def _run(settings: Settings, until_eof: bool) -> None:
     stop = asyncio.Event()
     async with running_emulator(settings) as emulator:
         # Before this, a signal ended the start, which no store minds.
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, stop.set)
+        if until_eof:
+            _at_end_of_input(asyncio.get_running_loop(), stop.set)
         click.echo(_start_line(emulator))
         gc.freeze()  # these objects stay; collections need not look at them
         await _until_stopped_or_broken(stop, emulator)
         log.info("stopping")
+
+
+def _at_end_of_input(loop: asyncio.AbstractEventLoop, call: Callable[[], None]) -> None:
+    """Call it in the loop at the end of standard input, which may be anything: a pipe, a file, a terminal."""
+
+    def read() -> None:
+        while os.read(sys.stdin.fileno(), 4096):
+            pass
+        with suppress(RuntimeError):  # the loop has ended already
+            loop.call_soon_threadsafe(call)
+
+    threading.Thread(target=read, daemon=True).start()
 
 
 async def _until_stopped_or_broken(stop: asyncio.Event, emulator: Emulator) -> None:

@@ -3,10 +3,11 @@
 import functools
 import select
 import sys
+import threading
 from collections.abc import Callable, Coroutine, Mapping
 from http.client import HTTPConnection, HTTPException, HTTPSConnection
 from socket import socket
-from typing import Any, Concatenate, ParamSpec, Self, TypeVar
+from typing import Any, Concatenate, ParamSpec, Self, TypeVar, cast
 from urllib.parse import urlsplit
 
 from mocketmq import DEFAULT_URL
@@ -84,16 +85,19 @@ def _blocking(
 
 
 class BlockingClient:
-    """A connection to a broker, for one thread. Methods raise BrokerError, UnreachableError.
+    """A client for threads, each of which has a connection. Methods raise BrokerError, UnreachableError.
 
-    It connects with the first operation, and again if the broker has closed the connection. An answer may
-    take ``answer_s`` real seconds; without it, as long as it takes.
+    A thread connects with its first operation, and again if the broker has closed the connection. An answer
+    may take ``answer_s`` real seconds; without it, as long as it takes.
     """
 
     def __init__(
         self, url: str = DEFAULT_URL, token: str | None = None, *, answer_s: float | None = None
     ) -> None:
-        self._connection = _Connection(url, token, answer_s)
+        self._connections: list[_Connection] = []
+        self._of_thread = threading.local()
+        self._new = functools.partial(_Connection, url, token, answer_s)
+        _ = self._connection  # refuses a wrong address
 
     def __enter__(self) -> Self:
         return self
@@ -102,13 +106,24 @@ class BlockingClient:
         self.close()
 
     def close(self) -> None:
-        """Close the connection."""
-        self._connection.close()
+        """Close all connections, of which no thread may be waiting for an answer."""
+        for connection in self._connections:
+            connection.close()
 
     @property
     def url(self) -> str:
         """The broker's address."""
         return self._connection.url
+
+    @property
+    def _connection(self) -> _Connection:
+        """That of this thread."""
+        try:
+            return cast("_Connection", self._of_thread.connection)
+        except AttributeError:
+            connection = self._of_thread.connection = self._new()
+            self._connections.append(connection)
+            return connection
 
     # Messages
     send = _blocking(Operations.send)

@@ -1,0 +1,90 @@
+"""The brokers of a worker: one for each combination of start options that its tests ask for."""
+
+import os
+import socket
+from contextlib import ExitStack
+from typing import Final
+
+import pytest
+
+from mocketmq.client.answer import UnreachableError
+from mocketmq.duration import parse_duration_us
+from mocketmq.testing import options
+from mocketmq.testing.broker import Broker
+from mocketmq.testing.options import StartOptions
+from mocketmq.testing.process import BrokerProcess, StartError
+
+_PORTS: Final = ("http_port", "namesrv_port", "broker_port")
+
+
+class Brokers:
+    """Starts brokers when they are first asked for, and those that have died again, at the same ports."""
+
+    def __init__(self, config: pytest.Config) -> None:
+        self._config = config
+        self._url: str | None = config.getoption("mocketmq_url")
+        self._running: dict[StartOptions, Broker] = {}
+        self._failed: dict[StartOptions, str] = {}
+
+    def ready(self, start: StartOptions) -> Broker:
+        """The broker with these options. Fails the test if there is none."""
+        if start not in self._failed:
+            try:
+                return self._running_with(start)
+            except (StartError, UnreachableError) as error:
+                self._failed[start] = str(error)
+        pytest.fail(self._failed[start], pytrace=False)
+
+    def close(self) -> None:
+        """Stop all of them."""
+        for broker in self._running.values():
+            broker.close()
+            if broker.process is not None:
+                broker.process.stop()
+
+    def _running_with(self, start: StartOptions) -> Broker:
+        broker = self._running.get(start)
+        if broker is None:
+            broker = self._running[start] = self._found(start) if self._url else self._started(start)
+        elif broker.process is not None and not broker.process.is_running:
+            broker.process.stop()
+            broker.process = self._process(start, dict(zip(_PORTS, broker.ports, strict=False)))
+        return broker
+
+    def _found(self, start: StartOptions) -> Broker:
+        """The broker that runs there, if it is what the test needs."""
+        assert self._url  # noqa: S101 - asked by the caller
+        worker = getattr(self._config, "workerinput", {"workercount": 1})
+        if worker["workercount"] > 1:
+            raise StartError(
+                "--mocketmq-url names one broker, which several workers would reset for each other:"
+                " run without -n, or without --mocketmq-url"
+            )
+        broker = Broker(self._url, token=os.environ.get("MOCKETMQ_TOKEN"))
+        there, settings = broker.info(), options.of_settings(self._config)
+        for name, text, usual in zip(StartOptions._fields, start, settings, strict=True):
+            if text != usual and text != there[name]:  # type: ignore[literal-required]
+                has = there[name]  # type: ignore[literal-required]
+                raise StartError(f"the test needs {name} {text}; the broker at {self._url} has {has}")
+        return broker
+
+    def _started(self, start: StartOptions) -> Broker:
+        has_places = any(f"{{{name}}}" in part for part in options.command(self._config) for name in _PORTS)
+        process = self._process(start, _free_ports() if has_places else {"port": 0})
+        return Broker(process.url, process=process)
+
+    def _process(self, start: StartOptions, ports: dict[str, int]) -> BrokerProcess:
+        command = options.command(self._config)
+        for name, port in ports.items():
+            command = [part.replace(f"{{{name}}}", str(port)) for part in command]
+            command += [f"--{name.replace('_', '-')}", str(port)]
+        patience = self._config.getini("mocketmq_start_timeout") or "60s"
+        ready_s = parse_duration_us(patience, "mocketmq_start_timeout") / 1_000_000
+        return BrokerProcess([*command, *start.flags], ready_s)
+
+
+def _free_ports() -> dict[str, int]:
+    """A port of its own for each; somebody else may still be faster to take it."""
+    with ExitStack() as stack:
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in _PORTS]
+        return {name: one.getsockname()[1] for name, one in zip(_PORTS, sockets, strict=True)}

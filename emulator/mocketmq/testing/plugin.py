@@ -1,0 +1,122 @@
+"""The pytest plugin: fixtures ``mocketmq``, ``mocketmq_async`` and ``mocketmq_session``, a marker, settings.
+
+pytest loads it in every project where mocketmq is installed. So it imports pytest and the standard library,
+and all else when a test first asks for a fixture.
+"""
+
+from collections.abc import Generator, Iterator
+from typing import TYPE_CHECKING
+
+import pytest
+
+if TYPE_CHECKING:
+    from mocketmq.testing.async_broker import AsyncBroker
+    from mocketmq.testing.broker import Broker
+    from mocketmq.testing.brokers import Brokers
+
+_TEXTS = {
+    "clock": "clock of the broker: manual, real or xN (default: manual)",
+    "profile": "profile of the broker (default: exact)",
+    "levels": "delay levels of the broker, such as: 1s 5s 10s (default: RocketMQ's 18)",
+    "start_timeout": "real time in which the broker has to be ready (default: 60s)",
+}
+_ARGS = {
+    "command": "command that is `mocketmq`, such as: uvx mocketmq",
+    "options": "more options of `mocketmq serve`, such as: --acl tests/plain_acl.yml",
+    "topics": "topics that each test has",
+}
+"""Settings by their names without the prefix ``mocketmq_``: texts, and what a shell would split."""
+
+_brokers = pytest.StashKey["Brokers"]()
+_broker = pytest.StashKey["Broker"]()
+_has_failed = pytest.StashKey[bool]()
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Declare the option and the settings."""
+    group = parser.getgroup("mocketmq", "RocketMQ for tests")
+    group.addoption(
+        "--mocketmq-url",
+        metavar="URL",
+        help="use the broker that runs there, instead of starting one; tests reset it",
+    )
+    for name, text in _TEXTS.items():
+        parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", default="")
+    for name, text in _ARGS.items():
+        parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", "args", default=[])
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Declare the marker."""
+    config.addinivalue_line(
+        "markers",
+        "mocketmq(clock=…, profile=…, levels=…, topics=[…]): the broker that the test needs, where"
+        " it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics are added.",
+    )
+
+
+def pytest_unconfigure(config: pytest.Config) -> None:
+    """Stop the brokers, also after Ctrl-C."""
+    if (brokers := config.stash.get(_brokers, None)) is not None:
+        brokers.close()
+
+
+@pytest.fixture
+def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
+    """A RocketMQ broker for this test: empty, at its own address, its clock moved by hand.
+
+    Give `mocketmq.name_server` to the application, send and receive, and move time:
+    `mocketmq.clock.advance("30m")`. One broker per worker, reset before each test.
+    """
+    from mocketmq.testing import options, verdict  # noqa: PLC0415 - see above
+
+    wanted = options.wanted(request.node)
+    broker = _brokers_of(request.config).ready(wanted.start)
+    request.node.stash[_broker] = broker
+    broker.begin(wanted.topics)
+    yield broker
+    has_failed = request.node.stash.get(_has_failed, False)
+    if not has_failed and (why := verdict.on(broker)):
+        pytest.fail(why, pytrace=False)
+
+
+@pytest.fixture
+def mocketmq_async(mocketmq: "Broker") -> "AsyncBroker":
+    """The broker of `mocketmq` for async tests: the same operations, to be awaited."""
+    from mocketmq.testing.async_broker import AsyncBroker  # noqa: PLC0415 - see above
+
+    return AsyncBroker(mocketmq)
+
+
+@pytest.fixture(scope="session")
+def mocketmq_session(request: pytest.FixtureRequest) -> "Broker":
+    """The broker that `mocketmq` resets, for fixtures that live longer than a test: `.name_server` above all.
+
+    It is the one of the settings; tests with a marker may have another one.
+    """
+    from mocketmq.testing import options  # noqa: PLC0415 - see above
+
+    return _brokers_of(request.config).ready(options.of_settings(request.config))
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """Add what the broker saw to the report of a test that failed."""
+    report = yield
+    broker = item.stash.get(_broker, None)
+    if report.failed and broker is not None and not (report.when == "teardown" and broker.has_died):
+        from mocketmq.testing import story  # noqa: PLC0415 - see above
+
+        item.stash[_has_failed] = True
+        if told := story.of(broker):
+            report.sections.append(("mocketmq", told))
+    return report
+
+
+def _brokers_of(config: pytest.Config) -> "Brokers":
+    """The brokers of this worker."""
+    if _brokers not in config.stash:
+        from mocketmq.testing.brokers import Brokers  # noqa: PLC0415 - see above
+
+        config.stash[_brokers] = Brokers(config)
+    return config.stash[_brokers]

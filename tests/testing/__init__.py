@@ -1,0 +1,1 @@
+"""The pytest plugin, in projects that pytest's own ``pytester`` makes."""

@@ -1,0 +1,165 @@
+"""What the fixtures give to a test."""
+
+import pytest
+
+from tests.testing.conftest import Run
+
+pytest_plugins = ("pytester",)
+
+PROJECT = """
+import asyncio
+import threading
+from datetime import UTC, datetime, timedelta
+from urllib.request import urlopen
+
+import pytest
+
+START = datetime(2030, 1, 1, tzinfo=UTC)
+
+
+def test_messages_and_time(mocketmq):
+    mocketmq.create_topic("orders", queues=2)
+    mocketmq.send("orders", "7", delay_level=16)
+    assert mocketmq.receive("orders", group="billing") == []
+    assert mocketmq.clock.advance("29m")["fired"] == 0
+    assert mocketmq.clock.advance(timedelta(minutes=1))["fired"] == 1
+    [message] = mocketmq.receive("orders", group="billing")
+    assert message["body"] == "7"
+    mocketmq.acknowledge("billing", [message])
+
+    mocketmq.send("orders", "8", delay_level=3)
+    before = mocketmq.clock.now()
+    mocketmq.clock.next()
+    assert mocketmq.clock.now() - before == timedelta(seconds=10)
+    later = before + timedelta(days=1)
+    mocketmq.clock.to(later)
+    assert mocketmq.clock.now() == later
+    assert mocketmq.clock()["mode"] == "manual"
+    assert len(mocketmq.topic("orders")["queues"]) == 2
+
+
+def test_nothing_is_left_of_another_test(mocketmq):
+    mocketmq.create_topic("orders")
+    assert mocketmq.receive("orders", group="billing", max_messages=10) == []
+    assert mocketmq.clock()["pending"] == 0
+
+
+def test_addresses(mocketmq):
+    host, port = mocketmq.name_server.split(":")
+    assert host == "127.0.0.1" and int(port) > 0
+    with urlopen(mocketmq.http_url + "/readyz") as answer:
+        assert answer.status == 200
+
+
+def test_several_threads_wait_at_once(mocketmq):
+    received = []
+    def receive(group):
+        received.extend(mocketmq.receive("orders", group=group, wait="30s"))
+    threads = [threading.Thread(target=receive, args=(group,)) for group in ("a", "b", "c")]
+    for thread in threads:
+        thread.start()
+    mocketmq.send("orders", "for all")
+    for thread in threads:
+        thread.join()
+    assert [message["body"] for message in received] == ["for all"] * 3
+
+
+def test_async_operations_without_a_plugin_for_async_tests(mocketmq_async):
+    async def main():
+        await mocketmq_async.create_topic("orders")
+        receiving = asyncio.create_task(mocketmq_async.receive("orders", group="g", wait="30s"))
+        await mocketmq_async.send("orders", "größer", delay_level=1)
+        await mocketmq_async.clock.advance("1s")
+        [message] = await receiving
+        assert message["body"] == "größer"
+        later = await mocketmq_async.clock.now() + timedelta(seconds=1)
+        await mocketmq_async.clock.to(later)
+        assert (await mocketmq_async.clock())["now_ms"] == later.timestamp() * 1000
+    asyncio.run(main())
+
+
+def test_async_and_blocking_are_one_broker(mocketmq, mocketmq_async):
+    assert mocketmq_async.name_server == mocketmq.name_server
+    assert mocketmq_async.http_url == mocketmq.http_url
+    asyncio.run(mocketmq_async.send("orders", "x"))
+    assert mocketmq.receive("orders", group="g")
+
+
+@pytest.fixture(scope="module")
+def application(mocketmq_session):
+    return mocketmq_session.name_server
+
+
+@pytest.mark.mocketmq(topics=["orders"])
+class TestMarked:
+    @pytest.mark.mocketmq(topics=["bills"])
+    def test_topics_are_added(self, application, mocketmq):
+        assert application == mocketmq.name_server
+        assert {"orders", "bills"} <= {topic["name"] for topic in mocketmq.topics()}
+
+    @pytest.mark.mocketmq(clock="x100000", levels=["5s", "2h"])
+    def test_another_broker(self, application, mocketmq):
+        assert application != mocketmq.name_server
+        assert mocketmq.info()["levels"] == "5s 2h"
+        mocketmq.send("orders", "x", delay_level=2)
+        assert mocketmq.receive("orders", group="g", wait="30s")
+"""
+
+
+def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(PROJECT)
+    run("-W", "error").assert_outcomes(passed=8)
+
+
+MODES = """
+import anyio
+import pytest
+
+pytestmark = pytest.mark.{mark}
+
+@pytest.fixture
+def anyio_backend():
+    return "asyncio"
+
+async def test_one(mocketmq, mocketmq_async):
+    await mocketmq_async.send("orders", "x", delay_level=3)
+    with anyio.move_on_after(0):
+        await mocketmq_async.receive("orders", group="g", wait="30s")
+    mocketmq.clock.advance("10s")
+    assert await mocketmq_async.receive("orders", group="g")
+
+async def test_two(mocketmq_async):
+    assert await mocketmq_async.receive("orders", group="g") == []
+"""
+
+
+@pytest.mark.parametrize(
+    ("mark", "options"),
+    [
+        ("asyncio", ("-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=strict")),
+        ("mocketmq", ("-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=auto")),
+        ("anyio", ("-p", "anyio")),
+        ("anyio", ("-p", "anyio", "-p", "pytest_asyncio.plugin", "-o", "asyncio_mode=strict")),
+    ],
+)
+def test_plugins_for_async_tests(
+    pytester: pytest.Pytester, run: Run, mark: str, options: tuple[str, ...]
+) -> None:
+    loops = "asyncio_default_fixture_loop_scope = function\n" if "pytest_asyncio.plugin" in options else ""
+    pytester.makeini(f"[pytest]\nfilterwarnings = error\n{loops}")
+    pytester.makepyfile(MODES.format(mark=mark))
+    run(*options).assert_outcomes(passed=2)
+
+
+def test_pytest_explains_it(run: Run) -> None:
+    fixtures = run("--fixtures")
+    fixtures.stdout.re_match_lines_random(
+        [
+            "mocketmq -- .*",
+            ".*A RocketMQ broker for this test: .*",
+            "mocketmq_async -- .*",
+            r"mocketmq_session \[session scope\] -- .*",
+        ]
+    )
+    run("--markers").stdout.fnmatch_lines(["@pytest.mark.mocketmq(clock=*profile=*levels=*topics=*"])
+    run("--help").stdout.fnmatch_lines(["*--mocketmq-url=URL*", "*mocketmq_command (args):*"])
