@@ -46,6 +46,7 @@ ROOMS = {
     "aliyun": {"mocketmq_compat.aliyun_http"},
     # Beside them
     "client": {"mocketmq.client"},
+    "testing": {"mocketmq.testing"},
     "demo": {"mocketmq.demo"},
     # Lateness reports
     "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
@@ -86,6 +87,7 @@ KNOWS = {
     "discovery": "ground http",
     "aliyun": f"ground access {BROKER} http",
     "client": "ground",
+    "testing": "ground client",
     "demo": "ground schedule client",
     "document": "ground",
     "ledger": "ground store delay document",
