@@ -100,7 +100,23 @@ async def test_messages_are_waited_for(shell: Shell) -> None:
     async with asyncio.timeout(PATIENCE_S):
         assert (await waiting).code == 0
     ended = await shell("wait", "orders", "--count", "3", "--wait", "0")
-    assert (ended.code, ended.stdout) == (4, "topic orders has received 2 of 3 messages\n")
+    said, reason, *_ = ended.stdout.splitlines()
+    assert (ended.code, said) == (4, "topic orders has received 2 of 3 messages")
+    assert reason == "orders: 2 delivered, wanted at least 3"
+    ended = await shell("wait", "orders", "--sent", "--tag", "none", "--json-path", "$.a=1", "--wait", "0")
+    assert (ended.code, ended.stdout.splitlines()[:3]) == (
+        4,
+        [
+            "0 of 1 messages of topic orders are sent",
+            "orders: 0 sent, wanted at least 1",
+            "of messages with tag='none', json_path={'$.a': 1}",
+        ],
+    )
+    for stage in (["--sent"], ["--acknowledged-by", "nobody"], ["--dead"]):
+        ended = await shell("wait", "orders", *stage, "--wait", "0")
+        assert ended.code == (0 if stage == ["--sent"] else 4)
+    assert (await shell("wait", "orders", "--sent", "--dead")).code == 2
+    assert (await shell("wait", "orders", "--json-path", "$.a")).code == 2
     assert (await shell("send", "orders", "3", "--delay", "1h")).code == 0
     waiting = asyncio.create_task(shell("wait", "orders", "--count", "3", "--wait", "30s"))
     await shell("clock", "next")

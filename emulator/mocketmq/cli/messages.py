@@ -1,5 +1,6 @@
 """``mocketmq send``, ``receive`` and ``wait``."""
 
+import json
 import sys
 
 import click
@@ -12,7 +13,8 @@ from mocketmq.cli.output import Output, distance, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.answer import JsonObject, body_of
 from mocketmq.client.blocking import BlockingClient
-from mocketmq.client.operations import MessageOptions, whole_ms
+from mocketmq.client.expecting import Like, whole_ms
+from mocketmq.client.operations import MessageOptions
 from mocketmq.instant import parse_instant_ms
 
 
@@ -124,18 +126,80 @@ def receive(
         broker.acknowledge(group, messages)
 
 
-@click.command(epilog=examples("wait orders", "wait orders --count 3 --wait 30s"))
+@click.command(
+    epilog=examples(
+        "wait orders --count 3 --wait 30s",
+        "wait orders --acknowledged-by billing --key 7",
+        "wait orders --sent --tag paid --json-path '$.order.id=7'",
+    )
+)
 @click.argument("topic")
 @click.option("--count", type=int, default=1, show_default=True, help="Messages to wait for.")
 @click.option("--wait", default="5s", show_default=True, help="How long to wait for them, in real time.")
+@click.option("--sent", is_flag=True, help="Wait until they are sent, delayed or not.")
+@click.option("--acknowledged-by", metavar="GROUP", help="Wait until this group has acknowledged them.")
+@click.option("--dead", is_flag=True, help="Wait until they are dead letters.")
+@click.option("--tag", help="Only messages with this tag.")
+@click.option("--key", help="Only messages with this key.")
+@click.option(
+    "--property", "properties", metavar="NAME=VALUE", multiple=True, help="Only those with this property."
+)
+@click.option("--body", help="Only messages with this text as their body.")
+@click.option(
+    "--json-path",
+    "paths",
+    metavar="PATH=JSON",
+    multiple=True,
+    help="Only messages whose body has this value at this path, such as '$.order.id=7'.",
+)
 @with_broker
-def wait(broker: BlockingClient, output: Output, topic: str, count: int, wait: str) -> None:
-    """Wait until TOPIC has received messages, counted since it was created or reset.
+def wait(
+    broker: BlockingClient,
+    output: Output,
+    topic: str,
+    count: int,
+    wait: str,
+    sent: bool,
+    acknowledged_by: str | None,
+    dead: bool,
+    tag: str | None,
+    key: str | None,
+    properties: tuple[str, ...],
+    body: str | None,
+    paths: tuple[str, ...],
+) -> None:
+    """Wait until messages are delivered to TOPIC, counted since it was created or reset.
 
-    A delayed message counts once it is delivered. The exit code is 4 if the messages do not come in time.
+    A delayed message counts once it is delivered. The exit code is 4 if the messages do not come in time;
+    then those are shown that came nearest.
     """
-    found = broker.wait_delivered(topic, count, wait=wait)
-    output.show(found, f"topic {topic} has received {found['delivered']} of {count} messages")
+    if [sent, dead, acknowledged_by is not None].count(True) > 1:
+        raise click.UsageError("only one of --sent, --acknowledged-by and --dead can be given")
+    like = Like()
+    if tag is not None:
+        like["tag"] = tag
+    if key is not None:
+        like["key"] = key
+    if properties:
+        like["properties"] = dict(map(_name_and_value, properties))
+    if body is not None:
+        like["body"] = body
+    if paths:
+        like["json_path"] = dict(map(_path_and_value, paths))
+    if sent:
+        stage, found = "sent", broker.wait_sent(topic, count, wait=wait, **like)
+    elif acknowledged_by is not None:
+        found = broker.wait_acknowledged(topic, count, group=acknowledged_by, wait=wait, **like)
+        stage = "acknowledged"
+    elif dead:
+        stage, found = "dead", broker.wait_dead(topic, count, wait=wait, **like)
+    else:
+        stage, found = "delivered", broker.wait_delivered(topic, count, wait=wait, **like)
+    if stage == "delivered":
+        said = f"topic {topic} has received {found[stage]} of {count} messages"
+    else:
+        said = f"{found[stage]} of {count} messages of topic {topic} are {stage}"
+    output.show(found, said, *([] if found["reached"] else [found["explanation"]]))
     if not found["reached"]:
         raise click.exceptions.Exit(Exit.NOTHING)
 
@@ -145,6 +209,16 @@ def _name_and_value(text: str) -> tuple[str, str]:
     if not name or not value:
         raise click.BadParameter(f"{text!r} is not NAME=VALUE", param_hint="--property")
     return name, value
+
+
+def _path_and_value(text: str) -> tuple[str, object]:
+    path, equals, value = text.rpartition("=")
+    if not equals:
+        raise click.BadParameter(f"{text!r} is not PATH=JSON", param_hint="--json-path")
+    try:
+        return path, json.loads(value)
+    except ValueError:
+        return path, value  # text, as it is written in a shell
 
 
 def _describe_sent(sent: JsonObject) -> str:

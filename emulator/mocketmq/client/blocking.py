@@ -75,6 +75,7 @@ def _blocking(
 
     @functools.wraps(operation)
     def call(client: "BlockingClient", /, *args: P.args, **options: P.kwargs) -> T:
+        __tracebackhide__ = True
         try:
             operation(client._connection, *args, **options).send(None)
         except StopIteration as end:
@@ -135,6 +136,17 @@ class BlockingClient:
     browse = _blocking(Operations.browse)
     message = _blocking(Operations.message)
     messages_by_key = _blocking(Operations.messages_by_key)
+    # Expectations
+    sent = _blocking(Operations.sent)
+    wait_sent = _blocking(Operations.wait_sent)
+    wait_delivered = _blocking(Operations.wait_delivered)
+    wait_acknowledged = _blocking(Operations.wait_acknowledged)
+    wait_dead = _blocking(Operations.wait_dead)
+    assert_sent = _blocking(Operations.assert_sent)
+    assert_delivered = _blocking(Operations.assert_delivered)
+    assert_acknowledged = _blocking(Operations.assert_acknowledged)
+    assert_dead = _blocking(Operations.assert_dead)
+    assert_nothing_else = _blocking(Operations.assert_nothing_else)
     # Delayed messages
     levels = _blocking(Operations.levels)
     delayed = _blocking(Operations.delayed)
@@ -150,7 +162,6 @@ class BlockingClient:
     topic = _blocking(Operations.topic)
     put_topic = _blocking(Operations.put_topic)
     delete_topic = _blocking(Operations.delete_topic)
-    wait_delivered = _blocking(Operations.wait_delivered)
     groups = _blocking(Operations.groups)
     group = _blocking(Operations.group)
     put_group = _blocking(Operations.put_group)

@@ -2,13 +2,14 @@
 
 import base64
 import json
-from abc import ABC, abstractmethod
+from abc import abstractmethod
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Literal, TypedDict, Unpack, cast
-from urllib.parse import quote, urlencode, urlsplit
+from urllib.parse import urlencode, urlsplit
 
 from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import JsonObject, RawAnswer, UnreachableError
+from mocketmq.client.expecting import Expecting, api_path, whole_ms
 from mocketmq.client.info import Info
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
@@ -35,7 +36,7 @@ class MessageOptions(TypedDict, total=False):
     flag: int
 
 
-class Operations(ABC):
+class Operations(Expecting):
     """What can be asked of the broker at ``url``. Each operation raises BrokerError, UnreachableError.
 
     A client is a subclass whose :meth:`_exchange` carries the requests.
@@ -59,11 +60,13 @@ class Operations(ABC):
 
     async def send(self, topic: str, body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject:
         """Send a message. It is stored when this returns."""
-        return await self._call("POST", _path("topics", topic, "messages"), outgoing(body, **options))
+        return await self._call("POST", api_path("topics", topic, "messages"), outgoing(body, **options))
 
     async def send_batch(self, topic: str, messages: Sequence[JsonObject]) -> list[JsonObject]:
         """Send up to 1,000 messages made by :func:`outgoing`: all or none."""
-        answer = await self._call("POST", _path("topics", topic, "messages", "batch"), {"messages": messages})
+        answer = await self._call(
+            "POST", api_path("topics", topic, "messages", "batch"), {"messages": messages}
+        )
         return _list(answer, "sent")
 
     async def receive(
@@ -84,7 +87,7 @@ class Operations(ABC):
         """
         answer = await self._call(
             "POST",
-            _path("groups", group, "receive"),
+            api_path("groups", group, "receive"),
             {
                 "topic": topic,
                 "max": max_messages,
@@ -119,26 +122,26 @@ class Operations(ABC):
     ) -> JsonObject:
         """Read a queue from an offset on without consuming it. ``tags`` and ``sql`` as for ``receive``."""
         return await self._get(
-            _path("topics", topic, "queues", str(queue_id), "messages"),
+            api_path("topics", topic, "queues", str(queue_id), "messages"),
             {"offset": offset, "max": max_messages, **_filter(tags, sql)},
         )
 
     async def message(self, message_id: str) -> JsonObject:
         """The history of a message: its records, deliveries and takes."""
-        return await self._get(_path("messages", message_id))
+        return await self._get(api_path("messages", message_id))
 
     async def messages_by_key(
         self, key: str, *, topic: str | None = None, max_messages: int = 64
     ) -> list[JsonObject]:
         """The messages with this key, oldest first."""
         query = {"key": key, "topic": topic, "max": max_messages}
-        return _list(await self._get(_path("messages"), query), "messages")
+        return _list(await self._get(api_path("messages"), query), "messages")
 
     # Delayed messages
 
     async def levels(self) -> JsonObject:
         """The delay ``levels`` and the ``second_directories``, with their pending messages."""
-        return await self._get(_path("levels"))
+        return await self._get(api_path("levels"))
 
     async def delayed(
         self,
@@ -150,16 +153,16 @@ class Operations(ABC):
     ) -> JsonObject:
         """A page of pending messages, oldest first; ``next_after`` is the ``after`` of the next page."""
         return await self._get(
-            _path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
+            api_path("delayed"), {"topic": topic, "level": level, "after": after, "max": max_messages}
         )
 
     async def cancel(self, message_id: str) -> JsonObject:
         """Cancel a pending message."""
-        return await self._call("DELETE", _path("delayed", message_id))
+        return await self._call("DELETE", api_path("delayed", message_id))
 
     async def deliver(self, message_id: str) -> JsonObject:
         """Deliver a pending message now."""
-        return await self._call("POST", _path("delayed", message_id, "deliver"))
+        return await self._call("POST", api_path("delayed", message_id, "deliver"))
 
     # Transactions
 
@@ -168,31 +171,33 @@ class Operations(ABC):
     ) -> JsonObject:
         """Store a half message, about which producers of the group are asked."""
         half = {**outgoing(body, **options), "group": group}
-        return await self._call("POST", _path("topics", topic, "transactions"), half)
+        return await self._call("POST", api_path("topics", topic, "transactions"), half)
 
     async def transactions(
         self, *, topic: str | None = None, after: int | None = None, max_messages: int = 100
     ) -> JsonObject:
         """A page of open half messages, oldest first; ``next_after`` is the ``after`` of the next page."""
-        return await self._get(_path("transactions"), {"topic": topic, "after": after, "max": max_messages})
+        return await self._get(
+            api_path("transactions"), {"topic": topic, "after": after, "max": max_messages}
+        )
 
     async def commit(self, message_id: str) -> JsonObject:
         """Commit a half message: it becomes visible, or waits for its due time."""
-        return await self._call("POST", _path("transactions", message_id, "commit"))
+        return await self._call("POST", api_path("transactions", message_id, "commit"))
 
     async def rollback(self, message_id: str) -> JsonObject:
         """Roll a half message back: no consumer gets it."""
-        return await self._call("POST", _path("transactions", message_id, "rollback"))
+        return await self._call("POST", api_path("transactions", message_id, "rollback"))
 
     # Topics and groups
 
     async def topics(self) -> list[JsonObject]:
         """Every topic with its queues."""
-        return _list(await self._get(_path("topics")), "topics")
+        return _list(await self._get(api_path("topics")), "topics")
 
     async def topic(self, name: str) -> JsonObject:
         """One topic with its queues."""
-        return await self._get(_path("topics", name))
+        return await self._get(api_path("topics", name))
 
     async def put_topic(
         self, name: str, *, read_queues: int = 4, write_queues: int = 4, perm: str = "rw"
@@ -200,34 +205,26 @@ class Operations(ABC):
         """Create the topic, or change it."""
         return await self._call(
             "PUT",
-            _path("topics", name),
+            api_path("topics", name),
             {"read_queues": read_queues, "write_queues": write_queues, "perm": perm},
         )
 
     async def delete_topic(self, name: str) -> JsonObject:
         """Delete the topic with its messages, pending ones too."""
-        return await self._call("DELETE", _path("topics", name))
-
-    async def wait_delivered(self, topic: str, delivered: int, *, wait: str = "5s") -> JsonObject:
-        """Wait until the topic has ``delivered`` messages, or the real time ``wait`` is over."""
-        return await self._call(
-            "POST",
-            _path("topics", topic, "wait"),
-            {"delivered": delivered, "timeout_ms": whole_ms(wait, "wait")},
-        )
+        return await self._call("DELETE", api_path("topics", name))
 
     async def groups(self) -> list[JsonObject]:
         """Every consumer group with its lag."""
-        return _list(await self._get(_path("groups")), "groups")
+        return _list(await self._get(api_path("groups")), "groups")
 
     async def group(self, name: str) -> JsonObject:
         """One consumer group with its lag."""
-        return await self._get(_path("groups", name))
+        return await self._get(api_path("groups", name))
 
     async def put_group(self, name: str, *, max_retries: int = 16, retry_queues: int = 1) -> JsonObject:
         """Create the consumer group, or change it."""
         return await self._call(
-            "PUT", _path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
+            "PUT", api_path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
         )
 
     async def reset_group(
@@ -246,54 +243,54 @@ class Operations(ABC):
         """
         where = {"queue_id": queue_id, "to": to, "instant_ms": instant_ms, "offset": offset}
         given = {name: value for name, value in where.items() if value is not None}
-        return await self._call("POST", _path("groups", name, "reset"), {"topic": topic, **given})
+        return await self._call("POST", api_path("groups", name, "reset"), {"topic": topic, **given})
 
     async def delete_group(self, name: str) -> JsonObject:
         """Delete the consumer group and its committed offsets."""
-        return await self._call("DELETE", _path("groups", name))
+        return await self._call("DELETE", api_path("groups", name))
 
     async def clients(self) -> list[JsonObject]:
         """Every connected RocketMQ client, with its groups."""
-        return _list(await self._get(_path("clients")), "clients")
+        return _list(await self._get(api_path("clients")), "clients")
 
     async def running_info(self, client_id: str, *, group: str) -> JsonObject:
         """What a consumer reports of itself, as its library names it."""
-        answer = await self._get(_path("clients", client_id, "running-info"), {"group": group})
+        answer = await self._get(api_path("clients", client_id, "running-info"), {"group": group})
         info: JsonObject = answer["running_info"]
         return info
 
     async def consume(self, client_id: str, message_id: str, *, group: str) -> JsonObject:
         """Have a consumer consume a message now; returns the result."""
         return await self._call(
-            "POST", _path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
+            "POST", api_path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
         )
 
     # The clock and the broker
 
     async def clock(self) -> JsonObject:
         """The broker's time, and when something is due next."""
-        return await self._get(_path("clock"))
+        return await self._get(api_path("clock"))
 
     async def advance(self, by: str) -> JsonObject:
         """Move the clock forward. All that becomes due on the way is delivered when this returns."""
         parse_duration_us(by, "by")
-        return await self._call("POST", _path("clock", "advance"), {"by": by})
+        return await self._call("POST", api_path("clock", "advance"), {"by": by})
 
     async def move_to(self, instant_ms: int) -> JsonObject:
         """Move the clock to an instant, as ``advance`` does."""
-        return await self._call("POST", _path("clock", "to"), {"instant_ms": instant_ms})
+        return await self._call("POST", api_path("clock", "to"), {"instant_ms": instant_ms})
 
     async def move_to_next(self) -> JsonObject:
         """Move the clock to the next due time, as ``advance`` does."""
-        return await self._call("POST", _path("clock", "next"))
+        return await self._call("POST", api_path("clock", "next"))
 
     async def reset(self, topic: str | None = None) -> JsonObject:
         """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
-        return await self._call("POST", _path("reset"), {} if topic is None else {"topic": topic})
+        return await self._call("POST", api_path("reset"), {} if topic is None else {"topic": topic})
 
     async def info(self) -> Info:
         """The broker's version, settings and limits, and the ports that it listens on."""
-        return cast("Info", await self._get(_path("info")))
+        return cast("Info", await self._get(api_path("info")))
 
     async def ready(self) -> JsonObject:
         """That the broker is ready; BrokerError with status 503 while it starts or stops. Needs no token."""
@@ -301,7 +298,7 @@ class Operations(ABC):
 
     async def _settle(self, group: str, verb: str, messages: Iterable[JsonObject], **more: int) -> JsonObject:
         receipts = [message["receipt"] for message in messages]
-        return await self._call("POST", _path("groups", group, verb), {"receipts": receipts, **more})
+        return await self._call("POST", api_path("groups", group, verb), {"receipts": receipts, **more})
 
     async def _get(self, path: str, query: Mapping[str, object] | None = None) -> JsonObject:
         given = {name: value for name, value in (query or {}).items() if value is not None}
@@ -330,11 +327,6 @@ def outgoing(body: str | bytes, **options: Unpack[MessageOptions]) -> JsonObject
     return {"body": body, **options}
 
 
-def whole_ms(duration: str, field: str) -> int:
-    """A duration in milliseconds, rounded up. Raises InvalidArgumentError for ``field``."""
-    return -(-parse_duration_us(duration, field) // 1_000)
-
-
 def _is_address(url: str) -> bool:
     try:
         address = urlsplit(url)
@@ -345,10 +337,6 @@ def _is_address(url: str) -> bool:
 
 def _filter(tags: str, sql: str | None) -> dict[str, str]:
     return {"filter": tags} if sql is None else {"filter": sql, "filter_type": "SQL92"}
-
-
-def _path(*segments: str) -> str:
-    return "/v1/" + "/".join(quote(segment, safe="") for segment in segments)
 
 
 def _list(answer: JsonObject, name: str) -> list[JsonObject]:

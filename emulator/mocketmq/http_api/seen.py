@@ -132,7 +132,8 @@ class SeenList(msgspec.Struct, frozen=True):
 class Awaited(msgspec.Struct, frozen=True):
     """How many of these messages got to each stage, and whether that is what was waited for.
 
-    If it is not, `near_misses` are those that came nearest, and `explanation` says in words what is missing.
+    `messages` are those at every stage that was asked for. If they are not enough, `near_misses` are those
+    that came nearest, and `explanation` says in words what is missing.
     """
 
     reached: bool

@@ -34,7 +34,7 @@ async def using(url: str, act: Callable[[BlockingClient], T], token: str | None 
 
 
 def public(kind: type[Any]) -> dict[str, Any]:
-    return {name: value for name, value in vars(kind).items() if not name.startswith("_")}
+    return {name: getattr(kind, name) for name in dir(kind) if not name.startswith("_")}
 
 
 def test_it_has_every_operation_with_its_parameters_and_its_description() -> None:

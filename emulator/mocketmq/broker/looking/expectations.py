@@ -28,6 +28,8 @@ NEAREST = 3
 """Near misses that an answer has."""
 MAX_EXPECTED = 100_000
 """Messages that are remembered as expected."""
+_SHOWN = 10
+"""Messages in an explanation."""
 _SEARCHED = 1_000
 """Newest messages among which near misses are searched."""
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
@@ -125,7 +127,7 @@ class Expectations:
     async def wait(self, wanted: Wanted, limit: int, wait_s: float, *, expected: bool = False) -> Found:
         """Wait up to ``wait_s`` real seconds until the messages are there that are wanted.
 
-        The answer has the newest ``limit`` of those that are like it. Raises a StoreError.
+        The answer has the newest ``limit`` of those that are. Raises a StoreError.
         """
         messages = self._messages(wanted.topic, wanted.like)
         counter = _Counter(self._ground, wanted, messages, self._groups)
@@ -136,9 +138,10 @@ class Expectations:
 
         counts = await self._polls.wait_for(look, (ANYTHING,), wait_s, is_enough=wanted.is_over)
         reached = wanted.is_reached(counts)
+        there = [sent for sent in messages.in_order() if counter.is_there(sent)]
         if expected and reached:
-            self._expect(messages)
-        seen = await self._seen(messages, messages.in_order(), limit)
+            self._expect(there)
+        seen = await self._seen(messages, there, limit)
         if reached:
             return Found(True, counts, seen, [], "")
         misses = [] if wanted.is_over(counts) else await self._near_misses(wanted, messages, counter)
@@ -153,7 +156,7 @@ class Expectations:
         lines = []
         if left:
             lines.append(f"sent, and expected by no assertion: {len(left)}")
-            lines += [f"  {self.describe(one)}" for one in seen[-10:]]
+            lines += [f"  {self.describe(one)}" for one in seen[-_SHOWN:]]
         return Unexpected(len(left), seen, "\n".join(lines))
 
     def _messages(self, topic: str | None, like: Like) -> SentMessages:
@@ -200,7 +203,8 @@ class Expectations:
         self, wanted: Wanted, messages: SentMessages, counter: "_Counter"
     ) -> list[NearMiss]:
         """First those that are like it and did not get there, then those that differ least; newest first."""
-        late = await self._seen(messages, counter.late(), NEAREST)
+        not_there = [sent for sent in messages.in_order() if not counter.is_there(sent)]
+        late = await self._seen(messages, not_there, NEAREST)
         misses = [NearMiss(one, [self._what_is_missing(wanted, one)]) for one in reversed(late)]
         if len(misses) == NEAREST:
             return misses
@@ -258,13 +262,12 @@ class Expectations:
             lines.append(f"{wanted.topic}: {counts[stage]} {stage}{by}, wanted {much} {count}")
         if conditions := str(wanted.like):
             lines.append(f"of messages with {conditions}")
-        if wanted.exactly and wanted.is_over(counts):
-            lines.append("found:")
-            lines += [f"  {self.describe(one)}" for one in seen[-10:]]
-        elif misses:
+        if seen:
+            lines += ["found:", *(f"  {self.describe(one)}" for one in seen[-_SHOWN:])]
+        if misses:
             lines.append("nearest:")
             lines += [f"  {self.describe(one.seen)}\n    {'; '.join(one.differences)}" for one in misses]
-        else:
+        if not (seen or misses):
             lines.append("nothing like it was sent")
         return "\n".join(lines)
 
@@ -341,13 +344,11 @@ class _Counter:
         again = sent.again.values() if self._wanted.group is None else (sent.again.get(self._wanted.group),)
         return any(one is not None and one.is_dead for one in again)
 
-    def late(self) -> list[SentMessage]:
-        """Those that are not at every stage that is wanted."""
+    def is_there(self, sent: SentMessage) -> bool:
+        """Whether the message is at every stage that is wanted."""
         stages = self._wanted.counts
-        return [
-            sent
-            for sent in self._messages.in_order()
-            if ("delivered" in stages and not sent.places)
-            or ("acknowledged" in stages and sent.identity not in self._acknowledged)
-            or ("dead" in stages and not self._is_dead(sent))
-        ]
+        return (
+            ("delivered" not in stages or bool(sent.places))
+            and ("acknowledged" not in stages or sent.identity in self._acknowledged)
+            and ("dead" not in stages or self._is_dead(sent))
+        )
