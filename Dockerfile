@@ -45,8 +45,8 @@ USER mocketmq
 WORKDIR /data
 VOLUME /data
 
-# JSON API; name server, broker and its VIP channel.
-EXPOSE 9877 9876 10911 10909
+# JSON API; name server, broker and its VIP channel; gRPC.
+EXPOSE 9877 9876 10911 10909 8081
 HEALTHCHECK --interval=5s --timeout=10s --start-period=30s CMD ["mocketmq", "healthcheck"]
 ENTRYPOINT ["mocketmq"]
 CMD ["serve", "--host", "0.0.0.0", "--data", "/data"]

@@ -1,5 +1,6 @@
 """The app: opens the store, the broker and its doors, and closes them in the opposite order."""
 
+import logging
 import platform
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -12,11 +13,15 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.doors import Door, Doors
+from mocketmq.errors import ListenError
+from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.ready_file import ReadyFile
+from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.remoting.listening.server import RemotingServer
+from mocketmq.remoting.listening.tls import Tls
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.timed_scheme import OpenScheme
@@ -27,6 +32,10 @@ from mocketmq.store.lock import DirectoryLock
 from mocketmq_compat import address_discovery
 from mocketmq_compat.aliyun_http import door as aliyun_http
 from mocketmq_compat.delay.opening import open_second_directories
+
+log = logging.getLogger(__name__)
+
+DEFAULT_GRPC_PORT: Final = Settings().grpc_port
 
 DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_second_directories,)
 """Delay schemes for absolute due times. The first one that claims a message keeps it."""
@@ -69,6 +78,11 @@ class Emulator:
         """``host:port`` of the broker, unless remoting is off."""
         return _address(self.doors.broker)
 
+    @property
+    def grpc_address(self) -> str | None:
+        """``host:port`` for clients of RocketMQ 5, unless gRPC is off."""
+        return _address(self.doors.grpc)
+
 
 def _address(door: Door | None) -> str | None:
     return None if door is None else door.address
@@ -92,13 +106,20 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         if ports is not None:
             stack.callback(ports.close)
         broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
-        remoting = None if ports is None else RemotingServer(broker, settings, ports, access)
+        tls = Tls(settings.tls, certificate_of(settings))
+        remoting = None if ports is None else RemotingServer(broker, settings, ports, tls, access)
         if remoting is not None:
             stack.push_async_callback(remoting.close)
             await remoting.start()
         by_segment, listeners = _protocols(broker, settings, access, remoting)
         more_metrics = [remoting.metrics] if remoting is not None else []
         more_doors = remoting.doors if remoting is not None else {}
+        grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
+        if grpc is not None:
+            stack.push_async_callback(grpc.close)
+            if await _has_started(grpc):
+                more_metrics.append(grpc.metrics)
+                more_doors["grpc"] = grpc.door
         http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
         stack.push_async_callback(http.close)
         await http.start()
@@ -112,6 +133,21 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             yield Emulator(settings, broker, http, remoting, run)
         finally:
             http.is_ready = False
+
+
+async def _has_started(grpc: GrpcServer) -> bool:
+    """Start the door. If others have the port that nobody chose, the broker goes on without it.
+
+    Raises ListenError.
+    """
+    try:
+        await grpc.start()
+    except ListenError as error:
+        if grpc.port != DEFAULT_GRPC_PORT:
+            raise
+        log.warning("clients that speak gRPC are not served: %s", error)
+        return False
+    return True
 
 
 async def _open_broker(

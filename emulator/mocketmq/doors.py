@@ -11,13 +11,14 @@ class Door(msgspec.Struct, frozen=True):
 
 
 class Doors(msgspec.Struct, frozen=True, omit_defaults=True):
-    """The open doors: JSON API, Aliyun's extra port, name server, broker, and the broker's VIP channel."""
+    """The open doors: JSON API, Aliyun's extra port, name server, broker with its VIP channel, and gRPC."""
 
     http: Door
     aliyun: Door | None = None
     namesrv: Door | None = None
     broker: Door | None = None
     vip: Door | None = None
+    grpc: Door | None = None
 
 
 def with_port(host: str, port: int) -> str:

@@ -210,6 +210,8 @@ class Settings:
     broker_port: int = _setting(
         "10911", _PORT, "port of the broker; its VIP channel is two below; 0 picks free ones"
     )
+    grpc: bool = _setting("true", _BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
+    grpc_port: int = _setting("8081", _PORT, "port for gRPC; 0 picks a free one")
     advertise: str | None = _setting(
         "", _HOST, "host or host:port of the broker to give to clients, instead of the one each used"
     )
@@ -383,7 +385,7 @@ def load_settings(
         | _read(Settings, _given(flags), flag_of)
     )
     if "port" in given:
-        given = dict.fromkeys(("http_port", "namesrv_port", "broker_port"), 0) | given
+        given = dict.fromkeys(("http_port", "namesrv_port", "broker_port", "grpc_port"), 0) | given
     settings = Settings(**given)
     queues = {"read_queues": settings.topic_queues, "write_queues": settings.topic_queues}
     return replace(

@@ -173,7 +173,7 @@ async def test_the_quota_refuses_what_does_not_fit_until_something_was_delivered
         assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
         with pytest.raises(StoreFullError, match="--delay-quota") as full:
             await send_in(broker, 1, "x" * 4_096)
-        assert wire_codes(full.value) == (507, 14, "InternalError")
+        assert wire_codes(full.value)[:3] == (507, 14, "InternalError")
         assert broker.schemes.file_figures().disk_bytes == 3 * 4_096
         await send(broker, "the store has its own limits")
         await send(broker, "level", level=1)

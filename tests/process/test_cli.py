@@ -47,7 +47,7 @@ async def test_the_start_line_says_everything(tmp_path: Path) -> None:
     async with broker_process("--data", str(tmp_path), "--clock", "x60", "--profile", "rocketmq4") as process:
         assert re.fullmatch(
             r"mocketmq \S+ is ready after \d+\.\d\d s: JSON API at http://127\.0\.0\.1:\d+,"
-            r" name server at 127\.0\.0\.1:\d+, broker port \d+,"
+            r" name server at 127\.0\.0\.1:\d+, broker port \d+, gRPC at 127\.0\.0\.1:\d+,"
             rf" data in {tmp_path}, clock x60, profile rocketmq4, levels 1s 5s 10s 30s 1m .* 1h 2h\n",
             process.start_line,
         )

@@ -30,7 +30,7 @@ S = US_PER_S
 DELAYS_US = LevelTable.parse(Settings().levels).delays_us
 TOPIC = "orders"
 GROUP = "billing"
-FREE_PORTS: dict[str, Any] = {"http_port": 0, "namesrv_port": 0, "broker_port": 0}
+FREE_PORTS: dict[str, Any] = {"http_port": 0, "namesrv_port": 0, "broker_port": 0, "grpc_port": 0}
 
 
 @asynccontextmanager

@@ -27,6 +27,7 @@ PORTS = {
     Settings().namesrv_port: "MOCKETMQ_NAMESRV_PORT",
     Settings().broker_port: "MOCKETMQ_BROKER_PORT",
     Settings().broker_port + VIP_OFFSET: "",
+    Settings().grpc_port: "MOCKETMQ_GRPC_PORT",
 }
 """The port of each door, and the setting that moves it. The VIP channel's follows from the broker's."""
 

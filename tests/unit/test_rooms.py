@@ -40,6 +40,7 @@ ROOMS = {
     "requests": {"mocketmq.remoting.requests"},
     "listening": {"mocketmq.remoting.listening"},
     # The other doors
+    "grpc": {"mocketmq.grpc_proxy"},
     "http": {f"mocketmq.http_api.{name}" for name in ("fields", "invalid", "listener", "problem", "request")},
     "json": {"mocketmq.http_api"},  # the rest of it
     "discovery": {"mocketmq_compat", "mocketmq_compat.address_discovery"},
@@ -82,6 +83,7 @@ KNOWS = {
     "remoting": f"ground access store {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
     "listening": f"ground access store {BROKER} wire remoting requests",
+    "grpc": f"ground access store schedule {BROKER} wire remoting requests listening",
     "http": "ground",
     "json": f"ground schedule {BROKER} http",
     "discovery": "ground http",
@@ -96,7 +98,7 @@ KNOWS = {
     "report": "ground document judge",
     "live": "ground store schedule delay document ledger compute",
     "spark": "ground document ledger compute judge report live",
-    "app": f"ground access store schedule delay {BROKER} listening http json discovery aliyun",
+    "app": f"ground access store schedule delay {BROKER} listening grpc http json discovery aliyun",
     "cli": "ground store delay client demo document ledger judge spark app",
 }
 

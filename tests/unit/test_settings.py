@@ -28,6 +28,7 @@ def test_without_any_source_the_defaults_hold() -> None:
     assert settings.data == "mocketmq-data"
     assert settings.http_port == 9877
     assert (settings.remoting, settings.namesrv_port, settings.broker_port) == (True, 9876, 10911)
+    assert (settings.grpc, settings.grpc_port) == (True, 8081)
     assert settings.max_message_bytes == 4_194_304
     assert (settings.recall_levels, settings.strict_recall) == (False, False)
     assert (settings.max_pull_messages, settings.max_pull_bytes) == (32, 262_144)
@@ -137,7 +138,12 @@ def test_native_values_of_file_and_flags_are_understood(config: Path) -> None:
 
 def test_port_0_frees_every_listener_without_a_port_of_its_own() -> None:
     settings = load_settings({"port": 0}, {})
-    assert (settings.http_port, settings.namesrv_port, settings.broker_port) == (0, 0, 0)
+    assert (settings.http_port, settings.namesrv_port, settings.broker_port, settings.grpc_port) == (
+        0,
+        0,
+        0,
+        0,
+    )
     assert load_settings({"port": "0"}, {"MOCKETMQ_HTTP_PORT": "1234"}).http_port == 1234
 
 
@@ -351,6 +357,7 @@ def test_options_offer_every_setting_but_the_declarations() -> None:
     assert (max_wait.flag, max_wait.default, max_wait.is_bool) == ("--max-wait", "30s", False)
     assert {option.flag for option in offered if option.is_bool} == {
         "--remoting",
+        "--grpc",
         "--auto-create-groups",
         "--recall-levels",
         "--strict-recall",

@@ -173,10 +173,11 @@ def _start_line(emulator: Emulator) -> str:
     names = (
         f", name server at {remoting.namesrv_address}, broker port {remoting.broker_port}" if remoting else ""
     )
+    grpc = f", gRPC at {emulator.grpc_address}" if emulator.grpc_address else ""
     aliyun = f", Aliyun's HTTP protocol at {emulator.aliyun_url}" if emulator.aliyun_url else ""
     return (
         f"mocketmq {__version__} is ready after {process_age_us() / US_PER_S:.2f} s:"
-        f" JSON API at {emulator.url}{names}{aliyun}, data {data}, clock {settings.clock},"
+        f" JSON API at {emulator.url}{names}{grpc}{aliyun}, data {data}, clock {settings.clock},"
         f" profile {settings.profile}, levels {settings.levels}"
     )
 

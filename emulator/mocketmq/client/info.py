@@ -18,6 +18,7 @@ class Doors(TypedDict):
     namesrv: NotRequired[Door]
     broker: NotRequired[Door]
     vip: NotRequired[Door]
+    grpc: NotRequired[Door]
 
 
 class Info(TypedDict):

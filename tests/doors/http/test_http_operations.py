@@ -62,9 +62,9 @@ async def test_what_is_running(api: Api) -> None:
 @pytest.mark.parametrize(
     ("settings", "names"),
     [
-        ({"remoting": False}, ["http"]),
-        ({"aliyun_port": 0}, ["http", "aliyun", "namesrv", "broker", "vip"]),
-        ({"host": "::1"}, ["http", "namesrv", "broker", "vip"]),
+        ({"remoting": False, "grpc": False}, ["http"]),
+        ({"aliyun_port": 0}, ["http", "aliyun", "namesrv", "broker", "vip", "grpc"]),
+        ({"host": "::1"}, ["http", "namesrv", "broker", "vip", "grpc"]),
     ],
 )
 async def test_every_open_door_is_named(settings: dict[str, Any], names: list[str]) -> None:

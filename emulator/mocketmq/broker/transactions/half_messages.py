@@ -215,6 +215,11 @@ class HalfMessages:
         self._answers.heard(half.take.commit_offset)
         return half
 
+    async def leave_undecided(self, message_id: str) -> None:
+        """Note that the producer of this half message knows no decision yet. Raises MessageNotFoundError."""
+        half = await self._find(message_id)
+        self._answers.heard(half.take.commit_offset)
+
     async def _decide(self, half: HalfMessage, *, commit: bool) -> None:
         take = half.take
 

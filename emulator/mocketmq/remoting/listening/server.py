@@ -20,7 +20,6 @@ from mocketmq.remoting.listening.advertised_address import (
     Advertiser,
     container_gateway,
 )
-from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.connection import Connection, ConnectionHub
 from mocketmq.remoting.listening.freed_memory import give_back
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
@@ -42,11 +41,11 @@ IDLE_TICKS: Final = 12
 class RemotingServer:
     """Started and closed by the app.
 
-    Without ``access`` everybody may do everything. Raises SettingError if the certificate cannot be used.
+    Without ``access`` everybody may do everything.
     """
 
     def __init__(
-        self, broker: Broker, settings: Settings, ports: Ports, access: Access | None = None
+        self, broker: Broker, settings: Settings, ports: Ports, tls: Tls, access: Access | None = None
     ) -> None:
         self.namesrv_port = ports.namesrv_port
         self.broker_port = ports.broker_port
@@ -59,7 +58,6 @@ class RemotingServer:
         self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._advertiser = Advertiser(settings.advertise, container_gateway())
-        tls = Tls(settings.tls, certificate_of(settings))
         self._hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls)
 
     @property

@@ -183,6 +183,10 @@ class TlsLayer(asyncio.BufferedProtocol):
         """Resume reading."""
         self._transport.resume_reading()
 
+    def get_extra_info(self, name: str) -> object:
+        """What the transport below knows."""
+        return self._transport.get_extra_info(name)
+
     def is_closing(self) -> bool:
         """Whether it is closed or being closed."""
         return self._transport.is_closing()

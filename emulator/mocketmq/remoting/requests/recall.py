@@ -9,6 +9,7 @@ import binascii
 import re
 from typing import Final, NamedTuple
 
+from mocketmq.broker.broker import Broker
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS, whole_ms_us
 from mocketmq.errors import EmulatorError, NotPendingError
@@ -18,6 +19,7 @@ from mocketmq.remoting.access_rule import publishes
 from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.errors import RemotingError, code_of
+from mocketmq.settings import Settings
 
 _VERSION: Final = "v1"
 _LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
@@ -76,27 +78,31 @@ def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
 async def recall(call: RemotingCall[RecallMessageHeader]) -> Response:
     """Cancel a delayed message, and answer when that is durable."""
     try:
-        return Response({**_EXT, "msgId": await _recall(call)})
+        header = call.header
+        recalled = await recall_by_handle(call.broker, call.settings, header.topic, header.recall_handle)
+        return Response({**_EXT, "msgId": recalled})
     except EmulatorError as error:
         return Response(_EXT, code=code_of(error), remark=str(error))
 
 
-async def _recall(call: RemotingCall[RecallMessageHeader]) -> str:
-    """Check in upstream's order, but by the emulated clock and without a latest time; then recall."""
-    topic = call.header.topic
-    if call.broker.registry.topics.find(topic) is None:
+async def recall_by_handle(broker: Broker, settings: Settings, topic: str, text: str) -> str:
+    """Recall the message of a topic that a handle names; returns its unique key.
+
+    Checks in upstream's order, but by the emulated clock and without a latest time. Raises RemotingError.
+    """
+    if broker.registry.topics.find(topic) is None:
         raise RemotingError(ResponseCode.TOPIC_NOT_EXIST, f"recall failed, the topic[{topic}] not exist")
-    handle = RecallHandle.decode(call.header.recall_handle)
+    handle = RecallHandle.decode(text)
     if handle.topic != topic:
         raise _illegal("recall failed, topic not match")
     if handle.broker != identity.BROKER:
         raise _illegal("recall failed, broker service not available")
-    if handle.due_ms * US_PER_MS <= call.broker.clock.now_us():
+    if handle.due_ms * US_PER_MS <= broker.clock.now_us():
         raise _illegal("recall failed, timestamp invalid")
     try:
-        await call.broker.looking.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
+        await broker.looking.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
     except NotPendingError as error:
-        if call.settings.strict_recall:
+        if settings.strict_recall:
             raise _illegal(f"recall failed, {error}") from None
     return handle.unique_key
 

@@ -1,0 +1,135 @@
+"""The connected gRPC clients, each by its Telemetry stream, and what the broker asks them."""
+
+import asyncio
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.registry.clients import (
+    CLUSTERING,
+    ClientAnswer,
+    Clients,
+    ConsumerData,
+    Heartbeat,
+    OffsetReset,
+    PushedReply,
+    Subscription,
+)
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.errors import ClientFailedError
+from mocketmq.grpc_proxy.message_out import message_out
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.message.message import StoredMessage
+from mocketmq.rocketmq_versions import V5_0_0
+from mocketmq.store.queue import Queue
+
+PRODUCER, PUSH_CONSUMER = 1, 2
+"""Values of ClientType."""
+BEAT_US: Final = 60 * US_PER_S
+"""For so long, in real time, a client without a Telemetry stream lives after its last heartbeat."""
+
+Command: Any = message_class("TelemetryCommand")
+
+
+class GrpcClient:
+    """A client's Telemetry stream: the broker's channel to it. ``commands`` are to be written to it."""
+
+    def __init__(self, broker: Broker, client_id: str, language: str, remote: str) -> None:
+        self._broker = broker
+        self.client_id = client_id
+        self.language = language
+        self.remote = remote
+        self.topics: list[str] = []  # to which it produces
+        self.commands: asyncio.Queue[Any] = asyncio.Queue()
+
+    def notify_members_changed(self, group: str) -> None:
+        """Nothing: every member gets messages of all queues."""
+
+    def reset_offsets(self, reset: OffsetReset, language: str) -> None:
+        """Nothing: the broker alone knows the group's offsets."""
+
+    def check_transaction(self, half: StoredMessage, queue: Queue) -> None:
+        """Ask the producer about its half message. Its answer comes as EndTransaction."""
+        command = Command()
+        recover = command.recover_orphaned_transaction_command
+        recover.message.CopyFrom(message_out(self._broker, half, queue.topic))
+        recover.transaction_id = half.unique_key
+        self.commands.put_nowait(command)
+
+    async def push_reply(self, reply: PushedReply) -> None:  # noqa: ARG002 - of the broker's interface
+        """Raise ClientFailedError, as the other three."""
+        raise self._unable("take replies")
+
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:  # noqa: ARG002
+        """The protocol has no such question."""
+        raise self._unable("tell what it is doing")
+
+    async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:  # noqa: ARG002
+        """The SDKs refuse it."""
+        raise self._unable("consume a message on demand")
+
+    async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:  # noqa: ARG002
+        """It has none."""
+        raise self._unable("tell its offsets")
+
+    def _unable(self, what: str) -> ClientFailedError:
+        return ClientFailedError(f"{self.client_id} is a gRPC client, which cannot {what}")
+
+
+class GrpcClients:
+    """All of them, known to the broker's registry as well."""
+
+    def __init__(self, registry: Clients) -> None:
+        self._registry = registry
+        self._streams: dict[str, list[GrpcClient]] = {}  # by client id; the newest is the last
+        self._beats: dict[str, int] = {}
+
+    def produces(self, client: GrpcClient, topics: Sequence[str]) -> None:
+        """Register a producer of these topics, by which names upstream's proxy knows producer groups."""
+        client.topics = list(topics)
+        self._register(client, Heartbeat(client.client_id, client.language, V5_0_0, producers=client.topics))
+
+    def consumes(self, client: GrpcClient, group: str, subscriptions: Sequence[Subscription]) -> None:
+        """Register a consumer."""
+        data = ConsumerData(
+            group, "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_FIRST_OFFSET", subscriptions
+        )
+        self._register(client, Heartbeat(client.client_id, client.language, V5_0_0, consumers=[data]))
+
+    def _register(self, client: GrpcClient, beat: Heartbeat) -> None:
+        streams = self._streams.setdefault(client.client_id, [])
+        if client not in streams:
+            streams.append(client)
+        self._registry.heartbeat(client, beat)
+
+    def sends_to(self, client_id: str, topic: str) -> None:
+        """Note a topic that a producer has begun to use after it said to which it produces."""
+        streams = self._streams.get(client_id)
+        if streams and topic not in streams[-1].topics:
+            self.produces(streams[-1], [*streams[-1].topics, topic])
+
+    def beats(self, client_id: str) -> None:
+        """Note a heartbeat."""
+        now_us = steady_us()
+        self._beats.pop(client_id, None)
+        self._beats[client_id] = now_us  # the oldest is the first
+        for known, seen_us in list(self._beats.items()):
+            if now_us - seen_us < BEAT_US:
+                break
+            del self._beats[known]
+
+    def is_alive(self, client_id: str) -> bool:
+        """Whether the client has a stream, or a heartbeat was just heard of it."""
+        return client_id in self._streams or steady_us() - self._beats.get(client_id, -BEAT_US) < BEAT_US
+
+    def gone(self, client: GrpcClient) -> bool:
+        """Forget a stream that has ended. True if it was the client's last."""
+        self._registry.gone(client)
+        streams = self._streams.get(client.client_id, [])
+        if client in streams:
+            streams.remove(client)
+            if streams:
+                return False
+            del self._streams[client.client_id]
+        self._beats.pop(client.client_id, None)
+        return True

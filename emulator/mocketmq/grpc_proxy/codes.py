@@ -1,0 +1,59 @@
+"""Codes in the ``status`` of answers. The SDKs choose their exception by the code, never by the text."""
+
+from enum import IntEnum
+from typing import Any
+
+from mocketmq.errors import EmulatorError, RefusedError, wire_codes
+
+
+class Code(IntEnum):
+    """The codes that this door answers with; others come with errors of the broker."""
+
+    OK = 20_000
+    MULTIPLE_RESULTS = 30_000
+    BAD_REQUEST = 40_000
+    ILLEGAL_TOPIC = 40_002
+    ILLEGAL_CONSUMER_GROUP = 40_003
+    ILLEGAL_MESSAGE_TAG = 40_004
+    ILLEGAL_MESSAGE_KEY = 40_005
+    ILLEGAL_MESSAGE_GROUP = 40_006
+    ILLEGAL_MESSAGE_PROPERTY_KEY = 40_007
+    INVALID_TRANSACTION_ID = 40_008
+    ILLEGAL_MESSAGE_ID = 40_009
+    ILLEGAL_FILTER_EXPRESSION = 40_010
+    ILLEGAL_INVISIBLE_TIME = 40_011
+    ILLEGAL_DELIVERY_TIME = 40_012
+    MESSAGE_PROPERTY_CONFLICT_WITH_TYPE = 40_014
+    MESSAGE_CORRUPTED = 40_016
+    CLIENT_ID_REQUIRED = 40_017
+    FORBIDDEN = 40_300
+    MESSAGE_NOT_FOUND = 40_401
+    MESSAGE_BODY_TOO_LARGE = 41_301
+    MESSAGE_BODY_EMPTY = 41_302
+    TOO_MANY_REQUESTS = 42_900
+    MESSAGE_PROPERTIES_TOO_LARGE = 43_101
+    INTERNAL_SERVER_ERROR = 50_001
+
+
+class GrpcError(RefusedError):
+    """A refusal that has a code of its own."""
+
+    def __init__(self, code: Code, message: str) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+def code_of(error: EmulatorError) -> int:
+    """The code by which clients know the error."""
+    return error.code if isinstance(error, GrpcError) else wire_codes(error).grpc
+
+
+def set_status(answer: Any, code: int = Code.OK, message: str = "OK") -> Any:
+    """Set the status of an answer, or of an entry of one; returns it."""
+    answer.status.code, answer.status.message = code, message
+    return answer
+
+
+def common_code(codes: list[int]) -> int:
+    """The status of an answer whose entries have these."""
+    return codes[0] if len(set(codes)) == 1 else Code.MULTIPLE_RESULTS

@@ -1,0 +1,111 @@
+"""Classes of the protocol's messages, in a descriptor pool of their own.
+
+RocketMQ's client for Python registers files of the same names in protobuf's default pool, and there each may
+be registered once. So the classes are made here, in a pool that nobody else has: an application's own client
+works in the same process, with whichever protobuf is installed.
+"""
+
+import re
+from typing import Any, Final
+
+from google.protobuf import (
+    descriptor_pb2,
+    descriptor_pool,
+    duration_pb2,
+    message_factory,
+    timestamp_pb2,
+)
+
+from mocketmq.grpc_proxy.definitions import ENUMS, MESSAGES, PACKAGE
+
+_FILE: Final = "mocketmq/rocketmq_v2.proto"
+_FIELD: Final = re.compile(r"(\d+) (\w+)(\??):(\w+)(\[\])?(?:\|(\w+))?")
+_Field: Final = descriptor_pb2.FieldDescriptorProto
+_SCALARS: Final = {
+    "str": _Field.TYPE_STRING,
+    "bytes": _Field.TYPE_BYTES,
+    "bool": _Field.TYPE_BOOL,
+    "i32": _Field.TYPE_INT32,
+    "i64": _Field.TYPE_INT64,
+    "f32": _Field.TYPE_FLOAT,
+}
+_WELL_KNOWN: Final = ("Duration", "Timestamp")
+
+
+def _file() -> Any:
+    file = descriptor_pb2.FileDescriptorProto(name=_FILE, package=PACKAGE, syntax="proto3")
+    file.dependency.extend((duration_pb2.DESCRIPTOR.name, timestamp_pb2.DESCRIPTOR.name))
+    for line in ENUMS.split("\n"):
+        if line:
+            name, _, values = line.partition(": ")
+            enum = file.enum_type.add(name=name)
+            for value in values.split():
+                each, _, number = value.partition("=")
+                enum.value.add(name=each, number=int(number))
+    enums = {enum.name for enum in file.enum_type}
+    for line in MESSAGES.split("\n"):
+        if line:
+            name, _, fields = line.partition(": ")
+            _add_fields(file.message_type.add(name=name), fields.split("; "), enums)
+    return file
+
+
+def _add_fields(message: Any, fields: list[str], enums: set[str]) -> None:
+    oneofs: dict[str, int] = {}
+    optional = []
+    for text in fields:
+        match = _FIELD.fullmatch(text)
+        assert match, text  # noqa: S101 - the table is ours
+        number, name, may_lack, kind, is_repeated, oneof = match.groups()
+        field = message.field.add(name=name, number=int(number))
+        field.label = _Field.LABEL_REPEATED if is_repeated or kind == "map" else _Field.LABEL_OPTIONAL
+        if kind == "map":
+            field.type, field.type_name = (
+                _Field.TYPE_MESSAGE,
+                f".{PACKAGE}.{message.name}.{_add_map(message, name)}",
+            )
+        elif kind in _SCALARS:
+            field.type = _SCALARS[kind]
+        else:
+            field.type = _Field.TYPE_ENUM if kind in enums else _Field.TYPE_MESSAGE
+            package = "google.protobuf" if kind in _WELL_KNOWN else PACKAGE
+            field.type_name = f".{package}.{kind}"
+        if oneof:
+            if oneof not in oneofs:
+                oneofs[oneof] = len(message.oneof_decl)
+                message.oneof_decl.add(name=oneof)
+            field.oneof_index = oneofs[oneof]
+        elif may_lack:
+            optional.append(field)
+    for field in optional:  # as protoc does, after the oneofs that are written
+        field.proto3_optional = True
+        field.oneof_index = len(message.oneof_decl)
+        message.oneof_decl.add(name=f"_{field.name}")
+
+
+def _add_map(message: Any, name: str) -> str:
+    """Add the entry type of a map from text to text; returns its name."""
+    entry = message.nested_type.add(name="".join(part.title() for part in name.split("_")) + "Entry")
+    entry.options.map_entry = True
+    for number, part in enumerate(("key", "value"), 1):
+        entry.field.add(name=part, number=number, label=_Field.LABEL_OPTIONAL, type=_Field.TYPE_STRING)
+    return str(entry.name)
+
+
+def _pool() -> Any:
+    pool = descriptor_pool.DescriptorPool()
+    for each in (duration_pb2, timestamp_pb2):
+        pool.AddSerializedFile(each.DESCRIPTOR.serialized_pb)
+    pool.AddSerializedFile(_file().SerializeToString())
+    return pool
+
+
+_POOL: Final = _pool()
+
+
+def message_class(name: str) -> Any:
+    """The class of messages with this name."""
+    descriptor = _POOL.FindMessageTypeByName(f"{PACKAGE}.{name}")
+    if hasattr(message_factory, "GetMessageClass"):
+        return message_factory.GetMessageClass(descriptor)
+    return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)  # before protobuf 4.22

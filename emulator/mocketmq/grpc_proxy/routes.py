@@ -1,0 +1,77 @@
+"""QueryRoute and QueryAssignment (RouteActivity.java, 5.3.3)."""
+
+from typing import Any, Final
+
+from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE, Topic
+from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.codes import Code, GrpcError
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.topic_types import types_of
+from mocketmq.message.identity import BROKER
+
+ALL_QUEUES: Final = -1
+_READ, _WRITE, _READ_WRITE = 2, 3, 4
+_IPV4, _IPV6, _DOMAIN_NAME = 1, 2, 3
+
+_Queue = message_class("MessageQueue")
+_RouteAnswer = message_class("QueryRouteResponse")
+_AssignmentAnswer = message_class("QueryAssignmentResponse")
+
+
+async def query_route(call: Call) -> Any:
+    """The topic's queues. The broker is where the client says that it reached it."""
+    name = topic_of(call.request.topic)
+    topic = await call.broker.registry.topics.for_route(name, is_needed=True)
+    answer = _RouteAnswer()
+    for queue_id in range(max(topic.read_queues, topic.write_queues)):
+        permission = _permission(topic, queue_id)
+        if permission:
+            answer.message_queues.append(_queue(call, topic, queue_id, permission))
+    if not answer.message_queues:
+        raise GrpcError(Code.FORBIDDEN, f"topic {name} may neither be read nor written")
+    answer.message_queues.sort(key=lambda queue: queue.permission)
+    return answer
+
+
+async def query_assignment(call: Call) -> Any:
+    """What a consumer is to receive from: all queues at once, or each by itself if its group is in order."""
+    name, group_name = topic_of(call.request.topic), group_of(call.request.group)
+    topic = await call.broker.registry.topics.for_route(name, is_needed=True)
+    if not topic.readable:
+        raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
+    group = call.broker.registry.groups.find(group_name)
+    is_in_order = group is not None and group.config.consume_message_orderly
+    queue_ids = range(topic.read_queues) if is_in_order else (ALL_QUEUES,)
+    answer = _AssignmentAnswer()
+    for queue_id in queue_ids:
+        queue = _queue(call, topic, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)
+        answer.assignments.add().message_queue.CopyFrom(queue)
+    return answer
+
+
+def _permission(topic: Topic, queue_id: int) -> int:
+    may_read = topic.perm & PERM_READ and queue_id < topic.read_queues
+    may_write = topic.perm & PERM_WRITE and queue_id < topic.write_queues
+    if may_read and may_write:
+        return _READ_WRITE
+    return _READ if may_read else _WRITE if may_write else 0
+
+
+def _queue(call: Call, topic: Topic, queue_id: int, permission: int) -> Any:
+    queue = _Queue(id=queue_id, permission=permission, accept_message_types=types_of(topic))
+    queue.topic.CopyFrom(call.request.topic)
+    queue.broker.name = BROKER
+    endpoints = queue.broker.endpoints
+    endpoints.CopyFrom(call.request.endpoints)
+    if not endpoints.addresses:
+        endpoints.addresses.add(host=call.settings.host, port=call.settings.grpc_port)
+    if not endpoints.scheme:
+        endpoints.scheme = _scheme_of(endpoints.addresses[0].host)
+    return queue
+
+
+def _scheme_of(host: str) -> int:
+    if ":" in host:
+        return _IPV6
+    return _IPV4 if host.replace(".", "").isdecimal() else _DOMAIN_NAME

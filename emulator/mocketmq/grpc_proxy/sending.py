@@ -1,0 +1,234 @@
+"""SendMessage and RecallMessage (SendMessageActivity, GrpcValidator and ProducerProcessor of 5.3.3)."""
+
+import zlib
+from collections.abc import Sequence
+from typing import Any, Final
+
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
+from mocketmq.grpc_proxy import topic_types
+from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
+from mocketmq.grpc_proxy.message_out import GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.names import topic_of
+from mocketmq.grpc_proxy.times import us_of
+from mocketmq.message import identity
+from mocketmq.message.message import Message
+from mocketmq.message.properties import (
+    CHECK_IMMUNITY,
+    CLUSTER,
+    KEYS,
+    TAGS,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    java_hash,
+)
+from mocketmq.remoting.requests.recall import recall_by_handle, recall_handle_of
+from mocketmq.remoting.wire.errors import RemotingError
+
+MAX_PROPERTIES: Final = 128
+MAX_PROPERTY_BYTES: Final = 16 << 10
+MAX_GROUP_BYTES: Final = 64
+MAX_DELAY_US: Final = 24 * 3_600 * US_PER_S
+MAX_RECOVERY_US: Final = 3_600 * US_PER_S
+"""Limits of the proxy: properties of a message, bytes of a message group, how far ahead, first check-back."""
+_COMPRESSED: Final = 1
+_GZIP_WINDOW: Final = 16 + zlib.MAX_WBITS
+_CONTROLS: Final = frozenset(map(chr, (*range(0x20), *range(0x7F, 0xA0))))
+
+_Answer = message_class("SendMessageResponse")
+_RecallAnswer = message_class("RecallMessageResponse")
+
+
+async def send(call: Call) -> Any:
+    """Store the messages; each has an entry in the answer, in their order."""
+    given: Sequence[Any] = call.request.messages
+    if not given:
+        raise GrpcError(Code.MESSAGE_CORRUPTED, "the request has no message")
+    topic_name = topic_of(given[0].topic)
+    if any(one.topic.name != topic_name for one in given):
+        raise GrpcError(Code.MESSAGE_CORRUPTED, "the messages of a request have one topic")
+    for one in given:
+        _check(one, call.broker.sender.intake.max_message_bytes)
+    topic = await call.broker.registry.topics.for_send(topic_name)
+    allowed = topic_types.types_of(topic)
+    for one in given:
+        kind = _type_of(one.system_properties)
+        if kind not in allowed:
+            raise GrpcError(
+                Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
+                f"topic {topic_name} takes {_names(allowed)} messages; this is a {_names([kind])} message",
+            )
+    messages = [_message(call, one, topic.write_queues) for one in given]
+    answer = _Answer()
+    codes = [
+        await _send(call, message, one, answer.entries.add())
+        for message, one in zip(messages, given, strict=True)
+    ]
+    return set_status(answer, common_code(codes), answer.entries[0].status.message)
+
+
+async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
+    """Store a message, and fill its entry of the answer; returns its code."""
+    entry.message_id = given.system_properties.message_id
+    try:
+        if _type_of(given.system_properties) == topic_types.TRANSACTION:
+            call.clients.sends_to(call.client_id, message.topic)
+            half = await call.broker.transactions.half_messages.prepare_checked(message, message.topic)
+            entry.transaction_id = half.stored.unique_key
+            entry.offset = half.stored.queue_offset
+        else:
+            sent = await call.broker.sender.send(message)
+            entry.offset = sent.receipt.queue_offset
+            entry.recall_handle = recall_handle_of(sent, of_levels=call.settings.recall_levels) or ""
+    except IllegalMessageError as error:
+        code = _CODES.get(error.field, Code.INTERNAL_SERVER_ERROR)
+        return _refuse(entry, GrpcError(code, str(error)))
+    except Exception as error:  # noqa: BLE001 - every message is answered
+        return _refuse(entry, as_emulator_error(error))
+    set_status(entry)
+    return Code.OK
+
+
+_CODES: Final = {"properties": Code.MESSAGE_PROPERTIES_TOO_LARGE, "body": Code.MESSAGE_BODY_TOO_LARGE}
+
+
+def _refuse(entry: Any, error: EmulatorError) -> int:
+    set_status(entry, code_of(error), str(error))
+    return code_of(error)
+
+
+def _type_of(system: Any) -> int:
+    """The type that counts: only of a transaction is it read."""
+    if system.message_type == topic_types.TRANSACTION:
+        return topic_types.TRANSACTION
+    if system.HasField("delivery_timestamp"):
+        return topic_types.DELAY
+    return topic_types.FIFO if system.message_group else topic_types.NORMAL
+
+
+def _names(kinds: Sequence[int]) -> str:
+    return " or ".join(("NORMAL", "FIFO", "DELAY", "TRANSACTION")[kind - 1] for kind in kinds)
+
+
+def _check(given: Any, max_body: int) -> None:
+    """Refuse what the proxy refuses, in its order. Raises GrpcError."""
+    system, size = given.system_properties, len(given.body)
+    if not size:
+        raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
+    if size > max_body:
+        raise GrpcError(Code.MESSAGE_BODY_TOO_LARGE, f"the body has {size} bytes; allowed: up to {max_body}")
+    properties = given.user_properties
+    if len(properties) > MAX_PROPERTIES:
+        raise GrpcError(
+            Code.MESSAGE_PROPERTIES_TOO_LARGE,
+            f"the message has {len(properties)} properties; allowed: up to {MAX_PROPERTIES}",
+        )
+    for name, text in properties.items():
+        if name in RESERVED:
+            raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is set by RocketMQ alone")
+        if not name or not text or _has_control(name) or _has_control(text):
+            raise GrpcError(
+                Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
+                f"property {name!r} or its value is empty, or has a control character",
+            )
+    tag = system.tag
+    if (tag and not tag.strip()) or "|" in tag or _has_control(tag):
+        raise GrpcError(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag!r} is blank, or has | or a control character")
+    for key in system.keys:
+        if not key.strip() or _has_control(key):
+            raise GrpcError(Code.ILLEGAL_MESSAGE_KEY, f"key {key!r} is blank, or has a control character")
+    texts = (*properties.keys(), *properties.values(), tag, *system.keys)
+    size = sum(len(text.encode()) for text in texts)
+    if size > MAX_PROPERTY_BYTES:
+        raise GrpcError(
+            Code.MESSAGE_PROPERTIES_TOO_LARGE,
+            f"properties, tag and keys take {size} bytes; allowed: up to {MAX_PROPERTY_BYTES}",
+        )
+    if not system.message_id.strip() or _has_control(system.message_id):
+        raise GrpcError(
+            Code.ILLEGAL_MESSAGE_ID, "the message has no message_id, or one with a control character"
+        )
+    _check_times(system)
+    group = system.message_group
+    if group and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _has_control(group)):
+        raise GrpcError(
+            Code.ILLEGAL_MESSAGE_GROUP,
+            f"message group {group!r} is blank, has {MAX_GROUP_BYTES} bytes or more, or a control character",
+        )
+
+
+def _check_times(system: Any) -> None:
+    is_half = system.message_type == topic_types.TRANSACTION
+    if is_half and us_of(system.orphaned_transaction_recovery_duration) > MAX_RECOVERY_US:
+        raise GrpcError(Code.BAD_REQUEST, "orphaned_transaction_recovery_duration is above 1 h")
+    if system.HasField("delivery_timestamp"):
+        ahead_us = us_of(system.delivery_timestamp) - wall_us()
+        if ahead_us > MAX_DELAY_US:
+            raise GrpcError(
+                Code.ILLEGAL_DELIVERY_TIME,
+                f"delivery_timestamp is {ahead_us // US_PER_S} s ahead; allowed: up to 24 h",
+            )
+
+
+def _has_control(text: str) -> bool:
+    return not _CONTROLS.isdisjoint(text)
+
+
+def _message(call: Call, given: Any, queues: int) -> Message:
+    """The message as the broker takes it. Only those of a message group have their queue from here."""
+    system = given.system_properties
+    properties = {**given.user_properties, UNIQ_KEY: system.message_id, CLUSTER: identity.CLUSTER}
+    if system.keys:
+        properties[KEYS] = " ".join(system.keys)
+    group = system.message_group
+    texts = {TAGS: system.tag, MESSAGE_GROUP: group, TRACE_CONTEXT: system.trace_context}
+    properties |= {name: text for name, text in texts.items() if text}
+    if system.HasField("delivery_timestamp"):
+        properties[TIMER_DELIVER_MS] = str(us_of(system.delivery_timestamp) // US_PER_MS)
+    if system.message_type == topic_types.TRANSACTION and system.HasField(
+        "orphaned_transaction_recovery_duration"
+    ):
+        properties[CHECK_IMMUNITY] = str(us_of(system.orphaned_transaction_recovery_duration) // US_PER_S)
+    body, sys_flag = _unpacked(given.body, system.body_encoding, call.broker.sender.intake.max_message_bytes)
+    born_us = us_of(system.born_timestamp)
+    return Message(
+        given.topic.name,
+        body,
+        properties,
+        java_hash(group) % queues if group else None,
+        sys_flag=sys_flag,
+        born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
+        born_host=call.remote,
+        reconsume_times=0,
+    )
+
+
+def _unpacked(body: bytes, encoding: int, limit: int) -> tuple[bytes, int]:
+    """A body for every door, with its sysFlag: clients of the others unpack zlib, but not gzip."""
+    if encoding != GZIP:
+        return body, 0
+    unpacker = zlib.decompressobj(_GZIP_WINDOW)
+    try:
+        plain = unpacker.decompress(body, limit + 1)
+    except zlib.error:
+        return body, _COMPRESSED
+    return (plain, 0) if unpacker.eof and 0 < len(plain) <= limit else (body, _COMPRESSED)
+
+
+async def recall(call: Call) -> Any:
+    """Cancel a delayed message."""
+    topic_name = topic_of(call.request.topic)
+    topic = call.broker.registry.topics.get(topic_name)
+    if topic_types.DELAY not in topic_types.types_of(topic):
+        raise GrpcError(
+            Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic_name} takes no DELAY messages"
+        )
+    try:
+        message_id = await recall_by_handle(
+            call.broker, call.settings, topic_name, call.request.recall_handle
+        )
+    except RemotingError as error:
+        raise GrpcError(Code.INTERNAL_SERVER_ERROR, str(error)) from None
+    return _RecallAnswer(message_id=message_id)

@@ -1,0 +1,96 @@
+"""Listen for gRPC clients. grpclib, protobuf and the handlers are imported when the first client comes."""
+
+import asyncio
+import logging
+from collections.abc import Iterator
+from functools import partial
+from importlib import import_module
+from typing import Any, Final
+
+from mocketmq.access.access import Access
+from mocketmq.broker.broker import Broker
+from mocketmq.doors import Door, with_port
+from mocketmq.errors import ListenError
+from mocketmq.grpc_proxy.connection import GrpcConnection
+from mocketmq.remoting.listening.tls import Tls
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+BACKLOG: Final = 2_048
+GRACE_S: Final = 2.0
+"""Real seconds that running requests have to end when the server stops."""
+
+
+class GrpcServer:
+    """Started and closed by the app. Without ``access`` everybody may do everything."""
+
+    def __init__(self, broker: Broker, settings: Settings, tls: Tls, access: Access | None = None) -> None:
+        self.port = settings.grpc_port
+        self._broker = broker
+        self._settings = settings
+        self._tls = tls
+        self._access = access
+        self._connections: set[GrpcConnection] = set()
+        self._server: asyncio.Server | None = None
+        self._engine: asyncio.Task[Any] | None = None
+
+    @property
+    def door(self) -> Door:
+        """The port that is listened on."""
+        return Door(self.port, with_port(self._settings.host, self.port))
+
+    async def start(self) -> None:
+        """Accept clients. Raises ListenError."""
+        host = self._settings.host
+        make = partial(GrpcConnection, self._tls, self._connections, self._protocol)
+        try:
+            self._server = await asyncio.get_running_loop().create_server(
+                make, host, self.port, backlog=BACKLOG
+            )
+        except OSError as error:
+            raise ListenError(
+                f"cannot listen on {with_port(host, self.port)} for gRPC clients: {error.strerror or error};"
+                " choose another port by --grpc-port, or none by --no-grpc"
+            ) from error
+        self.port = self._server.sockets[0].getsockname()[1]
+
+    async def _protocol(self) -> Any:
+        if self._engine is None:
+            self._engine = asyncio.create_task(self._start_engine())
+        return (await asyncio.shield(self._engine)).protocol()
+
+    async def _start_engine(self) -> Any:
+        engine = await asyncio.to_thread(import_module, "mocketmq.grpc_proxy.engine")
+        return engine.Engine(self._broker, self._settings, self._access)
+
+    def metrics(self) -> Iterator[Any]:
+        """The door's metrics, for Prometheus."""
+        if self._engine is None or not self._engine.done():
+            return iter(())
+        return self._families(self._engine.result().answered)
+
+    def _families(self, answered: dict[tuple[str, int], int]) -> Iterator[Any]:
+        from prometheus_client.core import CounterMetricFamily, GaugeMetricFamily  # noqa: PLC0415
+
+        requests = CounterMetricFamily(
+            "mocketmq_grpc_requests", "Requests of gRPC clients, by RPC and code.", labels=["rpc", "code"]
+        )
+        for (rpc, code), count in sorted(answered.items()):
+            requests.add_metric([rpc, str(code)], count)
+        yield requests
+        connections = GaugeMetricFamily("mocketmq_grpc_connections", "Open connections of gRPC clients.")
+        connections.add_metric([], len(self._connections))
+        yield connections
+
+    async def close(self) -> None:
+        """Stop accepting, cancel what runs, and close. May be called twice."""
+        if self._server is not None:
+            self._server.close()
+            self._server = None
+        connections = list(self._connections)
+        for connection in connections:
+            connection.close()
+        ending = [asyncio.create_task(connection.ended()) for connection in connections]
+        if ending:
+            await asyncio.wait(ending, timeout=GRACE_S)

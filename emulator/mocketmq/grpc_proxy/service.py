@@ -1,0 +1,236 @@
+"""Serve the RPCs of ``apache.rocketmq.v2.MessagingService`` on grpclib's streams.
+
+Refusals are answered in ``status``, with gRPC's own status OK: SDKs repeat what fails otherwise. RPCs that
+5.3.3's proxy does not serve get gRPC's UNIMPLEMENTED, as there.
+"""
+
+import asyncio
+import logging
+from collections import Counter
+from collections.abc import Awaitable, Callable
+from contextlib import suppress
+from functools import partial
+from typing import Any, Final
+
+from grpclib.const import Cardinality, Handler, Status
+from grpclib.exceptions import GRPCError
+
+from mocketmq.access.access import Access
+from mocketmq.broker.broker import Broker
+from mocketmq.doors import with_port
+from mocketmq.errors import RefusedError, as_emulator_error
+from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
+from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.clients import Command, GrpcClient, GrpcClients
+from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
+from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.renewals import Renewals
+from mocketmq.grpc_proxy.signature import check_access
+from mocketmq.settings import Settings
+
+log = logging.getLogger(__name__)
+
+MAX_REQUEST_BYTES: Final = 32 << 20
+"""Above any message that the settings allow, with its properties."""
+_PREFIX_BYTES: Final = 5
+
+_Handle = Callable[[Call], Awaitable[Any]]
+
+_UNARY: Final[dict[str, _Handle]] = {
+    "QueryRoute": routes.query_route,
+    "QueryAssignment": routes.query_assignment,
+    "Heartbeat": telemetry.heartbeat,
+    "NotifyClientTermination": telemetry.terminate,
+    "SendMessage": sending.send,
+    "RecallMessage": sending.recall,
+    "EndTransaction": transactions.end_transaction,
+    "AckMessage": settling.acknowledge,
+    "ChangeInvisibleDuration": settling.change_invisible_duration,
+    "ForwardMessageToDeadLetterQueue": settling.forward_to_dead_letters,
+}
+
+
+_UNIMPLEMENTED: Final = ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription")
+"""What 5.3.3's proxy does not serve either. grpclib's own refusal is one that some clients cannot read."""
+
+
+class Codec:
+    """Messages by protobuf, for grpclib."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ARG002 - grpclib's interface
+        """The bytes of a message."""
+        return bytes(message.SerializeToString())
+
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        """The message of these bytes."""
+        return message_type.FromString(data)
+
+
+class Service:
+    """The handlers of all RPCs; ``answered`` counts them by RPC and code."""
+
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None) -> None:
+        self.answered: Counter[tuple[str, int]] = Counter()
+        self._broker = broker
+        self._settings = settings
+        self._access = access
+        self._clients = GrpcClients(broker.registry.clients)
+        self._renewals = Renewals(broker, self._clients.is_alive)
+        broker.timer.add(self._renewals)
+
+    def mapping(self) -> dict[str, Handler]:
+        """The handlers by path, for grpclib."""
+        unary = {
+            name: Handler(
+                partial(self._unary, name, handle),
+                Cardinality.UNARY_UNARY,
+                message_class(f"{name}Request"),
+                message_class(f"{name}Response"),
+            )
+            for name, handle in _UNARY.items()
+        }
+        streams = {
+            "ReceiveMessage": Handler(
+                self._receive,
+                Cardinality.UNARY_STREAM,
+                message_class("ReceiveMessageRequest"),
+                message_class("ReceiveMessageResponse"),
+            ),
+            "Telemetry": Handler(self._telemetry, Cardinality.STREAM_STREAM, Command, Command),
+        }
+        refused = {
+            name: Handler(_unimplemented, Cardinality.UNARY_UNARY, Command, Command)
+            for name in _UNIMPLEMENTED
+        }
+        return {f"/{SERVICE}/{name}": handler for name, handler in (unary | streams | refused).items()}
+
+    async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
+        request = await _read(stream)
+        try:
+            answer = await handle(self._admit(name, stream, request))
+            if not answer.status.code:
+                set_status(answer)
+        except Exception as error:  # noqa: BLE001 - every request is answered
+            code, message = _told(error)
+            answer = set_status(message_class(f"{name}Response")(), code, message)
+        self._count(name, answer.status, stream)
+        await stream.send_message(answer)
+
+    async def _receive(self, stream: Any) -> None:
+        request = await _read(stream)
+        try:
+            call = self._admit("ReceiveMessage", stream, request)
+            await receiving.receive(call, stream.send_message)
+            self.answered["ReceiveMessage", Code.OK] += 1
+        except Exception as error:
+            if stream._send_initial_metadata_done:  # too late for a refusal
+                raise
+            code, message = _told(error)
+            for answer in receiving.refusal(code, message):
+                await stream.send_message(answer)
+            self.answered["ReceiveMessage", code] += 1
+
+    async def _telemetry(self, stream: Any) -> None:
+        try:
+            self._admit("Telemetry", stream, None)
+        except RefusedError as error:
+            await stream.send_message(set_status(Command(), code_of(error), str(error)))
+            return
+        client = GrpcClient(self._broker, _client_id(stream), _language(stream), _remote(stream))
+        writing = asyncio.create_task(_write(stream, client))
+        try:
+            while (command := await _read(stream)) is not None:
+                if command.WhichOneof("command") == "settings":
+                    client.commands.put_nowait(self._answer_settings(client, command.settings))
+        finally:
+            writing.cancel()
+            with suppress(asyncio.CancelledError, Exception):
+                await writing
+            if self._clients.gone(client):
+                await self._renewals.release(client.client_id)
+
+    def _answer_settings(self, client: GrpcClient, settings: Any) -> Any:
+        if settings.WhichOneof("pub_sub") is None:
+            raise GRPCError(Status.INVALID_ARGUMENT, "the settings have neither publishing nor subscription")
+        max_body = self._broker.sender.intake.max_message_bytes
+        try:
+            return telemetry.answer_settings(self._broker, self._clients, client, settings, max_body)
+        except RefusedError as error:
+            raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from None
+
+    def _admit(self, name: str, stream: Any, request: Any) -> Call:
+        """The request as handlers get it. Raises GrpcError, AccessError."""
+        client_id, remote = _client_id(stream), _remote(stream)
+        if not client_id.strip():
+            raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")
+        if self._access is not None:
+            host = remote.rpartition(":")[0].strip("[]")
+            check_access(self._access, name, stream.metadata, host, request)
+        remaining_s = None if stream.deadline is None else stream.deadline.time_remaining()
+        return Call(
+            self._broker,
+            self._settings,
+            self._clients,
+            self._renewals,
+            client_id,
+            remote,
+            request,
+            remaining_s,
+        )
+
+    def _count(self, name: str, status: Any, stream: Any) -> None:
+        self.answered[name, status.code] += 1
+        if status.code != Code.OK:
+            log.debug(
+                "%s: %s of %s: %d %s", _remote(stream), name, _client_id(stream), status.code, status.message
+            )
+
+
+async def _unimplemented(stream: Any) -> None:  # noqa: ARG001 - grpclib's interface
+    raise GRPCError(Status.UNIMPLEMENTED, "RocketMQ's proxy does not serve it either")
+
+
+async def _write(stream: Any, client: GrpcClient) -> None:
+    while True:
+        await stream.send_message(await client.commands.get())
+
+
+async def _read(stream: Any) -> Any:
+    """The next message of a stream, None at its end. As grpclib's, but of limited size."""
+    below = stream._stream
+    prefix = await below.recv_data(_PREFIX_BYTES)
+    if not prefix:
+        return None
+    size = int.from_bytes(prefix[1:], "big")
+    if prefix[0]:
+        raise GRPCError(Status.UNIMPLEMENTED, "compressed messages are not supported")
+    if size > MAX_REQUEST_BYTES:
+        raise GRPCError(
+            Status.RESOURCE_EXHAUSTED, f"the message has {size} bytes; allowed: up to {MAX_REQUEST_BYTES}"
+        )
+    data = await below.recv_data(size)
+    try:
+        return stream._codec.decode(data, stream._recv_type)
+    except Exception as error:  # noqa: BLE001 - protobuf's class depends on its implementation
+        raise GRPCError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
+
+
+def _told(error: Exception) -> tuple[int, str]:
+    known = as_emulator_error(error)
+    return code_of(known), str(known)
+
+
+def _client_id(stream: Any) -> str:
+    return str(stream.metadata.get("x-mq-client-id", ""))
+
+
+def _language(stream: Any) -> str:
+    return str(stream.metadata.get("x-mq-language", "OTHER"))
+
+
+def _remote(stream: Any) -> str:
+    address = stream.peer.addr()
+    return with_port(*address[:2]) if address else "127.0.0.1:0"

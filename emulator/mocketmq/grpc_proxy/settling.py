@@ -1,0 +1,75 @@
+"""AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue.
+
+Receipt handles are the broker's own (``broker/consuming/handles.py``); each serves until its message is
+visible again. So a new invisible time leaves the handle as it is, where upstream's proxy makes a new one.
+"""
+
+from typing import Any, Final
+
+from mocketmq.broker.consuming.receipts import Settled
+from mocketmq.clock import US_PER_S
+from mocketmq.grpc_proxy.call import Call
+from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.times import us_of
+
+MAX_INVISIBLE_US: Final = 12 * 3_600 * US_PER_S
+_DEAD: Final = -1
+
+_AckAnswer = message_class("AckMessageResponse")
+_ChangeAnswer = message_class("ChangeInvisibleDurationResponse")
+_ForwardAnswer = message_class("ForwardMessageToDeadLetterQueueResponse")
+
+
+async def acknowledge(call: Call) -> Any:
+    """Ack messages, each with an entry in the answer, in their order."""
+    group = _group(call)
+    handles = [entry.receipt_handle for entry in call.request.entries]
+    if not handles:
+        raise GrpcError(Code.INTERNAL_SERVER_ERROR, "the request has no entries")
+    settled = await call.broker.consuming.receipts.acknowledge(group, list(dict.fromkeys(handles)))
+    call.renewals.drop(group, handles)
+    failed = dict(settled.failed)
+    answer, codes = _AckAnswer(), []
+    for given in call.request.entries:
+        entry = answer.entries.add(message_id=given.message_id, receipt_handle=given.receipt_handle)
+        error = failed.get(given.receipt_handle)
+        set_status(entry) if error is None else set_status(entry, code_of(error), str(error))
+        codes.append(entry.status.code)
+    return set_status(answer, common_code(codes), answer.entries[0].status.message)
+
+
+async def change_invisible_duration(call: Call) -> Any:
+    """Make a message visible after another time from now: a consumer's retry, or an extension of its work."""
+    group, handle = _group(call), call.request.receipt_handle
+    invisible_us = us_of(call.request.invisible_duration)
+    answer = _ChangeAnswer(receipt_handle=handle)  # clients keep it, even that of a refusal
+    if not 0 <= invisible_us <= MAX_INVISIBLE_US:
+        return set_status(
+            answer,
+            Code.ILLEGAL_INVISIBLE_TIME,
+            f"invisible_duration is {invisible_us / US_PER_S:g} s; allowed: 0 to 12 h",
+        )
+    settled = await call.broker.consuming.receipts.extend(group, [handle], invisible_us)
+    call.renewals.drop(group, [handle])
+    return _set_outcome(answer, settled)
+
+
+async def forward_to_dead_letters(call: Call) -> Any:
+    """Make a message a dead letter at once: its consumer, in order, has retried it by itself."""
+    group, handle = _group(call), call.request.receipt_handle
+    settled = await call.broker.consuming.receipts.give_back(group, [handle], _DEAD)
+    call.renewals.drop(group, [handle])
+    return _set_outcome(_ForwardAnswer(), settled)
+
+
+def _group(call: Call) -> str:
+    topic_of(call.request.topic)
+    return group_of(call.request.group)
+
+
+def _set_outcome(answer: Any, settled: Settled) -> Any:
+    for _, error in settled.failed:
+        return set_status(answer, code_of(error), str(error))
+    return set_status(answer)

@@ -1,0 +1,173 @@
+"""What clients are told at their start: routes, assignments, settings; and how long messages are theirs."""
+
+import asyncio
+import ssl
+
+import pytest
+from grpclib.const import Status
+from grpclib.exceptions import GRPCError
+
+from mocketmq.clock import US_PER_S
+from tests.support.grpc import bodies, grpc_client, running_grpc
+
+ENDPOINTS = {"scheme": 3, "addresses": [{"host": "mq.example", "port": 443}]}
+MINUTE_US = 60 * US_PER_S
+
+
+async def test_a_route_leads_where_the_client_came_from() -> None:
+    async with running_grpc() as (_, client):
+        route = await client.call("QueryRoute", topic={"name": "orders"}, endpoints=ENDPOINTS)
+        assert route.status.code == 20_000
+        assert [queue.id for queue in route.message_queues] == [0, 1, 2, 3]
+        queue = route.message_queues[0]
+        assert (queue.permission, queue.broker.id, list(queue.accept_message_types)) == (4, 0, [1, 2, 3, 4])
+        assert queue.broker.name
+        [address] = queue.broker.endpoints.addresses
+        assert (queue.broker.endpoints.scheme, address.host, address.port) == (3, "mq.example", 443)
+
+
+async def test_an_assignment_is_all_queues_at_once() -> None:
+    async with running_grpc() as (_, client):
+        answer = await client.call(
+            "QueryAssignment", topic={"name": "orders"}, group={"name": "g"}, endpoints=ENDPOINTS
+        )
+        [assignment] = answer.assignments
+        assert assignment.message_queue.id == -1
+        assert assignment.message_queue.broker.name
+
+
+@pytest.mark.parametrize(
+    ("topic", "code"), [("", 40_002), ("a b", 40_002), ("TBW102", 40_002), ("orders", 40_402)]
+)
+async def test_refused_routes(topic: str, code: int) -> None:
+    async with running_grpc(auto_create_topics=False) as (_, client):
+        route = await client.call("QueryRoute", topic={"name": topic}, endpoints=ENDPOINTS)
+        assert (route.status.code, len(route.message_queues)) == (code, 0)
+
+
+async def test_settings_are_answered_with_those_to_go_by() -> None:
+    async with running_grpc() as (_, client), client.telemetry() as telemetry:
+        answer = await telemetry.produce("orders")
+        assert answer.status.code == 20_000
+        assert (
+            answer.settings.publishing.max_body_size,
+            answer.settings.publishing.validate_message_type,
+        ) == (
+            4_194_304,
+            True,
+        )
+        assert answer.settings.backoff_policy.exponential_backoff.multiplier == 2
+        async with grpc_client(client.port, "other@1@0@x") as other, other.telemetry() as stream:
+            answer = await stream.consume()
+            assert answer.settings.subscription.receive_batch_size == 32
+            assert answer.settings.subscription.long_polling_timeout.seconds == 20
+            assert answer.settings.backoff_policy.max_attempts == 17
+            backoffs = [each.seconds for each in answer.settings.backoff_policy.customized_backoff.next]
+            assert (len(backoffs), backoffs[:3]) == (18, [1, 5, 10])
+            assert not answer.settings.subscription.fifo
+
+
+async def test_settings_without_a_kind_end_the_stream() -> None:
+    async with running_grpc() as (_, client):
+        with pytest.raises(GRPCError) as refused:
+            async with client.telemetry() as telemetry:
+                await telemetry.settings(client_type=1)
+        assert refused.value.status is Status.INVALID_ARGUMENT
+
+
+async def test_a_client_without_id_is_told_so() -> None:
+    async with running_grpc() as (_, client):
+        del client.metadata["x-mq-client-id"]
+        beat = await client.call("Heartbeat", client_type=1)
+        assert beat.status.code == 40_017
+
+
+async def test_a_long_poll_is_answered_when_a_message_comes() -> None:
+    async with running_grpc() as (_, client):
+        polling = asyncio.create_task(client.receive(wait_s=20))
+        await client.call("Heartbeat", client_type=3)  # behind the poll on one connection
+        await client.send(client.message("now"))
+        assert bodies(await polling) == ["now"]
+
+
+async def test_a_push_consumer_holds_its_messages_while_it_lives() -> None:
+    async with running_grpc() as (emulator, client):
+        async with client.telemetry() as telemetry:
+            await telemetry.consume()
+            await client.send(client.message("slow"))
+            [got] = await client.receive(auto_renew=True)
+            await emulator.broker.mover.advance(60 * MINUTE_US)
+            assert await client.receive(auto_renew=True) == []
+            assert (await client.ack(got)).status.code == 20_000
+            await client.send(client.message("lost"))
+            [_] = await client.receive(auto_renew=True)
+            gone = await client.call("NotifyClientTermination", group={"name": "billing"})
+            assert gone.status.code == 20_000
+        await emulator.broker.mover.advance(1 * US_PER_S)
+        [again] = await client.receive()
+        assert (again.body, again.system_properties.delivery_attempt) == (b"lost", 2)
+
+
+async def test_messages_of_a_push_consumer_whose_stream_ends_are_free() -> None:
+    async with running_grpc() as (emulator, client):
+        await client.send(client.message("lost"))
+        door = emulator.doors.grpc
+        assert door
+        async with grpc_client(door.port, "short@1@0@x") as short, short.telemetry() as telemetry:
+            await telemetry.consume()
+            [_] = await short.receive(auto_renew=True)
+        while await emulator.broker.mover.advance(1 * US_PER_S):
+            if got := await client.receive():
+                break
+        assert bodies(got) == ["lost"]
+
+
+async def test_a_held_message_is_free_after_three_hours() -> None:
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        await telemetry.consume()
+        await client.send(client.message("stuck"))
+        [_] = await client.receive(auto_renew=True)
+        await emulator.broker.mover.advance(5 * 60 * MINUTE_US)
+        [again] = await client.receive(auto_renew=True)
+        assert again.system_properties.delivery_attempt == 2
+
+
+async def test_an_invisible_duration_has_limits() -> None:
+    async with running_grpc() as (_, client):
+        status, _ = await client.try_receive("g", "orders", invisible_s=9)
+        assert status.code == 40_011
+        await client.send(client.message("m"))
+        [got] = await client.receive()
+        changed = await client.change(got, 12 * 3_600 + 1)
+        assert (changed.status.code, changed.receipt_handle) == (40_011, got.system_properties.receipt_handle)
+        assert (await client.change(got, 0)).status.code == 20_000
+        [again] = await client.receive()
+        assert again.system_properties.delivery_attempt == 2
+        dead = await client.call(
+            "ForwardMessageToDeadLetterQueue",
+            topic={"name": "orders"},
+            group={"name": "billing"},
+            receipt_handle=again.system_properties.receipt_handle,
+        )
+        assert dead.status.code == 20_000
+        assert bodies(await client.receive("undertaker", "%DLQ%billing")) == ["m"]
+
+
+async def test_tls_and_plaintext_share_the_port() -> None:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    async with running_grpc() as (emulator, plain):
+        door = emulator.doors.grpc
+        assert door
+        async with grpc_client(door.port, "tls@1@0@x", ssl=context) as secure:
+            big = "x" * 4_000_000
+            await secure.send(secure.message(big))
+            [got] = await plain.receive()
+            assert got.body.decode() == big
+
+
+async def test_a_rpc_that_is_not_served_is_unimplemented() -> None:
+    async with running_grpc() as (_, client):
+        with pytest.raises(GRPCError) as refused:
+            await client.call("Heartbeat", path="GetOffset")
+        assert refused.value.status is Status.UNIMPLEMENTED

@@ -1,0 +1,105 @@
+"""Send by gRPC; receive, ack and retry."""
+
+from mocketmq.clock import US_PER_S
+from tests.support.grpc import DELAY, FIFO, NORMAL, bodies, running_grpc
+
+HOUR_US = 3_600 * US_PER_S
+
+
+async def test_a_message_is_sent_received_and_acked() -> None:
+    async with running_grpc() as (emulator, client):
+        message = client.message("hello", tag="A", keys=["k1", "k2"], properties={"colour": "red"})
+        answer = await client.send(message)
+        assert (answer.status.code, answer.entries[0].status.code) == (20_000, 20_000)
+        assert answer.entries[0].message_id == message.system_properties.message_id
+        [got] = await client.receive()
+        system = got.system_properties
+        assert (got.body, dict(got.user_properties), got.topic.name) == (
+            b"hello",
+            {"colour": "red"},
+            "orders",
+        )
+        assert (system.tag, list(system.keys), system.message_type) == ("A", ["k1", "k2"], NORMAL)
+        assert (system.delivery_attempt, system.body_encoding) == (1, 1)
+        assert system.message_id == message.system_properties.message_id
+        assert system.body_digest.checksum == "5D41402ABC4B2A76B9719D911017C592"
+        assert system.HasField("born_timestamp")
+        assert not system.HasField("message_group")
+        acked = await client.ack(got)
+        assert (acked.status.code, acked.entries[0].status.code) == (20_000, 20_000)
+        await emulator.broker.mover.advance(HOUR_US)
+        assert await client.receive() == []
+        again = await client.ack(got)
+        assert again.status.code == again.entries[0].status.code == 40_013
+
+
+async def test_a_delayed_message_comes_when_it_is_due_and_no_earlier() -> None:
+    async with running_grpc() as (emulator, client):
+        answer = await client.send(client.message("later", delay_s=60))
+        assert answer.entries[0].recall_handle
+        await emulator.broker.mover.advance(59 * US_PER_S)
+        assert await client.receive() == []
+        await emulator.broker.mover.advance(1 * US_PER_S)
+        [got] = await client.receive(wait_s=5)
+        assert (got.body, got.system_properties.message_type) == (b"later", DELAY)
+        assert got.system_properties.HasField("delivery_timestamp")
+
+
+async def test_a_recalled_message_never_comes() -> None:
+    async with running_grpc() as (emulator, client):
+        message = client.message("later", delay_s=60)
+        [entry] = (await client.send(message)).entries
+        recalled = await client.call(
+            "RecallMessage", topic={"name": "orders"}, recall_handle=entry.recall_handle
+        )
+        assert (recalled.status.code, recalled.message_id) == (20_000, message.system_properties.message_id)
+        await emulator.broker.mover.advance(HOUR_US)
+        assert await client.receive() == []
+        late = await client.call("RecallMessage", topic={"name": "orders"}, recall_handle=entry.recall_handle)
+        assert late.status.code == 50_001
+
+
+async def test_messages_of_a_group_share_a_queue() -> None:
+    async with running_grpc() as (_, client):
+        for number in range(8):
+            await client.send(client.message(str(number), message_group="g"))
+        got = await client.receive()
+        assert len({one.system_properties.queue_id for one in got}) == 1
+        assert [one.body.decode() for one in got] == list("01234567")
+        assert {one.system_properties.message_type for one in got} == {FIFO}
+        assert {one.system_properties.message_group for one in got} == {"g"}
+
+
+async def test_what_is_not_acked_comes_again_and_becomes_a_dead_letter() -> None:
+    async with running_grpc() as (emulator, client):
+        await client.send(client.message("bad"))
+        for attempt in range(1, 18):
+            [got] = await client.receive()
+            assert got.system_properties.delivery_attempt == attempt
+            if attempt % 2:
+                changed = await client.change(got, 1)
+                assert (changed.status.code, changed.receipt_handle) == (
+                    20_000,
+                    got.system_properties.receipt_handle,
+                )
+                await emulator.broker.mover.advance(1 * US_PER_S)
+            else:
+                await emulator.broker.mover.advance(30 * US_PER_S)
+        assert await client.receive() == []
+        [dead] = await client.receive("undertaker", "%DLQ%billing")
+        assert dead.body == b"bad"
+        assert dead.system_properties.dead_letter_queue.topic == "orders"
+
+
+async def test_filters_by_tag_and_by_sql() -> None:
+    async with running_grpc() as (_, client):
+        await client.send(client.message("a", tag="A", properties={"n": "1"}))
+        await client.send(client.message("b", tag="B", properties={"n": "2"}))
+        tagged = await client.receive("g1", filter_expression={"type": 1, "expression": "B || C"})
+        assert bodies(tagged) == ["b"]
+        chosen = await client.receive("g2", filter_expression={"type": 2, "expression": "n < 2"})
+        assert bodies(chosen) == ["a"]
+        status, _ = await client.try_receive(
+            "g3", "orders", filter_expression={"type": 2, "expression": "n <"}
+        )
+        assert status.code == 40_010

@@ -1,0 +1,205 @@
+"""A gRPC client that hides nothing, over grpclib, and an emulator in the test's own process for it."""
+
+import asyncio
+import itertools
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from typing import Any
+
+from grpclib.client import Channel
+from grpclib.const import Cardinality
+
+from mocketmq.app import Emulator, running_emulator
+from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.service import Codec
+from mocketmq.grpc_proxy.times import set_us
+from mocketmq.settings import Settings
+from tests.support.brokers import FREE_PORTS
+from tests.support.patience import PATIENCE_S
+
+NORMAL, FIFO, DELAY, TRANSACTION = 1, 2, 3, 4
+COMMIT, ROLLBACK = 1, 2
+
+
+class GrpcClient:
+    """One connection of one client. Made by :func:`grpc_client`."""
+
+    def __init__(self, channel: Channel, port: int, client_id: str, metadata: Mapping[str, str]) -> None:
+        self.channel = channel
+        self.port = port
+        self.metadata = {"x-mq-client-id": client_id, "x-mq-language": "PYTHON"} | dict(metadata)
+        self._numbers = itertools.count(1)
+
+    async def call(self, rpc: str, *, path: str | None = None, **fields: Any) -> Any:
+        """The answer to a unary request, sent to an RPC of another name if ``path`` is given."""
+        request_type, reply_type = message_class(f"{rpc}Request"), message_class(f"{rpc}Response")
+        stream = self.channel.request(
+            f"/{SERVICE}/{path or rpc}",
+            Cardinality.UNARY_UNARY,
+            request_type,
+            reply_type,
+            timeout=PATIENCE_S,
+            metadata=self.metadata,
+        )
+        async with stream as call:
+            await call.send_message(request_type(**fields), end=True)
+            return await call.recv_message()
+
+    async def send(self, *messages: Any) -> Any:
+        """Send messages made by :meth:`message`."""
+        return await self.call("SendMessage", messages=messages)
+
+    def message(self, body: str, topic: str = "orders", delay_s: float | None = None, **system: Any) -> Any:
+        """A message with the next id. A ``delay_s`` makes its delivery timestamp."""
+        message = message_class("Message")(
+            topic={"name": topic},
+            body=body.encode(),
+            user_properties=system.pop("properties", {}),
+            system_properties={"message_id": f"01{next(self._numbers):032X}", "body_encoding": 1, **system},
+        )
+        if delay_s is not None:
+            set_us(message.system_properties.delivery_timestamp, wall_us() + int(delay_s * US_PER_S))
+        return message
+
+    async def receive(
+        self,
+        group: str = "billing",
+        topic: str = "orders",
+        *,
+        invisible_s: int = 30,
+        wait_s: float = 0,
+        **more: Any,
+    ) -> list[Any]:
+        """The messages of a ReceiveMessage; raises AssertionError for a refusal."""
+        status, messages = await self.try_receive(
+            group, topic, invisible_s=invisible_s, wait_s=wait_s, **more
+        )
+        assert status.code in (20_000, 40_401), status
+        assert bool(messages) == (status.code == 20_000)
+        return messages
+
+    async def try_receive(
+        self, group: str, topic: str, *, invisible_s: int = 30, wait_s: float = 0, **more: Any
+    ) -> tuple[Any, list[Any]]:
+        """Status and messages of a ReceiveMessage."""
+        request_type, reply_type = (
+            message_class("ReceiveMessageRequest"),
+            message_class("ReceiveMessageResponse"),
+        )
+        request = request_type(group={"name": group}, **({"batch_size": 32} | more))
+        request.message_queue.topic.name = topic
+        if not request.auto_renew:
+            set_us(request.invisible_duration, invisible_s * US_PER_S)
+        set_us(request.long_polling_timeout, int(wait_s * US_PER_S))
+        path = f"/{SERVICE}/ReceiveMessage"
+        stream = self.channel.request(
+            path,
+            Cardinality.UNARY_STREAM,
+            request_type,
+            reply_type,
+            timeout=PATIENCE_S + wait_s,
+            metadata=self.metadata,
+        )
+        async with stream as call:
+            await call.send_message(request, end=True)
+            answers = [answer async for answer in call]
+        kinds = [answer.WhichOneof("content") for answer in answers]
+        assert kinds == ["status", *["message"] * (len(answers) - 2), "delivery_timestamp"]
+        return answers[0].status, [answer.message for answer in answers[1:-1]]
+
+    async def ack(self, *messages: Any, group: str = "billing", topic: str = "orders") -> Any:
+        """Ack received messages."""
+        entries = [
+            {
+                "message_id": one.system_properties.message_id,
+                "receipt_handle": one.system_properties.receipt_handle,
+            }
+            for one in messages
+        ]
+        return await self.call("AckMessage", group={"name": group}, topic={"name": topic}, entries=entries)
+
+    async def change(
+        self, message: Any, invisible_s: float, group: str = "billing", topic: str = "orders"
+    ) -> Any:
+        """Change a received message's invisible duration."""
+        return await self.call(
+            "ChangeInvisibleDuration",
+            group={"name": group},
+            topic={"name": topic},
+            receipt_handle=message.system_properties.receipt_handle,
+            message_id=message.system_properties.message_id,
+            invisible_duration={"seconds": int(invisible_s)},
+        )
+
+    @asynccontextmanager
+    async def telemetry(self) -> AsyncIterator["Telemetry"]:
+        """A Telemetry stream, closed at the end."""
+        command = message_class("TelemetryCommand")
+        stream = self.channel.request(
+            f"/{SERVICE}/Telemetry", Cardinality.STREAM_STREAM, command, command, metadata=self.metadata
+        )
+        async with stream as call:
+            yield Telemetry(call)
+            await call.cancel()
+
+
+class Telemetry:
+    """An open Telemetry stream."""
+
+    def __init__(self, call: Any) -> None:
+        self._call = call
+
+    async def settings(self, **fields: Any) -> Any:
+        """Say the client's settings; returns the answer."""
+        command = message_class("TelemetryCommand")(settings=fields)
+        await self._call.send_message(command)
+        return await self.command()
+
+    async def produce(self, *topics: str) -> Any:
+        """Be a producer."""
+        return await self.settings(
+            client_type=1, publishing={"topics": [{"name": topic} for topic in topics]}
+        )
+
+    async def consume(self, group: str = "billing", topic: str = "orders") -> Any:
+        """Be a push consumer."""
+        entry = {"topic": {"name": topic}, "expression": {"type": 1, "expression": "*"}}
+        return await self.settings(
+            client_type=2, subscription={"group": {"name": group}, "subscriptions": [entry]}
+        )
+
+    async def command(self) -> Any:
+        """The next command of the server."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self._call.recv_message()
+
+
+@asynccontextmanager
+async def grpc_client(
+    port: int, client_id: str = "host@1@0@abc", *, metadata: Mapping[str, str] = {}, ssl: Any = None
+) -> AsyncIterator[GrpcClient]:
+    """A client with a connection of its own."""
+    codec: Any = Codec()
+    channel = Channel("127.0.0.1", port, codec=codec, ssl=ssl)
+    try:
+        yield GrpcClient(channel, port, client_id, metadata)
+    finally:
+        channel.close()
+
+
+@asynccontextmanager
+async def running_grpc(**changed: Any) -> AsyncIterator[tuple[Emulator, GrpcClient]]:
+    """An emulator in memory with a manual clock, and a client of it."""
+    settings = Settings(data=":memory:", **{**FREE_PORTS, "clock": "manual", **changed})
+    async with running_emulator(settings) as emulator:
+        door = emulator.doors.grpc
+        assert door
+        async with grpc_client(door.port) as client:
+            yield emulator, client
+
+
+def bodies(messages: list[Any]) -> list[str]:
+    """The messages' bodies, sorted."""
+    return sorted(message.body.decode() for message in messages)
