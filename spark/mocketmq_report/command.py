@@ -56,7 +56,7 @@ Exit codes:
   1    a threshold or a fail-if rule failed; the report is written
   2    wrong usage: an option, a threshold or a rule that is not understood
   3    the job failed: no Java, no readable data, too many rows to drop
-  130  interrupted by Ctrl-C
+  130  interrupted by Ctrl-C; 143 by SIGTERM
 """
 
 

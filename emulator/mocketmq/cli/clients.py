@@ -31,7 +31,7 @@ def clients(broker: BlockingClient, output: Output) -> None:
         ]
         if not client["producer_groups"] and not client["consumer_groups"]:
             rows.append((*who, *[None] * 4))
-    least = ("version", "language", "address", "as")
+    least = ("version", "language", "address", "as", "subscriptions")
     shown = Table(columns, rows, least=least, folded="subscriptions")
     output.show({"clients": found}, shown if found else "no clients")
 
@@ -59,18 +59,22 @@ def client(broker: BlockingClient, output: Output, client_id: str, group: str, c
         output.show(done, harmless(f"{done['result']}{remark}"))
         return
     info = broker.running_info(client_id, group=group)
-    queues = [(*_queue(key), *map(told.get, _OF_QUEUE)) for key, told in _table(info, "mqTable")]
+    queues = [
+        (*_queue(key), *map(told.get, _OF_QUEUE), _yes_or_no(told.get("locked")))
+        for key, told in _table(info, "mqTable")
+    ]
     topics = [(topic, *map(told.get, _OF_TOPIC)) for topic, told in _table(info, "statusTable")]
-    output.show(
-        info,
-        Table(_QUEUE_COLUMNS, queues) if queues else "no queues",
-        Table(_TOPIC_COLUMNS, topics, least=("failed in 1h", "pulled/s", "takes ms")),
-    )
+    parts: list[Table | str] = [
+        Table(_QUEUE_COLUMNS, queues, least=("locked", "cached")) if queues else "no queues"
+    ]
+    if topics:
+        parts.append(Table(_TOPIC_COLUMNS, topics, least=("failed in 1h", "pulled/s", "takes ms")))
+    output.show(info, *parts)
 
 
 _QUEUE_COLUMNS = ("topic", ">queue", ">committed", ">cached", "locked")
 _TOPIC_COLUMNS = ("topic", ">pulled/s", ">consumed/s", ">failed/s", ">failed in 1h", ">takes ms")
-_OF_QUEUE = ("commitOffset", "cachedMsgCount", "locked")
+_OF_QUEUE = ("commitOffset", "cachedMsgCount")
 _OF_TOPIC = ("pullTPS", "consumeOKTPS", "consumeFailedTPS", "consumeFailedMsgs", "consumeRT")
 
 
@@ -88,10 +92,22 @@ def _queue(key: str) -> tuple[object, object]:
         return key, None
 
 
+def _yes_or_no(told: object) -> str | None:
+    if not isinstance(told, bool):
+        return None
+    return "yes" if told else "no"
+
+
 def _role(consuming: JsonObject) -> str:
     kind = _TYPES.get(consuming["consume_type"]) or str(consuming["consume_type"])
     return f"{kind}, broadcast" if consuming["message_model"] == "BROADCASTING" else kind
 
 
 def _subscriptions(consuming: JsonObject) -> str:
-    return "  ".join(f"{each['topic']}:{each['expression']}" for each in consuming["subscriptions"])
+    """The topics with their filters, but the retry topic, which every push consumer subscribes to."""
+    retry_topic = f"%RETRY%{consuming['group']}"
+    return "  ".join(
+        f"{each['topic']}:{each['expression']}"
+        for each in consuming["subscriptions"]
+        if each["topic"] != retry_topic
+    )

@@ -27,7 +27,7 @@ class Exit(IntEnum):
     NOT_STARTED = 5, "the broker cannot open its store or a port"
     DAMAGED = 6, "files of delayed messages are damaged or misplaced"
     DEFECT = 70, "a defect of mocketmq itself; see the log"
-    INTERRUPTED = 130, "interrupted by Ctrl-C"
+    INTERRUPTED = 130, "interrupted by Ctrl-C; 143 by SIGTERM"
 
 
 class Failure(click.ClickException):

@@ -22,7 +22,6 @@ from mocketmq.instant import parse_instant_ms
     epilog=examples(
         "send orders 'order 7 was not paid' --level 16 --key 7",
         "send orders '{\"paid\": true}' --tag paid --property region=eu",
-        "send orders reminder --at 2030-01-31T08:00:00+01:00",
         "send orders - --delay 90s < body.json",
     )
 )
@@ -33,7 +32,8 @@ from mocketmq.instant import parse_instant_ms
 @click.option(
     "--at",
     metavar="INSTANT",
-    help="Instant of delivery by the wall clock: epoch milliseconds, or as 2030-01-31T08:00:00Z.",
+    help="Instant of delivery by the wall clock, at most 40d ahead: epoch milliseconds, or as "
+    "2030-01-31T08:00:00Z.",
 )
 @click.option("--tag", help="Tag, by which receivers filter.")
 @click.option("--key", "keys", multiple=True, help="Key to find the message by; may be repeated.")

@@ -95,7 +95,7 @@ async def test_a_client_is_shown_with_its_groups_and_their_lag() -> None:
                 r"CLIENT_INNER_PRODUCER +producer +– +–",
                 r"makers +producer +– +–",
                 r"announcers +push, broadcast +news:\* +–",
-                rf"{GROUP} +push +{TOPIC}:A \|\| B  %RETRY%{GROUP}:\* +3",
+                rf"{GROUP} +push +{TOPIC}:A \|\| B +3",  # its retry topic goes without saying
             ),
             strict=True,
         ):
