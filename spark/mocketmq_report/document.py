@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-SCHEMA_VERSION: Final = "1.0"
+SCHEMA_VERSION: Final = "1.1"
 """The second number rises when fields are added, the first when fields change or go."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
@@ -229,6 +229,27 @@ class Worst(Struct, kw_only=True):
     acked_us: int | None
 
 
+CauseName = Literal["fault", "overdue", "stored", "line", "waking", "written", "unknown", "absent", "slow"]
+"""A fault on purpose. Of deliveries: none at all, stored after the due time, in line behind others due in the
+same second, the timer woke late, written slowly, unknown. Of consumers: nobody was pulling, or slow."""
+
+
+class Cause(Struct, kw_only=True):
+    """Why some messages were late: by their longest stage, or by a fault. Each late message has one cause.
+
+    Deliveries are late beyond ``Header.on_time_us``; to its consumer a message comes late if it was not
+    acknowledged so soon after its delivery.
+    """
+
+    at: Literal["delivery", "consumer"]
+    cause: CauseName
+    fault: str  # its name, or nothing
+    messages: int
+    share: float  # of the late ones there
+    max_us: int  # lateness, or the time from delivered to acknowledged
+    due_together: int  # the most that were due in the same second
+
+
 class SpectrumPoint(Struct, kw_only=True):
     """A point of a distribution: so many per cent of all are not later than ``value_us``."""
 
@@ -303,4 +324,5 @@ class Report(Struct, kw_only=True):
     disorder: list[Disorder]
     worst: list[Worst]
     spectra: list[Spectrum]
+    causes: list[Cause] = []  # the most frequent first; none in version 1.0
     comparison: Comparison | None = None

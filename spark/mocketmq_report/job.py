@@ -111,6 +111,7 @@ def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
         herds=made.herds,
         disorder=made.disorder,
         worst=made.worst,
+        causes=made.causes,
         spectra=made.spectra,
     )
 
@@ -133,7 +134,12 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     ledger, broken, warnings = sources.read(job.data, engine.spark, engine.carry, as_of_us=job.as_of_us)
     progress("measuring", 0, None)
     measured = measure(
-        ledger, engine.carry, plan.split_us, job.exact, None if job.rollup is None else CUTOFFS_US
+        ledger,
+        engine.carry,
+        plan.split_us,
+        job.exact,
+        None if job.rollup is None else CUTOFFS_US,
+        job.on_time_us,
     )
     odd = quality.quality(measured.summary.faults, measured.summary.odd)
     odd.broken = broken

@@ -16,7 +16,7 @@ ALL = Columns(DELIVERIES.names, ())
 def rows_of(ledger: Ledger) -> list[dict[str, Any]]:
     """All rows of all parts, also those that cannot be used."""
     return [
-        {name: row[name] for name in DELIVERIES.names}
+        {name: row.get(name) for name in DELIVERIES.names}
         for part in ledger.parts
         for batch in part.batches(ALL)
         for row in batch.to_pylist()

@@ -12,7 +12,18 @@ from typing import Final, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from mocketmq_report.compute import bins, herds, lateness, order, outcomes, repeats, stages, timeline, worst
+from mocketmq_report.compute import (
+    bins,
+    causes,
+    herds,
+    lateness,
+    order,
+    outcomes,
+    repeats,
+    stages,
+    timeline,
+    worst,
+)
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import empty, merge
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
@@ -28,7 +39,7 @@ BATCHES: Final = 1 << 20
 
 _COLUMNS: Final = (
     *("run", "state", "parked_offset", "delivered_offset", "topic", "scheme", "level", "forced"),
-    *("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us"),
+    *("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us", "fault"),
 )
 _TEXTS: Final = ("message_id", "attempt")
 """Tell messages without an offset apart."""
@@ -41,6 +52,7 @@ class Setting(NamedTuple):
     as_of_us: dict[str, int | None]  # of runs
     cutoffs_us: tuple[int, ...] | None  # between bins; None: lateness is kept exactly
     step_us: int  # of the timeline
+    on_time_us: int
     minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
 
     @property
@@ -158,6 +170,9 @@ class _Batch:
         due = measured.numbers("due_us")
         self.measured = Late(measured, measured.numbers("delivered_us") - due, is_overdue=False)
         owed = outcomes.is_overdue(rows, ("pending", "lost"), as_of_us)
+        is_delivered = rows.is_any("state", ["delivered"])
+        self.delivered = rows.where(is_delivered)
+        self.delivered_as_of_us = as_of_us[is_delivered]
         overdue = rows.where(owed)
         self.overdue = Late(overdue, as_of_us[owed] - overdue.numbers("due_us"), is_overdue=True)
 
@@ -180,6 +195,9 @@ def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table)
         "timeline": [timeline.timeline(*keyed[0], setting.step_us)],
         "stages": [stages.stages(batch.measured)],
         "herds": [herds.herds(batch.measured)],
+        "late": [causes.late(batch.measured, batch.overdue, setting.on_time_us)],
+        "waits": [causes.waits(batch.delivered, batch.delivered_as_of_us, setting.on_time_us)],
+        "busy": [causes.busy(batch.delivered)],
         "disorder": [known],
         "faults": [pa.table({"reason": faults, "count": np.ones(len(faults), np.int64)})],
         "odd": [pa.table({"name": pa.array(odd), "count": pa.array(odd.values(), pa.int64())})],

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mocketmq.clock import US_PER_MS
 from mocketmq_report.compute import order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
 from mocketmq_report.compute.partial import merge
@@ -39,11 +40,13 @@ def measure(
     split_us: Sequence[int],
     is_exact: bool | None = None,
     minute_cutoffs_us: Sequence[int] | None = None,
+    on_time_us: int = 100 * US_PER_MS,
 ) -> Measured:
     """Measure a ledger. Bins are split after each of ``split_us``.
 
     ``is_exact`` keeps every value instead of bins; None does so if there are not too many rows. With
-    ``minute_cutoffs_us`` lateness by minute is measured, too.
+    ``minute_cutoffs_us`` lateness by minute is measured, too. Causes are found of deliveries that were later
+    than ``on_time_us``.
     """
     runs = ledger.runs.to_pylist()
     parts = dict(enumerate(ledger.parts))
@@ -55,6 +58,7 @@ def measure(
             {run["run"]: run["as_of_us"] for run in runs},
             None if exactly else tuple(split_us),
             timeline.step_us(extent.delivered_to_us - extent.delivered_from_us),
+            on_time_us,
             None if minute_cutoffs_us is None else tuple(minute_cutoffs_us),
         )
 

@@ -13,7 +13,9 @@ _COUNT: Final = "count"
 
 
 _TYPES: Final = {
-    **dict.fromkeys(("run", "scheme", "topic", "state", "stage", "reason", "name"), pa.string()),
+    **dict.fromkeys(
+        ("run", "scheme", "topic", "state", "stage", "reason", "name", "cause", "fault"), pa.string()
+    ),
     "level": pa.int32(),
     "is_complete": pa.bool_(),
 }

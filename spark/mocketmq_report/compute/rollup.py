@@ -7,7 +7,8 @@ are merged by reading them together. Counts and percentiles are those of one rol
 - a message with deliveries in different rollups counts in each of them, and disorder between two is not
   noticed: the runs of a store belong in one rollup;
 - counts up to a limit that is not one of ``CUTOFFS_US`` leave out the bin of the limit;
-- steps of time are at least minutes.
+- steps of time are at least minutes;
+- causes are of deliveries later than ``on_time_us`` was when the rollups were written.
 """
 
 from collections import Counter
@@ -27,7 +28,9 @@ from mocketmq_report.ledger.places import Place, Places
 from mocketmq_report.ledger.table_files import TableFiles
 from mocketmq_report.progress import ProgressCallback
 
-_KEPT: Final = ("outcomes", "stages", "herds", "disorder")
+_CAUSES: Final = ("late", "waits", "busy")
+"""Tables that rollups of earlier versions lack."""
+_KEPT: Final = ("outcomes", "stages", "herds", "disorder", *_CAUSES)
 """Tables that are kept as they were measured."""
 _TABLES: Final = (*_KEPT, "lateness", "again", "worst", "runs", "moves")
 _ABOUT: Final = "about"
@@ -102,7 +105,12 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
     """Read rollups as one. Raises BrokenRollupError if one is incomplete, or if two have the same run."""
     try:
         about = files.read([f"{path}/{_ABOUT}" for path in paths])
-        found = {name: files.read([f"{path}/{name}" for path in paths]) for name in _TABLES}
+        has_causes = "has_causes" in about.column_names and all(about["has_causes"].to_pylist())
+        found = {
+            name: files.read([f"{path}/{name}" for path in paths])
+            for name in _TABLES
+            if has_causes or name not in _CAUSES
+        }
     except BrokenLedgerError as error:
         raise BrokenRollupError(f"the rollups cannot be read: {error}") from error
     for path, is_whole in zip(about["path"].to_pylist(), about["is_whole"].to_pylist(), strict=True):
@@ -116,7 +124,7 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
                 f"run {run} is in more than one of the rollups and would be counted twice;"
                 " give only one of them"
             )
-    kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness")}
+    kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness") if name in found}
     extent = outcomes.extent(kept["outcomes"])
     span_us = extent.delivered_to_us - extent.delivered_from_us
     step_us = max(timeline.step_us(span_us), timeline.MINUTE_US)
@@ -127,4 +135,4 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
 
 
 def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:
-    files.write(pa.table({"path": [path], "is_whole": [is_whole]}), f"{path}/{_ABOUT}")
+    files.write(pa.table({"path": [path], "is_whole": [is_whole], "has_causes": [True]}), f"{path}/{_ABOUT}")

@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
-from mocketmq_report.compute import herds, lateness, order, outcomes, stages, timeline
+from mocketmq_report.compute import causes, herds, lateness, order, outcomes, stages, timeline
 from mocketmq_report.compute.partial import Shape, merge
 
 SHAPES: Final = {
@@ -14,6 +14,9 @@ SHAPES: Final = {
     "timeline": timeline.SHAPE,
     "stages": stages.SHAPE,
     "herds": herds.SHAPE,
+    "late": causes.LATE,
+    "waits": causes.WAITS,
+    "busy": causes.BUSY,
     "disorder": order.SHAPE,
     "faults": Shape(("reason",)),
     "odd": Shape(("name",)),
@@ -29,6 +32,9 @@ class Summary(NamedTuple):
     timeline: pa.Table
     stages: pa.Table
     herds: pa.Table
+    late: pa.Table
+    waits: pa.Table
+    busy: pa.Table
     disorder: pa.Table
     faults: pa.Table  # how often each reason to drop a row occurred; null for rows that are kept
     odd: pa.Table  # how often each oddity occurred

@@ -8,10 +8,12 @@ from typing import Any, Final, Literal, NamedTuple, TypeVar
 import pyarrow as pa
 
 from mocketmq.clock import US_PER_MS, US_PER_S
-from mocketmq_report.compute import bins, herds, lateness, outcomes, stages, timeline
+from mocketmq_report.compute import bins, causes, herds, lateness, outcomes, stages, timeline
 from mocketmq_report.compute.one_pass import Measured
+from mocketmq_report.compute.summary import Summary
 from mocketmq_report.document import (
     STAGES,
+    Cause,
     Disorder,
     Herd,
     Lateness,
@@ -85,6 +87,7 @@ class ReportTables(NamedTuple):
     disorder: list[Disorder]
     worst: list[Worst]
     spectra: list[Spectrum]
+    causes: list[Cause]
     warnings: list[str]
 
 
@@ -137,8 +140,18 @@ def tables(measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan)
         ),
         worst=[Worst(**row) for row in measured.worst.to_pylist()],
         spectra=sorted((each for group in groups if (each := lateness.spectrum(group))), key=_place),
+        causes=[
+            *causes.of_deliveries(summary.late, summary.herds),
+            *_of_consumers(summary, run_rows),
+        ],
         warnings=warnings,
     )
+
+
+def _of_consumers(summary: Summary, runs: Iterable[Mapping[str, Any]]) -> list[Cause]:
+    """Why messages came late to their consumers; files from elsewhere may know nothing of them."""
+    is_known = summary.busy.num_rows or any(run["version"] not in (None, UNKNOWN) for run in runs)
+    return causes.of_consumers(summary.waits, summary.busy) if is_known else []
 
 
 def _delays(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:

@@ -84,6 +84,7 @@ DELIVERY_COLUMNS: Final = (
     LedgerColumn("pulled_us", _LONG, "when it was first given to a consumer"),
     LedgerColumn("pulled_by", _TEXT, "the group of that consumer"),
     LedgerColumn("acked_us", _LONG, "when it was first acknowledged"),
+    LedgerColumn("fault", _TEXT, "the fault on purpose that struck it", "none"),
 )
 
 RUN_COLUMNS: Final = (
@@ -114,6 +115,8 @@ def _schema(columns: Sequence[LedgerColumn]) -> pa.Schema:
 
 
 DELIVERIES: Final = _schema(DELIVERY_COLUMNS)
+OPTIONAL: Final = ("fault",)
+"""Columns that stores and exports of earlier versions lack."""
 RUNS: Final = _schema(RUN_COLUMNS)
 MOVES: Final = _schema(MOVE_COLUMNS)
 

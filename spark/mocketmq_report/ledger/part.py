@@ -48,8 +48,8 @@ class RowGroups(NamedTuple):
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
         """Read these columns."""
         wanted = [*columns.needed, *(columns.in_doubt if self.is_doubtful else ())]
-        names = [name for name in wanted if name != "run"]
         with pq.ParquetFile(self.path, read_dictionary=["state", "topic", "scheme"], memory_map=True) as file:
+            names = [name for name in wanted if name in file.schema_arrow.names]
             read_ = file.iter_batches(
                 _BATCH_ROWS, row_groups=list(self.groups), columns=names, use_threads=False
             )

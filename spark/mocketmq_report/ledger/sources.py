@@ -20,7 +20,7 @@ from mocketmq.errors import StoreError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
 from mocketmq_report.ledger import external_files, external_parts, external_runs
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, UNKNOWN
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, UNKNOWN
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.external_files import ExternalFile
 from mocketmq_report.ledger.external_runs import LookForRuns
@@ -331,7 +331,7 @@ class _SourceFinder:
                 raise BrokenLedgerError(f"the folder {name} of an export is not there")
             found[name] = [file for file in files(self.places, folder) if file.name.endswith(".parquet")]
             for file in found[name]:
-                self._check(file, set(schema.names) - ({"run"} if name == "deliveries" else set()))
+                self._check(file, set(schema.names) - ({"run", *OPTIONAL} if name == "deliveries" else set()))
         if found["deliveries"] and not found["runs"]:
             raise BrokenLedgerError("the folder runs of an export is empty")
         return _ExportFolder(

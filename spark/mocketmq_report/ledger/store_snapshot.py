@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mocketmq.clock import Mark, wall_us
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, RUNS, as_rows
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
@@ -26,7 +26,8 @@ RANGE_ROWS: Final = 500_000
 """Rows that a task reads at a time: a second's work."""
 
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
-_IN_STORE: Final = {"message_id": "unique_key", "pulled_by": "coalesce(pulled_by, '')"}
+_TEXTS: Final = {"pulled_by", "fault"}
+_IN_STORE: Final = {"message_id": "unique_key", **{name: f"coalesce({name}, '')" for name in _TEXTS}}
 """Columns of the ledger that the table ``deliveries`` holds in another form."""
 _DELIVERIES: Final = (
     "SELECT {} FROM deliveries WHERE delivered_offset BETWEEN {} AND {} ORDER BY delivered_offset"
@@ -138,14 +139,18 @@ def read(
 ) -> Iterator[pa.RecordBatch]:
     """Read some columns of the deliveries of a range, in order. Raises StoreError."""
     schema = pa.schema([DELIVERIES.field(name) for name in wanted])
-    selected = ", ".join(f"{_IN_STORE.get(name, name)} AS {name}" for name in wanted if name != "state")
     with StoreReader(database) as reader:
+        known = reader.table("SELECT name FROM pragma_table_info('deliveries')")["name"].to_pylist()
+        lacking = {"state", *OPTIONAL}.difference(known)
+        selected = ", ".join(
+            f"{_IN_STORE.get(name, name)} AS {name}" for name in wanted if name not in lacking
+        )
         for batch in reader.batches(_DELIVERIES.format(selected, *span)):
             columns = dict(zip(batch.schema.names, batch.columns, strict=True))
             columns |= {"run": _named(database, batch["run"], names), "state": pa.scalar("delivered")}
             columns["forced"] = pc.not_equal(batch["forced"], 0)
-            if "pulled_by" in columns:
-                columns["pulled_by"] = pc.if_else(pc.equal(batch["pulled_by"], ""), None, batch["pulled_by"])
+            for name in _TEXTS.intersection(columns):
+                columns[name] = pc.if_else(pc.equal(batch[name], ""), None, batch[name])
             yield from as_rows(schema, columns, batch.num_rows).to_batches()
 
 

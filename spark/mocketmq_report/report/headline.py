@@ -3,7 +3,12 @@
 from collections.abc import Iterable
 
 from mocketmq_report import figures
-from mocketmq_report.document import Header, Report
+from mocketmq_report.document import Header, Judgement, Report
+
+
+def judged(report: Report) -> list[Judgement]:
+    """All judgements: of thresholds, and of fail-if rules."""
+    return [*report.judgements, *(report.comparison.judgements if report.comparison else ())]
 
 
 def verdict(report: Report) -> str:

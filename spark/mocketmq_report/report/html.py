@@ -32,9 +32,12 @@ from mocketmq_report.report import headline
 from mocketmq_report.report.chart import DASHES
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.spectrum_charts import comparison_chart
+from mocketmq_report.report.why import moved, why
 
 MOST_ROWS: Final = 30
 """Rows of a table that grows with the data; the others are behind a click."""
+
+_MOST_FAILED: Final = 5  # conditions on the first screen
 
 _RUN_FIELDS: Final = {
     "source": "source",
@@ -87,6 +90,9 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         header=header,
         comparison=comparison,
         verdict=headline.verdict(report),
+        failed=[each for each in headline.judged(report) if not each.passed],
+        moved=moved(report),
+        why=list(why(report)),
         facts=list(_facts(report)),
         sections=list(_sections(report)),
         tiles=list(_tiles(report)),
@@ -137,6 +143,7 @@ def _page() -> Template:
     page.globals |= {
         "dashes": DASHES,
         "most_rows": MOST_ROWS,
+        "most_failed": _MOST_FAILED,
         "shapes": _SHAPES,
         "stage_names": {stage: figures.stage(stage) for stage in STAGES},
     }

@@ -7,6 +7,7 @@ from typing import Final
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report
 from mocketmq_report.report import headline
+from mocketmq_report.report.why import moved, why
 
 LONGEST: Final = 65_536
 """The most characters of a comment on GitHub."""
@@ -36,12 +37,15 @@ def _parts(report: Report) -> Iterator[str]:
     yield f"{_plain(headline.measured(header))}<br>\n{_plain(headline.computed(header))}"
     if header.warnings:
         yield _bullets(header.warnings)
-    if not header.is_performance:
-        yield "**No measure of speed:** the clock was moved or not real."
+    if said := moved(report):
+        yield f"**{_plain(said)}**"
     if report.judgements:
         yield _judgements("threshold", report.judgements)
     if report.comparison:
         yield from _comparison(report.comparison)
+    for what, reasons in why(report):
+        rows = ((each.bar, each.share, each.messages, _plain(each.words)) for each in reasons)
+        yield f"**{_plain(what)}:**\n\n{_table(['', '>share', '>messages', 'why'], rows)}"
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)

@@ -11,6 +11,7 @@ from rich.text import Text
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Report
 from mocketmq_report.report import headline
+from mocketmq_report.report.why import moved, why
 
 _WIDE: Final = 100
 """The width from which on every percentile is shown."""
@@ -28,12 +29,17 @@ def summary(report: Report) -> Iterator[RenderableType]:
         yield Text(figures.harmless(line), style="yellow")
     yield ""
     yield _Levels(report)
-    judgements = list(report.judgements)
+    for what, reasons in why(report):
+        yield ""
+        yield Text(what, style="bold")
+        yield _table(
+            ["", ">share", ">messages", "why"],
+            (map(Text, (r.bar, r.share, r.messages, r.words)) for r in reasons),
+        )
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)
-        judgements += report.comparison.judgements
-    if judgements:
+    if judgements := headline.judged(report):
         yield ""
         yield _judgements(judgements)
     yield ""
@@ -43,8 +49,8 @@ def summary(report: Report) -> Iterator[RenderableType]:
 def _remarks(report: Report) -> list[str]:
     quality = report.quality
     remarks = list(report.header.warnings)
-    if not report.header.is_performance:
-        remarks.append("no measure of speed: the clock was moved or not real")
+    if said := moved(report):
+        remarks.append(said)
     remarks += [f"dropped {figures.count(drop.rows)}: {drop.reason}" for drop in quality.dropped]
     remarks += [f"not read: {source.source}: {source.reason}" for source in quality.broken]
     remarks += [
@@ -134,7 +140,7 @@ def _judgements(judgements: Sequence[Judgement]) -> Table:
     )
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[Text]]) -> Table:
+def _table(columns: Sequence[str], rows: Iterable[Iterable[Text]]) -> Table:
     """A column whose name begins with ``>`` holds numbers."""
     made = Table(box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False, collapse_padding=True)
     for name in columns:

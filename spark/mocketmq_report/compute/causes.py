@@ -1,0 +1,198 @@
+"""Why messages were late: partial tables of the longest stage of each late message, and the report's causes.
+
+A delivery is late beyond ``on_time_us``. A message comes late to its consumer if it was not acknowledged so
+soon after its delivery. Each late message has one cause: the stage that took the longest, or a fault.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.partial import Shape
+from mocketmq_report.document import Cause
+from mocketmq_report.ledger.rows import NONE, Ints, Rows
+
+LATE: Final = Shape(("run", "second", "cause", "fault"), most=("most",))
+"""Late deliveries and overdue messages by the second in which they were due."""
+WAITS: Final = Shape(("topic", "cause", "fault", "from_s", "to_s"), most=("most",))
+"""Messages that came late to their consumer. Of those that waited for one, from when until when."""
+BUSY: Final = Shape(("topic", "second"))
+"""How often consumers pulled or acknowledged something."""
+
+_STAGES: Final = np.array(["stored", "waking", "written", "unknown"])
+_LEAST_LINE: Final = 10
+_OF_LINE_US: Final = 2 * US_PER_MS
+"""What each message of a line adds to the lateness of the last, at most."""
+
+
+class Seconds(NamedTuple):
+    """Late deliveries that were due in one second, with one cause."""
+
+    messages: int
+    most_us: int
+    due_together: int
+
+
+def late(measured: Late, overdue: Late, on_time_us: int) -> pa.Table:
+    """The longest stage of each late delivery; overdue messages are not delivered at all."""
+    is_late = measured.lateness_us > on_time_us
+    rows, lateness = measured.rows.where(is_late), measured.lateness_us[is_late]
+    due, stored, picked = (rows.numbers(name) for name in ("due_us", "stored_us", "picked_us"))
+    ready = np.maximum(due, stored)  # NONE is less than any instant
+    is_known = picked != NONE
+    spans = [
+        ready - due,
+        np.where(is_known, picked - ready, -1),
+        np.where(is_known, rows.numbers("delivered_us") - picked, -1),
+        np.where(is_known, -1, rows.numbers("delivered_us") - ready),
+    ]
+    longest = _STAGES[np.argmax(spans, axis=0)] if len(lateness) else _STAGES[:0]
+    is_owed = overdue.lateness_us > on_time_us
+    return pa.concat_tables(
+        [
+            _table(rows, lateness, longest),
+            _table(
+                overdue.rows.where(is_owed),
+                overdue.lateness_us[is_owed],
+                np.repeat(np.array(["overdue"]), is_owed.sum()),
+            ),
+        ]
+    )
+
+
+def _table(rows: Rows, lateness: Ints, cause: np.ndarray[Any, Any]) -> pa.Table:
+    return pa.table(
+        {
+            "run": rows.text(["run"])["run"],
+            "second": rows.numbers("due_us") // US_PER_S,
+            "cause": pa.array(cause, pa.string()),
+            "fault": _faults(rows),
+            "count": np.ones(len(lateness), np.int64),
+            "most": lateness,
+        }
+    )
+
+
+def waits(delivered: Rows, as_of_us: Ints, on_time_us: int) -> pa.Table:
+    """Messages that came late to their consumer."""
+    from_us, pulled, acked = (delivered.numbers(name) for name in ("delivered_us", "pulled_us", "acked_us"))
+    is_pulled = pulled != NONE
+    wait = np.where(is_pulled, pulled, np.maximum(as_of_us, from_us)) - from_us
+    work = np.where(is_pulled & (acked != NONE), acked - pulled, 0)
+    is_late = wait + work > on_time_us
+    cause = np.where(work > wait, "slow", np.where(is_pulled, "waited", "never"))
+    has_waited = is_late & (cause == "waited")
+    rows = delivered.where(is_late)
+    return pa.table(
+        {
+            "topic": rows.text(["topic"])["topic"],
+            "cause": pa.array(cause[is_late], pa.string()),
+            "fault": _faults(rows),
+            "from_s": np.where(has_waited, from_us // US_PER_S, 0)[is_late],
+            "to_s": np.where(has_waited, pulled // US_PER_S, 0)[is_late],
+            "count": np.ones(len(rows), np.int64),
+            "most": (wait + work)[is_late],
+        }
+    )
+
+
+def busy(delivered: Rows) -> pa.Table:
+    """The seconds in which consumers pulled or acknowledged."""
+    found = []
+    for name in ("pulled_us", "acked_us"):
+        times = delivered.numbers(name)
+        rows = delivered.where(times != NONE)
+        seconds = rows.numbers(name) // US_PER_S
+        count = np.ones(len(seconds), np.int64)
+        found.append(pa.table({"topic": rows.text(["topic"])["topic"], "second": seconds, "count": count}))
+    return pa.concat_tables(found)
+
+
+def _faults(rows: Rows) -> pa.Array:
+    return rows.text(["fault"])["fault"] if "fault" in rows else pa.nulls(len(rows), pa.string())
+
+
+def of_deliveries(table: pa.Table, herds: pa.Table) -> list[Cause]:
+    """Why deliveries were late, from tables of ``LATE`` and of herds. The most frequent cause comes first."""
+    together = {
+        (run, second): count
+        for run, second, count in zip(
+            *(herds[name].to_pylist() for name in ("run", "second", "count")), strict=True
+        )
+    }
+    rows = table.to_pylist()
+    slow = _slow_writes(row for row in rows if row["cause"] == "written")
+    found: dict[tuple[str, str], list[Seconds]] = defaultdict(list)
+    for row in rows:
+        count = together.get((row["run"], row["second"]), 0)
+        cause = row["cause"]
+        if row["fault"]:
+            cause = "fault"
+        elif cause == "waking" and count >= _LEAST_LINE and row["most"] <= count * _OF_LINE_US:
+            cause = "line"
+        elif cause == "waking" and _is_in(slow.get(row["run"]), row["second"]):
+            cause = "written"
+        found[cause, row["fault"] or ""].append(Seconds(row["count"], row["most"], count))
+    return _causes("delivery", found)
+
+
+def of_consumers(waits: pa.Table, busy: pa.Table) -> list[Cause]:
+    """Why messages came late to their consumers, from tables of ``WAITS`` and ``BUSY``."""
+    found: dict[tuple[str, str], list[Seconds]] = defaultdict(list)
+    seconds: dict[str, Ints] = {}
+    for row in waits.to_pylist():
+        cause = row["cause"]
+        if row["fault"]:
+            cause = "fault"
+        elif cause == "never":
+            cause = "absent"
+        elif cause == "waited":
+            topic = row["topic"]
+            if topic not in seconds:
+                seconds[topic] = np.sort(busy.filter(pc.equal(busy["topic"], topic))["second"].to_numpy())
+            first, last = np.searchsorted(seconds[topic], [row["from_s"] + 1, row["to_s"]])
+            is_absent = row["to_s"] - row["from_s"] > 1 and first == last
+            cause = "absent" if is_absent else "slow"
+        found[cause, row["fault"] or ""].append(Seconds(row["count"], row["most"], 0))
+    return _causes("consumer", found)
+
+
+def _slow_writes(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int]]]:
+    """The seconds during which messages were written slowly, for each run, in order and apart."""
+    found: dict[str, list[tuple[int, int]]] = {}
+    for row in sorted(rows, key=lambda row: row["second"]):
+        spans = found.setdefault(row["run"], [])
+        span = row["second"], row["second"] + row["most"] // US_PER_S + 1
+        if spans and span[0] <= spans[-1][1]:
+            spans[-1] = spans[-1][0], max(span[1], spans[-1][1])
+        else:
+            spans.append(span)
+    return found
+
+
+def _is_in(spans: list[tuple[int, int]] | None, second: int) -> bool:
+    return any(first <= second <= last for first, last in spans or ())
+
+
+def _causes(at: Any, found: Mapping[tuple[Any, str], list[Seconds]]) -> list[Cause]:
+    total = sum(each.messages for those in found.values() for each in those)
+    causes = [
+        Cause(
+            at=at,
+            cause=cause,
+            fault=fault,
+            messages=messages,
+            share=messages / total,
+            max_us=max(each.most_us for each in those),
+            due_together=max(each.due_together for each in those),
+        )
+        for (cause, fault), those in found.items()
+        for messages in [sum(each.messages for each in those)]
+    ]
+    return sorted(causes, key=lambda each: (-each.messages, each.cause, each.fault))

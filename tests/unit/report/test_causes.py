@@ -1,0 +1,182 @@
+"""Ledgers whose cause of lateness is known, and what reports say about them in every form."""
+
+import io
+from typing import Any
+
+import pytest
+from rich.console import Console
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq_report.compute.tables import ReportTables
+from mocketmq_report.document import Cause
+from mocketmq_report.report.html import html
+from mocketmq_report.report.markdown import markdown
+from mocketmq_report.report.summary_table import summary
+from mocketmq_report.report.why import why
+from tests.support.reports import sample_report
+from tests.unit.report.test_tables import START_US, ledger_of, tables_of
+
+Rows = list[dict[str, Any]]
+DUE_US = START_US + 60 * US_PER_S
+RUN = {
+    "run": "a1",
+    "store": "a1",
+    "version": "0.1",
+    "clock": "real",
+    "profile": "exact",
+    "levels": "1s 5s",
+    "as_of_us": DUE_US + 600 * US_PER_S,
+    "started_wall_us": 1,
+}
+FAST = 100
+
+
+def row(
+    n: int,
+    *,
+    due: int = DUE_US,
+    woke: int = FAST,
+    written: int = FAST,
+    pulled: int | None = FAST,
+    acked: int | None = FAST,
+    **more: Any,
+) -> dict[str, Any]:
+    """A delivery, with how long each of its stages took."""
+    picked = due + woke
+    delivered = picked + written
+    taken = None if pulled is None else delivered + pulled
+    return {
+        **{"run": "a1", "message_id": f"M{n}", "parked_offset": n, "delivered_offset": 1_000_000 + n},
+        **{"state": "delivered", "topic": "orders", "scheme": "levels", "level": 1, "attempt": 1},
+        **{"forced": False, "born_us": due - US_PER_S, "stored_us": due - US_PER_S, "due_us": due},
+        **{"picked_us": picked, "delivered_us": delivered, "pulled_us": taken},
+        "acked_us": None if taken is None or acked is None else taken + acked,
+        **more,
+    }
+
+
+def made(rows: Rows, parts: int = 3) -> ReportTables:
+    return tables_of(ledger_of(rows, [RUN], [], parts))
+
+
+def found(rows: Rows) -> list[tuple[str, str, int]]:
+    causes = made(rows).causes
+    assert causes == made(rows, 7).causes
+    for at in ("delivery", "consumer"):
+        shares = [each.share for each in causes if each.at == at]
+        assert not shares or sum(shares) == pytest.approx(1)
+    return [(each.at, each.cause, each.messages) for each in causes]
+
+
+ON_TIME = [row(10_000 + n, due=DUE_US - n * US_PER_S) for n in range(30)]
+
+
+def test_a_herd_stands_in_line() -> None:
+    herd = [row(n, woke=n * 300) for n in range(2_000)]
+    (cause,) = made([*ON_TIME, *herd]).causes
+    assert (cause.cause, cause.messages, cause.due_together) == ("line", 1_666, 2_001)
+    assert cause.max_us == 1_999 * 300 + FAST
+
+
+def test_a_timer_that_wakes_late_is_no_line() -> None:
+    asleep = [
+        row(n, due=DUE_US + n * 20 * US_PER_MS, woke=3 * US_PER_S - n * 20 * US_PER_MS) for n in range(50)
+    ]
+    assert found([*ON_TIME, *asleep]) == [("delivery", "waking", 50)]
+
+
+def test_a_slow_disk_is_behind_what_waited_for_it_too() -> None:
+    written = [row(n, written=4 * US_PER_S) for n in range(5)]
+    behind = [row(100 + n, due=DUE_US + 2 * US_PER_S, woke=2 * US_PER_S) for n in range(3)]
+    assert found([*ON_TIME, *written, *behind]) == [("delivery", "written", 8)]
+
+
+def test_messages_that_were_stored_too_late() -> None:
+    late = [row(n, stored_us=DUE_US + US_PER_S, woke=US_PER_S + FAST) for n in range(4)]
+    assert found([*ON_TIME, *late]) == [("delivery", "stored", 4)]
+
+
+def test_a_silent_level_waits_in_the_store() -> None:
+    silent = [
+        row(n, level=2)
+        | dict.fromkeys(("picked_us", "delivered_us", "pulled_us", "acked_us", "delivered_offset"))
+        | {"state": "pending"}
+        for n in range(6)
+    ]
+    tables = made([*ON_TIME, *silent])
+    assert [(each.at, each.cause, each.messages) for each in tables.causes] == [("delivery", "overdue", 6)]
+    report = sample_report(
+        lateness=tables.lateness, reconciliation=tables.reconciliation, causes=tables.causes
+    )
+    (said,) = why(report)
+    assert said.what == "6 of 36 deliveries (16.67%) were more than 100ms late"
+    assert (
+        said.reasons[0].words == "waited in the store and were not delivered; silent: level 2 (5s), up to 10m"
+    )
+
+
+def test_an_absent_consumer_comes_back() -> None:
+    back_us = DUE_US + 90 * US_PER_S
+    waiting = [row(n, pulled=back_us - DUE_US - 2 * FAST + n, acked=FAST) for n in range(40)]
+    assert found([*ON_TIME, *waiting]) == [("consumer", "absent", 40)]
+    never = [row(n, pulled=None) for n in range(7)]
+    assert found([*ON_TIME, *never]) == [("consumer", "absent", 7)]
+
+
+def test_a_slow_consumer_leaves_messages_waiting() -> None:
+    """It takes a second for each of 20 messages, one after the other."""
+    slow = [row(n, pulled=n * US_PER_S, acked=US_PER_S) for n in range(20)]
+    assert found([*ON_TIME, *slow]) == [("consumer", "slow", 20)]
+
+
+def test_a_fault_is_named() -> None:
+    struck = [row(n, written=US_PER_S, fault="slow disk") for n in range(3)]
+    refused = [row(9, pulled=None, fault="deaf")]
+    causes = made([*ON_TIME, *struck, *refused]).causes
+    assert [(each.at, each.cause, each.fault, each.messages) for each in causes] == [
+        ("delivery", "fault", "slow disk", 3),
+        ("consumer", "fault", "deaf", 1),
+    ]
+
+
+def test_nothing_is_said_of_consumers_that_the_data_does_not_know() -> None:
+    rows = [row(n, pulled=None) | {"picked_us": None} for n in range(5)]
+    ledger = ledger_of(rows, [RUN | {"version": "unknown"}], [])
+    assert tables_of(ledger).causes == []
+    late = [each | {"delivered_us": DUE_US + US_PER_S} for each in rows]
+    assert [each.cause for each in tables_of(ledger_of(late, [RUN | {"version": "unknown"}], [])).causes] == [
+        "unknown"
+    ]
+
+
+CAUSES = [
+    Cause(
+        at="delivery", cause="line", fault="", messages=81, share=0.81, max_us=2_000_000, due_together=5_001
+    ),
+    Cause(
+        at="delivery",
+        cause="fault",
+        fault="slow <disk>",
+        messages=19,
+        share=0.19,
+        max_us=5_000_000,
+        due_together=3,
+    ),
+    Cause(at="consumer", cause="absent", fault="", messages=7, share=1, max_us=60_000_000, due_together=0),
+]
+
+
+def test_every_form_says_why() -> None:
+    report = sample_report(causes=CAUSES)
+    console = Console(width=120, file=io.StringIO(), record=True)
+    console.print(summary(report))
+    texts = (html(report), markdown(report), console.export_text())
+    for text in texts:
+        assert "stood in line behind up to 5,000 others due in the same second, up to 2s" in text
+        assert "waited while nobody was pulling, up to 1m" in text
+        for share in ("81%", "19%", "100%"):
+            assert share in text
+        assert text.index("81%") < text.index("19%")
+    assert "met the fault slow &lt;disk&gt;, on purpose" in texts[0]
+    assert "████████████████" in texts[1] and "████████████████" in texts[2]
+    assert 'style="width: 81.0%; background: var(--c1)"' in texts[0]
