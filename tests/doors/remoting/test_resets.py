@@ -238,6 +238,22 @@ async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
         assert len(pulled(await pull(other, 0))) == 3
 
 
+async def test_who_waits_and_is_pushed_the_offsets_goes_on_waiting() -> None:
+    """As with 4.9.8: the C++ client would take the answer for its next pull, and pull twice from then on."""
+    async with running_remoting() as remoting:
+        await stepped(remoting, 3)
+        await join(remoting.client)
+        await commit(remoting.client, 3)
+        wait = pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000)
+        waiting = remoting.client.ask(PULL, wait)
+        await waits(remoting)
+        await reset(remoting.client, 0, force=True)
+        assert (await remoting.client.push()).code == RESET_CLIENT
+        assert len(pulled(await pull(remoting.client, 0))) == 3
+        await send(remoting.broker, "new", queue=0)
+        assert pulled(await waiting) == ["new"]
+
+
 async def test_a_queue_that_did_not_move_goes_on() -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 3)

@@ -161,13 +161,14 @@ class Pull:
         wait_s: float = 0.0,
         tag_filter: Filter = EVERYTHING,
         max_bytes: int | None = None,
+        is_told: bool = False,
     ) -> Pulled:
         """Read messages for a group; at the end of the queue, wait for some up to ``wait_s`` real seconds.
 
         A message that does not pass the filter does not end the long poll. The ledger notes the first pull of
         each delayed message. Offsets do not change. A consumer that has not heard of a reset gets the new
-        offset, also while it waits. ``limit`` and ``max_bytes`` lower the broker's limits.
-        Raises as ``admit``.
+        offset; also while it waits, unless it ``is_told`` of resets otherwise. ``limit`` and ``max_bytes``
+        lower the broker's limits. Raises as ``admit``.
         """
         group, queue = await self.admit(group_name, topic_name, queue_id)
         limit = min(max(limit, 1), self._max_messages)
@@ -179,7 +180,8 @@ class Pull:
             group_queue.pulled_offset, resets = offset, group_queue.resets
         pulled = await self._read(queue, offset, limit, tag_filter, max_bytes, group)
         if wait_s > 0 and _is_at_end(pulled, offset):
-            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, resets)
+            heard = None if is_told else resets
+            pulled = await self._wait(group, queue, offset, limit, tag_filter, max_bytes, wait_s, heard)
         if pulled.status is PullStatus.OFFSET_OVERFLOW_BADLY and pulled.min_offset == 0:
             # The broker was started empty, or lost its newest messages; the client remembers them.
             group_queue = group.queues.get(queue)
@@ -196,8 +198,9 @@ class Pull:
         tag_filter: Filter,
         max_bytes: int,
         wait_s: float,
-        resets: int,
+        heard: int | None,
     ) -> Pulled:
+        """``heard`` is how many resets its consumer has heard of, None if that does not matter."""
         start = offset
 
         async def look() -> Pulled:
@@ -205,7 +208,11 @@ class Pull:
             while True:
                 self._topics.get(queue.topic)  # it may have been deleted meanwhile
                 group_queue = group.queues.get(queue)
-                if group_queue and group_queue.resets != resets and group_queue.start_offset != start:
+                if (
+                    group_queue is not None
+                    and heard not in (None, group_queue.resets)
+                    and group_queue.start_offset != start
+                ):
                     return _notice_of(group_queue)
                 pulled = await self._read(queue, start, limit, tag_filter, max_bytes, group)
                 if pulled.status is not PullStatus.NO_MATCHED_MESSAGE:

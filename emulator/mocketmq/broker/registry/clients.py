@@ -286,10 +286,18 @@ class Clients:
         would make them consume twice. The clients of a broadcast keep offsets themselves, so each is told.
         """
         group = self._groups.get(reset.group)
-        if group is not None:
-            for member in map(self._members.__getitem__, group.members):
-                if group.model == BROADCASTING or member.version < V5_0_0:
-                    member.channel.reset_offsets(reset, member.language)
+        for channel in group.members if group else ():
+            if self.is_pushed_offsets(reset.group, channel):
+                channel.reset_offsets(reset, self._members[channel].language)
+
+    def is_pushed_offsets(self, name: str, channel: Channel) -> bool:
+        """Whether a client is a member of the group to which new offsets are pushed."""
+        group = self._groups.get(name)
+        return (
+            group is not None
+            and channel in group.members
+            and (group.model == BROADCASTING or self._members[channel].version < V5_0_0)
+        )
 
 
 def _version(subscription: Subscription) -> int:
