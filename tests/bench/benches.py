@@ -14,6 +14,7 @@ from tests.bench import (
     lateness,
     moves,
     pending,
+    plugin,
     remoting,
     reports,
     sends,
@@ -47,6 +48,7 @@ BENCHES = {
     "file-herd": Bench("Second directories: a herd in one second", files.herd),
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "pending": Bench("Many pending messages", pending.measure),
+    "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
     "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
     "reports": Bench("Lateness reports", reports.measure),
 }

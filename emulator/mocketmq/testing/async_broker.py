@@ -37,6 +37,11 @@ class AsyncBroker(Operations):
         """``host:port`` of the name server."""
         return self._broker.name_server
 
+    @property
+    def grpc_endpoint(self) -> str:
+        """``host:port`` for the gRPC clients of RocketMQ 5."""
+        return self._broker.grpc_endpoint
+
     async def create_topic(self, name: str, *, queues: int = 4) -> JsonObject:
         """Create the topic, or change it. ``put_topic`` sets its permissions as well."""
         return await self.put_topic(name, read_queues=queues, write_queues=queues)

@@ -1,6 +1,7 @@
 """The broker of a test: the blocking client, and what tests want besides."""
 
 from collections.abc import Iterable
+from typing import Literal
 from urllib.parse import urlsplit
 
 from mocketmq.client.answer import JsonObject
@@ -18,10 +19,7 @@ class Broker(BlockingClient):
         super().__init__(url, token)
         self.token = token
         self.process = process
-        doors = self.info()["doors"]
-        self.ports = [doors["http"]["port"]]
-        if "namesrv" in doors and "broker" in doors:
-            self.ports += [doors["namesrv"]["port"], doors["broker"]["port"]]
+        self.doors = self.info()["doors"]
         self.clock = Clock(self)
 
     @property
@@ -31,13 +29,20 @@ class Broker(BlockingClient):
 
     @property
     def name_server(self) -> str:
-        """``host:port`` of the name server, for RocketMQ's clients. The host is that of ``http_url``."""
-        if len(self.ports) == 1:
-            raise AttributeError(
-                f"the broker at {self.url} has no name server: it was started with --no-remoting"
-            )
-        host = urlsplit(self.url).hostname
-        return f"[{host}]:{self.ports[1]}" if ":" in str(host) else f"{host}:{self.ports[1]}"
+        """``host:port`` of the name server, for RocketMQ's clients."""
+        return self._address("namesrv")
+
+    @property
+    def grpc_endpoint(self) -> str:
+        """``host:port`` for the gRPC clients of RocketMQ 5."""
+        return self._address("grpc")
+
+    def _address(self, door: Literal["namesrv", "grpc"]) -> str:
+        """At the host of ``url``, by which the broker was reached."""
+        if door not in self.doors:
+            raise AttributeError(f"the broker at {self.url} does not listen for this; it has {self.doors}")
+        host = str(urlsplit(self.url).hostname)
+        return f"{f'[{host}]' if ':' in host else host}:{self.doors[door]['port']}"
 
     @property
     def has_died(self) -> bool:

@@ -2,8 +2,9 @@
 
 import os
 import socket
+from collections.abc import Mapping
 from contextlib import ExitStack
-from typing import Final
+from typing import Final, Literal
 
 import pytest
 
@@ -14,7 +15,9 @@ from mocketmq.testing.broker import Broker
 from mocketmq.testing.options import StartOptions
 from mocketmq.testing.process import BrokerProcess, StartError
 
-_PORTS: Final = ("http_port", "namesrv_port", "broker_port")
+_Door = Literal["http", "namesrv", "broker", "grpc"]
+_DOORS: Final[tuple[_Door, ...]] = ("http", "namesrv", "broker", "grpc")
+"""Each has a port: the setting ``http_port``, and so on."""
 
 
 class Brokers:
@@ -48,7 +51,8 @@ class Brokers:
             broker = self._running[start] = self._found(start) if self._url else self._started(start)
         elif broker.process is not None and not broker.process.is_running:
             broker.process.stop()
-            broker.process = self._process(start, dict(zip(_PORTS, broker.ports, strict=False)))
+            ports = {name: broker.doors[name]["port"] for name in _DOORS if name in broker.doors}
+            broker.process = self._process(start, ports)
         return broker
 
     def _found(self, start: StartOptions) -> Broker:
@@ -69,22 +73,22 @@ class Brokers:
         return broker
 
     def _started(self, start: StartOptions) -> Broker:
-        has_places = any(f"{{{name}}}" in part for part in options.command(self._config) for name in _PORTS)
-        process = self._process(start, _free_ports() if has_places else {"port": 0})
+        has_places = any(f"{{{name}_port}}" in " ".join(options.command(self._config)) for name in _DOORS)
+        process = self._process(start, _free_ports() if has_places else {})
         return Broker(process.url, process=process)
 
-    def _process(self, start: StartOptions, ports: dict[str, int]) -> BrokerProcess:
-        command = options.command(self._config)
+    def _process(self, start: StartOptions, ports: Mapping[_Door, int]) -> BrokerProcess:
+        command = [*options.command(self._config), "--port", "0"]
         for name, port in ports.items():
-            command = [part.replace(f"{{{name}}}", str(port)) for part in command]
-            command += [f"--{name.replace('_', '-')}", str(port)]
+            command = [part.replace(f"{{{name}_port}}", str(port)) for part in command]
+            command += [f"--{name}-port", str(port)]
         patience = self._config.getini("mocketmq_start_timeout") or "60s"
         ready_s = parse_duration_us(patience, "mocketmq_start_timeout") / 1_000_000
         return BrokerProcess([*command, *start.flags], ready_s)
 
 
-def _free_ports() -> dict[str, int]:
+def _free_ports() -> dict[_Door, int]:
     """A port of its own for each; somebody else may still be faster to take it."""
     with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in _PORTS]
-        return {name: one.getsockname()[1] for name, one in zip(_PORTS, sockets, strict=True)}
+        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in _DOORS]
+        return {name: one.getsockname()[1] for name, one in zip(_DOORS, sockets, strict=True)}
