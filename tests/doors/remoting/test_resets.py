@@ -238,20 +238,26 @@ async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
         assert len(pulled(await pull(other, 0))) == 3
 
 
-async def test_who_waits_and_is_pushed_the_offsets_goes_on_waiting() -> None:
-    """As with 4.9.8: the C++ client would take the answer for its next pull, and pull twice from then on."""
+@pytest.mark.parametrize("kind", ["CONSUME_PASSIVELY", "CONSUME_ACTIVELY"])
+async def test_who_waits_and_hears_of_the_push_goes_on_waiting(kind: str) -> None:
+    """As with 4.9.8: the C++ client would take the answer for its next pull, and pull twice from then on.
+
+    Lite pull consumers ignore what is pushed.
+    """
     async with running_remoting() as remoting:
         await stepped(remoting, 3)
-        await join(remoting.client)
+        await join(remoting.client, consumeType=kind)
         await commit(remoting.client, 3)
-        wait = pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000)
-        waiting = remoting.client.ask(PULL, wait)
+        waiting = remoting.client.ask(PULL, pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000))
         await waits(remoting)
         await reset(remoting.client, 0, force=True)
         assert (await remoting.client.push()).code == RESET_CLIENT
+        if kind == "CONSUME_ACTIVELY":
+            assert (await waiting).remark == "OFFSET_RESET"
         assert len(pulled(await pull(remoting.client, 0))) == 3
         await send(remoting.broker, "new", queue=0)
-        assert pulled(await waiting) == ["new"]
+        if kind == "CONSUME_PASSIVELY":
+            assert pulled(await waiting) == ["new"]
 
 
 async def test_a_queue_that_did_not_move_goes_on() -> None:

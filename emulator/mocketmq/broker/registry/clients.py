@@ -287,17 +287,17 @@ class Clients:
         """
         group = self._groups.get(reset.group)
         for channel in group.members if group else ():
-            if self.is_pushed_offsets(reset.group, channel):
+            if self._is_pushed(reset.group, channel):
                 channel.reset_offsets(reset, self._members[channel].language)
 
-    def is_pushed_offsets(self, name: str, channel: Channel) -> bool:
-        """Whether a client is a member of the group to which new offsets are pushed."""
+    def hears_of_resets(self, name: str, channel: Channel) -> bool:
+        """Whether a client goes on from the offsets that are pushed, which lite pull consumers ignore."""
         group = self._groups.get(name)
-        return (
-            group is not None
-            and channel in group.members
-            and (group.model == BROADCASTING or self._members[channel].version < V5_0_0)
-        )
+        is_pushing = group is not None and group.kind == "CONSUME_PASSIVELY" and channel in group.members
+        return is_pushing and self._is_pushed(name, channel)
+
+    def _is_pushed(self, name: str, channel: Channel) -> bool:
+        return self._groups[name].model == BROADCASTING or self._members[channel].version < V5_0_0
 
 
 def _version(subscription: Subscription) -> int:

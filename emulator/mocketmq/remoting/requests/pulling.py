@@ -68,7 +68,7 @@ async def pull(call: RemotingCall[PullMessageHeader]) -> Response:
         wait_s=wait_ms * US_PER_MS / US_PER_S,
         tag_filter=tag_filter,
         max_bytes=header.max_msg_bytes,
-        is_told=call.broker.registry.clients.is_pushed_offsets(group, call.channel),
+        is_told=call.broker.registry.clients.hears_of_resets(group, call.channel),
     )
     host, version = call.channel.store_host, call.command.version
     records = [encode_record(message, topic, queue_id, host, version) for message in pulled.messages]
