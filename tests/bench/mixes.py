@@ -1,0 +1,166 @@
+"""Mixes of what is due: level queues and second directories in turns, receipts that run out, check-backs.
+
+No mix may be much slower than the slower scheme alone, and lateness must not grow with time.
+"""
+
+import asyncio
+import itertools
+from collections.abc import Awaitable, Callable, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from time import perf_counter
+from typing import Final
+
+from mocketmq.broker.broker import Broker
+from mocketmq.broker.consuming.receipts import Taken
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.message.message import Message
+from tests.bench.figures import Figure, at_least, at_most, quantile
+from tests.bench.load import TOPIC, order, paced
+from tests.bench.progress import rounds
+from tests.support.brokers import acknowledge, give_back, receive, rows, running_broker
+
+KINDS: Final = ("levels", "times", "half and half")
+RATES: Final = (500, 2_000)
+IN_FLIGHT: Final = 2
+"""Few, so that nearly every message has a due time of its own."""
+STEADY_DELAY_MS: Final = 1_000
+HALF_EVERY: Final = 20
+"""Of so many sends one is a half message, which nobody decides about."""
+
+_TROUBLED: Final = 10
+"""Of so many messages one is given back once, and the receipt of another runs out once."""
+
+
+async def measure(quick: bool) -> list[Figure]:
+    """Drained a second, after a restart and in a move of the clock, and lateness under steady load."""
+    size, delay_s, count, seconds = (1_000, 3, 1, 3.0) if quick else (50_000, 30, 3, 300.0)
+    figures = []
+    for name, drain in (("overdue after a restart", overdue), ("in a move", moved)):
+        drained: dict[str, list[float]] = {kind: [] for kind in KINDS}
+        for _ in rounds(f"{size:,} {name}", count):
+            for kind in KINDS:
+                drained[kind].append(await drain(kind, size, delay_s))
+        slower = [min(both) for both in zip(drained["levels"], drained["times"], strict=True)]
+        figures += [Figure(f"{name}: {kind}", "/s", drained[kind]) for kind in KINDS[:2]]
+        mixed = f"{name}: {KINDS[2]} (floor: the slower alone)"
+        figures.append(Figure(mixed, "/s", drained[KINDS[2]], slower, at_least(0.8, of_floor=True)))
+    for rate in (50,) if quick else RATES:
+        for _ in rounds(f"mix at {rate:,} a second", 1):
+            figures += await steady(rate, seconds)
+    return figures
+
+
+async def overdue(kind: str, size: int, delay_s: int) -> float:
+    """How many a second a broker delivers that was down when they were due."""
+    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+        last_us = await _fill(data, kind, size, delay_s)
+        async with running_broker(clock="real") as bystander:
+            await asyncio.sleep(bystander.clock.seconds_until(last_us) or 0)
+        async with running_broker(data, clock="real", levels=f"{delay_s}s"):
+            return await _drained(Path(data), size)
+
+
+async def _drained(data: Path, size: int) -> float:
+    """Deliveries a second, once there are so many of them."""
+    while True:
+        await asyncio.sleep(0.2)  # the ledger has the times
+        [row] = rows(data, "SELECT count(*) AS n, max(delivered_us) - min(picked_us) AS us FROM deliveries")
+        if row["n"] == size:
+            return float(size * US_PER_S / max(row["us"], 1))
+
+
+async def moved(kind: str, size: int, delay_s: int) -> float:
+    """How many a second a move of the clock delivers."""
+    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+        await _fill(data, kind, size, delay_s)
+        async with running_broker(data, levels=f"{delay_s}s") as broker:
+            started = perf_counter()
+            move = await broker.mover.advance(2 * delay_s * US_PER_S)
+            elapsed = perf_counter() - started
+    assert move.fired == size, "sending took longer than the delay"
+    return size / elapsed
+
+
+async def _fill(data: str, kind: str, size: int, delay_s: int) -> int:
+    """Send so many on a real clock, due in the order in which they are sent; when the last is due."""
+    async with running_broker(data, clock="real", levels=f"{delay_s}s", delay_sync="never") as broker:
+        messages = itertools.islice(_delayed(kind, delay_s * 1_000), size)
+
+        async def send() -> None:
+            for message in messages:
+                await broker.sender.send(message)
+
+        await asyncio.gather(*(send() for _ in range(IN_FLIGHT)))
+        return broker.clock.now_us() + delay_s * US_PER_S
+
+
+def _delayed(kind: str, delay_ms: int) -> Iterator[Message]:
+    """Messages that all wait equally long: on level 1, until an instant, or in turns."""
+    while True:
+        if kind != "times":
+            yield order(1)
+        if kind != "levels":
+            yield order(delay_ms=delay_ms)
+
+
+async def steady(rate: int, seconds: float) -> list[Figure]:
+    """Lateness at the begin and the end of a load of everything that becomes due by itself."""
+    delay_us = STEADY_DELAY_MS * US_PER_MS
+    settings = {
+        "levels": f"{STEADY_DELAY_MS // 1_000}s",
+        "delay_sync": "never",
+        "transaction_timeout_us": delay_us,
+        "transaction_check_interval_us": delay_us,
+    }
+    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+        async with running_broker(data, clock="real", **settings) as broker:
+            send = _sending(broker)
+            await send()
+            consuming = asyncio.create_task(_consume(broker))
+            async with paced(rate, send):
+                await asyncio.sleep(seconds)
+            behind = broker.schemes.pending
+            consuming.cancel()
+        found = rows(Path(data), "SELECT due_us, delivered_us - due_us AS us FROM deliveries ORDER BY due_us")
+    late_ms = [row["us"] / US_PER_MS for row in found]
+    third = len(late_ms) // 3
+    name = f"{rate:,} a second"
+    first, last = (quantile(part, 0.99) for part in (late_ms[:third], late_ms[-third:]))
+    return [
+        Figure(f"{name}: p50 of lateness", "ms", [quantile(late_ms, 0.5)]),
+        Figure(f"{name}: p99 (floor: its first third)", "ms", [last], [first]),
+        Figure(
+            f"{name}: waiting at the end (due in {STEADY_DELAY_MS} ms)", "", [behind], aim=at_most(1.5 * rate)
+        ),
+        Figure(f"{name}: earliest; negative is early", "ms", [min(late_ms)], aim=at_least(0)),
+    ]
+
+
+def _sending(broker: Broker) -> Callable[[], Awaitable[object]]:
+    """What sends the next message of the mix."""
+    messages = _delayed(KINDS[2], STEADY_DELAY_MS)
+    numbers = itertools.count(1)
+
+    async def send() -> None:
+        if next(numbers) % HALF_EVERY:
+            await broker.sender.send(next(messages))
+        else:
+            await broker.transactions.half_messages.prepare_checked(order(), "producers")
+
+    return send
+
+
+async def _consume(broker: Broker) -> None:
+    while True:
+        acknowledged: list[Taken] = []
+        given_back: list[Taken] = []
+        for taken in await receive(broker, 32, invisible_us=2 * US_PER_S, wait_s=1, topic=TOPIC):
+            number = taken.message.commit_offset
+            is_new = taken.times == 1 and not taken.message.reconsume_times
+            if is_new and number % _TROUBLED == 0:
+                given_back.append(taken)
+            elif not is_new or number % _TROUBLED != 1:
+                acknowledged.append(taken)
+        await acknowledge(broker, acknowledged)
+        await give_back(broker, given_back, delay_level=1)
