@@ -10,7 +10,7 @@ from mocketmq.clock import LATEST_US, wall_us
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
-from mocketmq.schedule.level_queues import BATCH
+from mocketmq.schedule.timer import BATCH
 from tests.support.brokers import (
     TOPIC,
     S,

@@ -12,8 +12,9 @@ from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.errors import (
     StoreUnavailableError,
 )
+from mocketmq.schedule import timer
+from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
-from mocketmq_compat.delay.second_directories import BATCH
 from tests.support.api import running_api
 from tests.support.brokers import (
     S,
@@ -95,6 +96,7 @@ async def test_a_move_ends_where_the_store_gave_out_and_goes_on_from_there(
 
         with monkeypatch.context() as patch:
             patch.setattr(Database, "transact", fail_after_the_level)
+            patch.setattr(timer, "BATCH", 1)
             with pytest.raises(StoreUnavailableError):
                 await broker.mover.advance(60 * S)
         assert broker.clock.now_us() == start_us + 1 * S

@@ -1,6 +1,7 @@
 """A delay scheme that nothing but the app's list names: everything in the broker works with it."""
 
-from collections.abc import AsyncIterator, Iterable
+from collections.abc import AsyncIterator, Iterable, Iterator
+from contextlib import asynccontextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -12,9 +13,9 @@ from mocketmq.errors import NotPendingError
 from mocketmq.message.message import Draft, Message, StoredMessage
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
+from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
-from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
@@ -66,20 +67,19 @@ class EggTimer(TimedScheme):
     def first_due_us(self) -> int | None:
         return min(map(due_of, self.waiting.values()), default=None)
 
-    async def fire(self, until_us: int) -> Fired:
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         picked_us = self.host.ground.clock.now_us()
-        due = sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of)
 
-        def work(batch: Batch) -> list[StoredMessage]:
-            others_us = self.host.others_due_us(self.name)
-            done = [m for m in due if others_us is None or due_of(m) <= others_us]
-            for message in done:
-                self.deliver(batch, message, fires_us=due_of(message), picked_us=picked_us)
-            batch.on_commit(partial(self.remove, done))
-            return done
+        def due_now() -> Iterator[Due]:
+            for message in sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of):
+                yield Due(due_of(message), partial(self.boiled, message, picked_us), delivers=True)
 
-        done = await self.host.ground.writer.commit(work, alone=until_us > picked_us)
-        return Fired(len(done), max([picked_us, *map(due_of, done)]))
+        yield due_now
+
+    def boiled(self, message: StoredMessage, picked_us: int, batch: Batch) -> None:
+        self.deliver(batch, message, fires_us=due_of(message), picked_us=picked_us)
+        batch.on_commit(partial(self.remove, [message]))
 
     def holds(self, parked: StoredMessage) -> bool:
         return parked.commit_offset in self.waiting

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from mocketmq.schedule import timed_scheme
+from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
 from mocketmq_compat.delay import delay_files
@@ -20,7 +21,6 @@ from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.file_saves import FileSaves
-from mocketmq_compat.delay.second_directories import BATCH
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     S,

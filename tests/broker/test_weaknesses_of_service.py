@@ -26,11 +26,12 @@ from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
+from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
 from mocketmq_compat.delay import file_saves, second_directories
 from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.second_directories import BATCH, SecondDirectories
+from mocketmq_compat.delay.second_directories import SecondDirectories
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     TOPIC,
@@ -266,15 +267,15 @@ async def test_w18_what_is_overdue_at_the_start_is_delivered_once_all_is_ready(
         now_ms = broker.clock.now_us() // MS
     for number, late_ms in enumerate([50_000, 1, 2_000]):
         made(str(number), b"%d" % number, due_ms=now_ms - late_ms, number=number).put(tmp_path / "delay")
-    fire, fired = SecondDirectories.fire, list[int]()
+    firing, fired = SecondDirectories.firing, list[int]()
 
-    async def fire_when_ready(scheme: SecondDirectories, until_us: int) -> Any:
+    def firing_when_ready(scheme: SecondDirectories, until_us: int) -> Any:
         fired.append(scheme.pending)
         assert scheme.host.topics.get(TOPIC).queues, "topics are loaded"
         assert not scheme.host.ground.writer.task.done(), "the store can be written"
-        return await fire(scheme, until_us)
+        return firing(scheme, until_us)
 
-    monkeypatch.setattr(SecondDirectories, "fire", fire_when_ready)
+    monkeypatch.setattr(SecondDirectories, "firing", firing_when_ready)
     for start in range(3):
         async with running_broker(tmp_path) as broker:
             async with asyncio.timeout(PATIENCE_S):
@@ -324,20 +325,20 @@ async def test_w19_half_messages_wait_for_their_commit_batches_for_each_of_their
 async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    fire, decode_file, failures = SecondDirectories.fire, decode, list[int]()
+    firing, decode_file, failures = SecondDirectories.firing, decode, list[int]()
 
-    async def fail_once(scheme: SecondDirectories, until_us: int) -> Any:
+    def fail_once(scheme: SecondDirectories, until_us: int) -> Any:
         if not failures:
             failures.append(until_us)
             raise ZeroDivisionError("a defect in a pass")
-        return await fire(scheme, until_us)
+        return firing(scheme, until_us)
 
     def fail_for_one(content: bytes) -> Any:
         if content.endswith(b"unlucky"):
             raise ZeroDivisionError("a defect that one file shows")
         return decode_file(content)
 
-    monkeypatch.setattr(SecondDirectories, "fire", fail_once)
+    monkeypatch.setattr(SecondDirectories, "firing", fail_once)
     monkeypatch.setattr(second_directories, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):

@@ -11,7 +11,8 @@ copied back from a backup, is known by that identity, and removed instead of del
 
 import asyncio
 import heapq
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
 from typing import NamedTuple
@@ -21,10 +22,11 @@ from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import key_hash
+from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_host import SchemeHost
 from mocketmq.schedule.timed_scheme import TimedScheme
-from mocketmq.schedule.timer import Fired
+from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queue import Queue
@@ -35,9 +37,6 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.memory_directory import MemoryDirectory
 from mocketmq_compat.delay.parked_message import check_deliverable, content_of, draft_in, entry_of
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
-
-BATCH = 256
-"""Messages per delivering transaction, as of the level queues."""
 
 _SETTLED_EARLY = (
     "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
@@ -84,6 +83,7 @@ class SecondDirectories(TimedScheme):
             clock, settings.start_deliver_time, settings.start_deliver_window_us
         )
         self._fires_at = fires_at
+        self._opened: dict[Entry, OpenedFile] = {}  # read, and due, but not delivered yet
 
     async def load(self) -> None:
         """Build the index. Raises a StoreError."""
@@ -161,42 +161,47 @@ class SecondDirectories(TimedScheme):
         first = self.files.first()
         return None if first is None else self._fires_at(first.due_us)
 
-    async def fire(self, until_us: int) -> Fired:
-        """Deliver one batch of what fires by ``until_us``, in order of due millisecond and arrival."""
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Prepare what fires by ``until_us``, in order of due millisecond and arrival."""
         if any(self._fires_at(entry.due_us) <= until_us for entry in self.files.saves.in_flight):
             await self.files.saves.idle()
         index = self.files.index
         picked_us = self._clock.now_us()
         picked: list[Entry] = []
-        while len(picked) < BATCH and (first := index.first()) and self._fires_at(first.due_us) <= until_us:
-            picked.append(index.pick())
         try:
-            waiting = await self._read(picked)
+            while (
+                len(picked) < BATCH and (first := index.first()) and self._fires_at(first.due_us) <= until_us
+            ):
+                picked.append(index.pick())
+            opened = await self._read(picked)
             pass_point("files.picked")
-            delivered: list[OpenedFile] = []
-            if waiting:
-                work = partial(self._deliver, waiting, picked_us)
-                delivered = await self.host.ground.writer.commit(work, alone=until_us > picked_us)
-                pass_point("files.delivered")
-                self.files.remove(each.entry for each in delivered)
+            yield partial(self._due_now, opened, picked_us)
         finally:
             index.put_back(picked)  # those that are gone do not come back
-        last_us = self._fires_at(delivered[-1].entry.due_us) if delivered else picked_us
-        return Fired(len(delivered), min(max(last_us, picked_us), until_us))
 
-    async def _read(self, picked: Sequence[Entry]) -> list[OpenedFile]:
-        """The messages of these entries, as many as fit a batch; repeats and damaged files are removed."""
+    async def _read(self, picked: list[Entry]) -> list[OpenedFile]:
+        """The messages of these entries, as many as fit a batch; repeats and damaged files are removed.
+
+        What does not fit is put back. What was read and not delivered is not read again the next time.
+        """
         settled = await self.settled([entry.number for entry in picked])
         repeats = [entry for entry in picked if entry.identity in settled]
         self.files.refuse_repeats(repeats)
-        waiting: list[OpenedFile] = []
-        for entry, content in await self.files.read([entry for entry in picked if entry not in repeats]):
+        waiting = [entry for entry in picked if entry.identity not in settled]
+        contents = dict(await self.files.read([entry for entry in waiting if entry not in self._opened]))
+        opened: dict[Entry, OpenedFile] = {}
+        for number, entry in enumerate(waiting):
+            one = self._opened.get(entry)
+            if one is None and entry not in contents:
+                self.files.index.put_back(waiting[number:])
+                break
             try:
-                one = await self._open(entry, content)
+                one = one or await self._open(entry, contents[entry])
                 if entry.identity in settled:  # the same message with two due times
                     self.files.refuse_repeats([entry])
                 else:
-                    waiting.append(one)
+                    opened[entry] = one
                     settled.add(entry.identity)
             except DamagedFileError as error:
                 await self.files.quarantine(entry, error)
@@ -204,7 +209,8 @@ class SecondDirectories(TimedScheme):
                 raise
             except Exception as error:  # noqa: BLE001 - one file must not hold up all others
                 await self.files.quarantine(entry, DamagedFileError("defect", repr(error)))
-        return waiting
+        self._opened = opened
+        return [*opened.values()]
 
     async def _open(self, entry: Entry, content: bytes | OSError) -> OpenedFile:
         """The message of a file. Raises DamagedFileError if it cannot be delivered, or its name is wrong."""
@@ -222,18 +228,30 @@ class SecondDirectories(TimedScheme):
         message = self.kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
         return OpenedFile(entry, message)
 
-    def _deliver(self, waiting: Sequence[OpenedFile], picked_us: int, batch: Batch) -> list[OpenedFile]:
-        # During a move of the clock a delivery must not jump over messages that were sent meanwhile.
-        first, others_us = self.files.first(), self.host.others_due_us(self.name)
-        delivered: list[OpenedFile] = []
-        for each in waiting:
-            fires_us = self._fires_at(each.entry.due_us)
-            is_overtaken = first is not None and first < each.entry
-            if is_overtaken or (others_us is not None and others_us < fires_us):
+    def _due_now(self, opened: Sequence[OpenedFile], picked_us: int) -> Iterator[Due]:
+        first = self.files.first()  # without those that were picked
+        delivered: list[Entry] = []
+        for each in opened:
+            if first is not None and first < each.entry:
                 break
-            delivered.append(each)
-            self.deliver(batch, each.message, fires_us=fires_us, picked_us=picked_us)
-        return delivered
+            fires_us = self._fires_at(each.entry.due_us)
+            yield Due(fires_us, partial(self._deliver, delivered, each, fires_us, picked_us), delivers=True)
+        if first is not None:
+            yield Due(self._fires_at(first.due_us), None)
+
+    def _deliver(
+        self, delivered: list[Entry], each: OpenedFile, fires_us: int, picked_us: int, batch: Batch
+    ) -> None:
+        self.deliver(batch, each.message, fires_us=fires_us, picked_us=picked_us)
+        if not delivered:
+            batch.on_commit(partial(self._delivered, delivered))
+        delivered.append(each.entry)
+
+    def _delivered(self, entries: Sequence[Entry]) -> None:
+        pass_point("files.delivered")
+        for entry in entries:
+            del self._opened[entry]
+        self.files.remove(entries)
 
     # By hand
 

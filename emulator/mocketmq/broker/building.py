@@ -75,7 +75,7 @@ async def open_broker(
         registry = await open_registry(ground, settings, statistics, table.highest)
         topics = registry.topics
 
-        timer, ledger = Timer(clock), Ledger(run.run)
+        timer, ledger = Timer(clock, writer), Ledger(run.run)
         states, warnings = await load_levels(database, table, topics.levels())
         for warning in warnings:
             log.warning(warning)
@@ -88,7 +88,6 @@ async def open_broker(
             topics.get(TIMER_TOPIC).queues[0],
             timer.changed,
             statistics.delivered,
-            schemes.others_due_us,
         )
         levels = LevelQueues(host, states, table, profile)
         schemes.add(levels)

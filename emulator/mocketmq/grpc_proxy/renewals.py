@@ -5,14 +5,19 @@ is nearly over, while the client lives: up to three hours.
 """
 
 import heapq
-from collections.abc import Callable, Iterable
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager, suppress
 from dataclasses import dataclass
+from functools import partial
 from typing import Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.receipts import Taken
 from mocketmq.clock import US_PER_S
-from mocketmq.schedule.timer import Fired
+from mocketmq.errors import GroupNotFoundError
+from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.timer import BATCH
+from mocketmq.store.writer import Batch
 
 FIRST_US: Final = 60 * US_PER_S
 _STEPS_US: Final = tuple(minutes * 60 * US_PER_S for minutes in (1, 3, 5, 10, 30, 60))
@@ -75,25 +80,40 @@ class Renewals:
         held = self._held.get(key)
         return held is not None and held.until_us - _BEFORE_US == due_us
 
-    async def fire(self, until_us: int) -> Fired:
-        """Renew the next message that is due by then, if its client lives."""
-        due_us = self.next_due_us()
-        if due_us is None or due_us > until_us:
-            return Fired(0, until_us)
-        key = self._due[0][1]  # it stays until it is renewed: the store may fail
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Renew messages whose clients live."""
+        due: list[tuple[int, _Key]] = []
+        while len(due) < BATCH and (next_us := self.next_due_us()) is not None and next_us <= until_us:
+            due.append(heapq.heappop(self._due))
+        try:
+            yield partial(self._due_now, due)
+        finally:
+            for entry in due:  # those that are renewed, or dropped, are skipped
+                heapq.heappush(self._due, entry)
+
+    def _due_now(self, due: Sequence[tuple[int, _Key]]) -> Iterator[Due]:
+        for due_us, key in due:
+            yield Due(due_us, partial(self._renew, due_us, key))
+            if due_us >= due[0][0] + _STEPS_US[0] - _BEFORE_US:
+                break
+        if due:
+            yield Due(due[0][0] + _STEPS_US[0] - _BEFORE_US, None)  # the first may be due again by then
+
+    def _renew(self, due_us: int, key: _Key, batch: Batch) -> None:
+        if not self._is_next(due_us, key):
+            return
         held = self._held[key]
-        now_us = max(due_us, self._broker.clock.now_us())
-        if now_us >= held.end_us or not self._is_alive(held.client_id):
-            del self._held[key]
-            return Fired(0, due_us)
-        step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
-        self._broker.clock.reach(due_us)
         group, handle = key
-        settled = await self._broker.consuming.receipts.extend(group, [handle], step_us)
-        if settled.done and key in self._held:
-            held.renewed += 1
-            held.until_us = now_us + step_us
-            heapq.heappush(self._due, (held.until_us - _BEFORE_US, key))
-        else:
-            self._held.pop(key, None)
-        return Fired(0, due_us)
+        if batch.now_us < held.end_us and self._is_alive(held.client_id):
+            step_us = _STEPS_US[min(held.renewed, len(_STEPS_US) - 1)]
+            with suppress(GroupNotFoundError):
+                if self._broker.consuming.receipts.extend_in(group, [handle], step_us, batch).done:
+                    batch.on_commit(partial(self._renewed, key, held, batch.now_us + step_us))
+                    return
+        batch.on_commit(partial(self.drop, group, [handle]))
+
+    def _renewed(self, key: _Key, held: _Held, until_us: int) -> None:
+        held.renewed += 1
+        held.until_us = until_us
+        heapq.heappush(self._due, (until_us - _BEFORE_US, key))

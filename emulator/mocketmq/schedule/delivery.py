@@ -13,11 +13,6 @@ from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
-_COPY = """
-INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
- tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
-FROM messages WHERE commit_offset = ?"""
-
 
 class DueMessage(NamedTuple):
     """A message to deliver, without its content. Instants in emulated microseconds."""
@@ -62,8 +57,7 @@ class Delivery:
     ) -> int:
         queue, parked_offset, level, stored_us, due_us = message
         if isinstance(content, int):
-            commit_offset, queue_offset = batch.place(queue, content)
-            batch.execute(_COPY, (commit_offset, queue.key, queue_offset, batch.now_us, parked_offset))
+            commit_offset = batch.copy(queue, parked_offset, content)
         else:
             commit_offset = batch.append(queue, content, parked_offset=parked_offset).commit_offset
         self._ledger.record(

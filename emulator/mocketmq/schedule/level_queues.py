@@ -12,27 +12,26 @@ a message inside SQLite. So memory does not grow with the number of pending mess
 
 import heapq
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, suppress
 from functools import partial
+from operator import attrgetter
 
 from mocketmq.errors import NotPendingError, StoreError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.delivery import Delivery, DueMessage
+from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_host import SchemeHost
-from mocketmq.schedule.timer import Fired
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
+from mocketmq.store.writer import Batch
 
 READ_AHEAD = 512
-BATCH = 256
-"""Messages per delivering transaction: enough to keep the disk busy, few enough not to hold up a send."""
 
 _SAVE_OFFSET = (
     "INSERT INTO delay_offsets VALUES (?, ?)"
@@ -65,7 +64,6 @@ class LevelQueues:
         self._writer = host.ground.writer
         self._queue_of = host.topics.queue
         self._changed = host.changed
-        self._others_due_us = partial(host.others_due_us, self.name)
         self._saves_at_us = 0  # while there is something to save: when
 
     @property
@@ -117,24 +115,15 @@ class LevelQueues:
             default=None,
         )
 
-    async def fire(self, until_us: int) -> Fired:
-        """Deliver one batch of what fires by ``until_us``, in order of due time and then of arrival."""
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Prepare what fires by ``until_us``."""
+        picked_us = self._clock.now_us()
         await self.read_ahead()
         pass_point("delivery.picked")
-        # During a move of the clock, the store time jumps to the due time. In a transaction of its own, it
-        # passes no message that was sent before: by then all of these are committed, and known here.
-        picked_us = self._clock.now_us()
-        picks, until_us = await self._writer.commit(
-            partial(self._deliver, until_us, picked_us), alone=until_us > picked_us
-        )
-        pass_point("delivery.delivered")
-        if picks:
-            until_us = picks[-1][0]
-        if self._is_dirty and self._saves_at_us <= until_us:
-            await self.save()
-        with suppress(StoreError):  # the delivery is committed; the next call reads again
+        yield partial(self._due_now, until_us, picked_us)
+        with suppress(StoreError):  # what was delivered is committed; the next call reads again
             await self.read_ahead()
-        return Fired(len(picks), until_us if picks else picked_us)
 
     async def read_ahead(self) -> None:
         """Read the next due messages of each level whose read-ahead is empty."""
@@ -146,9 +135,17 @@ class LevelQueues:
             level.ahead.extend(map(Parked._make, rows))
             level.read_to = rows[-1][0] + 1 if len(rows) == READ_AHEAD else end
 
-    def _pick(self, until_us: int, now_us: int) -> list[tuple[int, Level, Parked]]:
-        """Merge the heads of all levels by (instant, commit offset), as far as the read-ahead reaches."""
-        picks: list[tuple[int, Level, Parked]] = []
+    def _due_now(self, until_us: int, picked_us: int) -> Iterator[Due]:
+        passed: dict[Level, list[int]] = {}
+        deliveries = (
+            Due(fires_us, entry and partial(self._deliver, passed, picked_us, fires_us, level, entry), True)
+            for fires_us, level, entry in self._heads(until_us, picked_us)
+        )
+        saves = [Due(self._saves_at_us, partial(self._save, passed))] if self._is_dirty else []
+        return heapq.merge(deliveries, saves, key=attrgetter("instant_us"))
+
+    def _heads(self, until_us: int, now_us: int) -> Iterator[tuple[int, Level, Parked | None]]:
+        """The messages of all levels by (instant, commit offset); None where the read-ahead ends."""
         heads: list[tuple[int, int, int, int]] = []
 
         def push(level: Level, index: int, not_before_us: int) -> None:
@@ -160,44 +157,44 @@ class LevelQueues:
         for level in self.levels:
             if level.ahead:
                 push(level, 0, 0)
-        size = 0
-        while heads and len(picks) < BATCH and size < MAX_BATCH_BYTES:
+        while heads:
             fires_us, _, number, index = heapq.heappop(heads)
             level = self.levels[number - 1]
-            picks.append((fires_us, level, level.ahead[index]))
-            size += level.ahead[index].size
+            yield fires_us, level, level.ahead[index]
             if index + 1 < len(level.ahead):
                 push(level, index + 1, fires_us)
             elif not level.is_read:
-                break
-        return picks
+                yield fires_us, level, None
 
     def _deliver(
-        self, until_us: int, picked_us: int, batch: Batch
-    ) -> tuple[list[tuple[int, Level, Parked]], int]:
-        if (others_us := self._others_due_us()) is not None:
-            until_us = min(until_us, others_us)
-        picks = self._pick(until_us, picked_us)
-        passed: dict[Level, int] = {}
-        for fires_us, level, entry in picks:
-            message = self._due(level, entry)
-            self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
-            passed[level] = entry.queue_offset + 1
-        if not self.profile.save_interval_us:
-            for level, offset in passed.items():
-                batch.execute(_SAVE_OFFSET, (level.number, offset))
-        if picks:
-            batch.on_commit(partial(self._delivered, passed, picks[0][0]))
-        return picks, until_us
+        self,
+        passed: dict[Level, list[int]],
+        picked_us: int,
+        fires_us: int,
+        level: Level,
+        entry: Parked,
+        batch: Batch,
+    ) -> None:
+        message = self._due(level, entry)
+        self._delivery.deliver(batch, message, entry.size, fires_us=fires_us, picked_us=picked_us)
+        if not passed:
+            batch.on_commit(partial(self._delivered, passed, fires_us))
+        row = passed.get(level)
+        if row is None:
+            row = passed[level] = [level.number, 0]
+            if not self.profile.save_interval_us:
+                batch.execute(_SAVE_OFFSET, row)
+        row[1] = entry.queue_offset + 1  # also of the row that is to be written
 
     def _due(self, level: Level, entry: Parked) -> DueMessage:
         queue = self._queue_of(entry.real_queue_key)
         return DueMessage(queue, entry.commit_offset, level.number, entry.store_us, entry.due_us)
 
-    def _delivered(self, passed: dict[Level, int], first_us: int) -> None:
+    def _delivered(self, passed: dict[Level, list[int]], first_us: int) -> None:
+        pass_point("delivery.delivered")
         if not self._is_dirty:
             self._saves_at_us = self.profile.saves_at(first_us)
-        for level, offset in passed.items():
+        for level, (_, offset) in passed.items():
             level.passed(offset)
             if not self.profile.save_interval_us:
                 level.saved_offset = offset
@@ -210,15 +207,14 @@ class LevelQueues:
             lv.saved_offset != lv.next_offset for lv in self.levels
         )
 
-    async def save(self) -> None:
+    def _save(self, passed: Mapping[Level, Sequence[int]], batch: Batch) -> None:
         """Save the offset table, where the profile does not do it with each delivery."""
-        offsets = {level: level.next_offset for level in self.levels}
+        offsets = {level: passed[level][1] if level in passed else level.next_offset for level in self.levels}
+        for level, offset in offsets.items():
+            batch.execute(_SAVE_OFFSET, (level.number, offset))
+        batch.on_commit(partial(self._saved, offsets))
 
-        def work(batch: Batch) -> None:
-            for level, offset in offsets.items():
-                batch.execute(_SAVE_OFFSET, (level.number, offset))
-
-        await self._writer.commit(work)
+    def _saved(self, offsets: Mapping[Level, int]) -> None:
         pass_point("offsets.saved")
         for level, offset in offsets.items():
             level.saved_offset = offset
@@ -226,7 +222,7 @@ class LevelQueues:
     async def close(self) -> None:
         """Save what is not saved yet: a clean stop repeats nothing."""
         if self._is_dirty:
-            await self.save()
+            await self._writer.commit(partial(self._save, {}))
 
     # What waits
 

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 from mocketmq.message.message import StoredMessage
-from mocketmq.schedule.timer import DueSource
+from mocketmq.schedule.due import DueSource
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 

@@ -62,5 +62,4 @@ class SchemeHost:
     parked_queue: Queue  # in which messages that wait are shown
     changed: Callable[[], None]  # to be called when something is due earlier than all before
     on_delivered: Callable[[int], None]
-    others_due_us: Callable[[str], int | None]  # when anything is due in the schemes of other names
     numbers: Numbers = field(default_factory=Numbers)

@@ -89,11 +89,6 @@ class Schemes:
         """When the next message becomes visible; None when nothing waits."""
         return min((due for one in self._all if (due := one.next_delivery_us()) is not None), default=None)
 
-    def others_due_us(self, name: str) -> int | None:
-        """When there is something to fire in any scheme but this: a delivery must not jump over it."""
-        others = (one for one in self._all if one.name != name)
-        return min((due for one in others if (due := one.next_due_us()) is not None), default=None)
-
     # What waits
 
     @property

@@ -11,6 +11,7 @@ is still there after a kill, or was copied back from a backup, is known by that 
 import asyncio
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Iterable, Sequence
+from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple
 
@@ -18,9 +19,9 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import COMMITTED_FLAG, Draft, StoredMessage, draft_of
 from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery, DueMessage
+from mocketmq.schedule.due import DueNow
 from mocketmq.schedule.scheme import Figures, FileFigures
 from mocketmq.schedule.scheme_host import SchemeHost
-from mocketmq.schedule.timer import Fired
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queue import Queue
@@ -92,8 +93,8 @@ class TimedScheme(ABC):
         """The due time of the message that is due first; None when nothing waits."""
 
     @abstractmethod
-    async def fire(self, until_us: int) -> Fired:
-        """Deliver one batch of what is due by ``until_us``, earliest first; durable when this returns."""
+    def firing(self, until_us: int) -> AbstractAsyncContextManager[DueNow]:
+        """Prepare a batch of what is due by ``until_us``; see :meth:`DueSource.firing`."""
 
     @abstractmethod
     def holds(self, parked: StoredMessage) -> bool:
@@ -185,7 +186,7 @@ class TimedScheme(ABC):
         )
 
     def deliver(self, batch: Batch, message: StoredMessage, *, fires_us: int, picked_us: int) -> None:
-        """Let the message become visible at ``fires_us``, or later; ``remove`` it after the commit."""
+        """Let the message become visible at ``fires_us``, or later; ``remove`` it on the commit."""
         due, draft = self._due(batch, message)
         offset = self.delivery.deliver(batch, due, draft, fires_us=fires_us, picked_us=picked_us)
         self.settle(batch, _identity(message), due.due_us // US_PER_MS, "delivered", offset)

@@ -1,30 +1,38 @@
-"""The timer: sleep until the next due time and fire its source; fire all on the way of a move of the clock.
+"""The timer: sleep until the next due time and fire what is due; fire all on the way of a move of the clock.
 
 It is driven by the next deadline and never polls. Each source (the level queues, receipts that run
 out, …) answers when it is due next; the timer sleeps exactly that long, or until something earlier
-arrives, asks the clock again, since event loops may wake early, and fires the source with the earliest
-deadline. A source fires one bounded batch at a time, and only up to the next deadline of the others, so
-everything happens in the order of its due time and sends are never held up for long.
+arrives, and asks the clock again, since event loops may wake early. Then it merges what is due in all
+sources, in order of due time, into one transaction of bounded size. So everything happens in order, no
+source holds up another, whatever the mix, and sends are never held up for long.
 
 A move of the clock is the same loop in a hurry: it fires everything on its way, each at its own
 instant, before the clock stands at the target.
 """
 
 import asyncio
+import heapq
 import logging
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack
 from functools import partial
-from typing import NamedTuple, Protocol
+from itertools import islice
+from operator import attrgetter
+from typing import NamedTuple
 
 from mocketmq.clock import Clock, check_move
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
+from mocketmq.schedule.due import DueNow, DueSource, not_before
+from mocketmq.store.writer import MAX_BATCH_BYTES, Batch, Writer
 
 log = logging.getLogger(__name__)
 
 RETRY_S = 0.1
 """Real seconds until the next try after the store refused a delivery."""
 
+BATCH = 256
+"""What is fired in one transaction: enough to keep the disk busy, few enough not to hold up a send."""
 
 LONGEST_SLEEP_S = 30.0
 """Real seconds of the longest sleep: the event loop's clock stands still while the machine is suspended."""
@@ -43,16 +51,6 @@ class Fired(NamedTuple):
     instant_us: int
 
 
-class DueSource(Protocol):
-    """Something that becomes due by itself."""
-
-    def next_due_us(self) -> int | None:
-        """The earliest instant at which there is something to fire; None for never. Cheap."""
-
-    async def fire(self, until_us: int) -> Fired:
-        """Fire one batch of what is due by ``until_us``, earliest first; durable when this returns."""
-
-
 class Move(NamedTuple):
     """The outcome of a move of the clock, in emulated microseconds."""
 
@@ -64,11 +62,12 @@ class Move(NamedTuple):
 class Timer:
     """Owns the task that fires due sources. ``lock`` keeps deliveries, moves and interventions apart."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: Clock, writer: Writer) -> None:
         self.lock = asyncio.Lock()
         self.moves = 0  # of the clock, begun since the start
         self.is_moving = False
         self._clock = clock
+        self._writer = writer
         self._sources: list[DueSource] = []
         self._changed = asyncio.Event()
         self._task: asyncio.Task[None] | None = None
@@ -174,11 +173,44 @@ class Timer:
         return fired
 
     async def _fire(self, until_us: int) -> Fired:
-        """Fire the source with the earliest deadline, up to the next deadline of the others."""
-        deadlines = sorted(
-            ((due, index) for index, s in enumerate(self._sources) if (due := s.next_due_us()) is not None)
-        )
-        if not deadlines or deadlines[0][0] > until_us:
-            return Fired(0, until_us)
-        limit_us = min(until_us, deadlines[1][0]) if len(deadlines) > 1 else until_us
-        return await self._sources[deadlines[0][1]].fire(limit_us)
+        """Fire one batch of what is due by ``until_us``.
+
+        A source that cannot prepare its part does not keep back the others, unless the clock is being moved.
+        """
+        now_us = self._clock.now_us()
+        failures: list[Exception] = []
+        async with AsyncExitStack() as stack:
+            prepared: list[DueNow] = []
+            for source in self._sources:
+                try:
+                    prepared.append(await self._prepare(stack, source, until_us))
+                except Exception as error:
+                    if self.is_moving:
+                        raise
+                    failures.append(error)
+            # During a move of the clock, the store time jumps to the due time. In a transaction of its own,
+            # it passes no message that was sent before: by then all of these are committed, and known.
+            work = partial(self._merge, prepared, until_us)
+            fired: Fired = await self._writer.commit(work, alone=until_us > now_us)
+        if failures:
+            raise failures[0]
+        return fired
+
+    async def _prepare(self, stack: AsyncExitStack, source: DueSource, until_us: int) -> DueNow:
+        due_us = source.next_due_us()
+        if due_us is None or due_us > until_us:
+            return partial(not_before, source)
+        return await stack.enter_async_context(source.firing(until_us))
+
+    def _merge(self, prepared: Sequence[DueNow], until_us: int, batch: Batch) -> Fired:
+        delivered, instant_us = 0, self._clock.now_us()
+        most_bytes = batch.bytes + MAX_BATCH_BYTES
+        everything = heapq.merge(*(due_now() for due_now in prepared), key=attrgetter("instant_us"))
+        for due in islice(everything, BATCH):
+            if due.fire is None or due.instant_us > until_us or batch.bytes >= most_bytes:
+                break
+            batch.reach(due.instant_us)
+            due.fire(batch)
+            delivered += due.delivers
+            instant_us = due.instant_us
+        return Fired(delivered, instant_us)

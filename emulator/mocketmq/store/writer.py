@@ -26,6 +26,10 @@ MAX_BATCH_ROWS = 2_048
 MAX_BATCH_BYTES = 16 << 20
 
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
+_COPY_MESSAGE = """
+INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
+ tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
+FROM messages WHERE commit_offset = ?"""
 
 Work = Callable[["Batch"], Any]
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
@@ -41,7 +45,7 @@ class Batch:
         self.next_offsets: dict[Queue, int] = {}
         self.sizes: dict[Queue, int] = {}  # bytes of bodies
         # Messages go first: other statements may select from the rows of the same transaction.
-        self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: []}
+        self.statements: dict[str, list[Sequence[Any]]] = {INSERT_MESSAGE: [], _COPY_MESSAGE: []}
         self.after_commit: list[Callable[[], None]] = []
         self.after_rollback: list[Callable[[], None]] = []
         self.rows = 0
@@ -61,7 +65,7 @@ class Batch:
 
         Parked messages say when they are due and where they go, delivered ones by what they were parked.
         """
-        commit_offset, queue_offset = self.place(queue, len(draft.body))
+        commit_offset, queue_offset = self._place(queue, len(draft.body))
         stored = StoredMessage(
             commit_offset,
             queue.key,
@@ -83,16 +87,24 @@ class Batch:
             draft.prepared_offset,
         )
         self.execute(INSERT_MESSAGE, stored)
-        self.bytes += len(draft.body)
         return stored
 
-    def place(self, queue: Queue, size: int) -> tuple[int, int]:
-        """The commit offset and queue offset of the queue's next message, whose body has ``size`` bytes."""
+    def copy(self, queue: Queue, parked_offset: int, size: int) -> int:
+        """Append a copy of a parked message, whose body has ``size`` bytes; its commit offset.
+
+        The copy is made inside SQLite.
+        """
+        commit_offset, queue_offset = self._place(queue, size)
+        self.execute(_COPY_MESSAGE, (commit_offset, queue.key, queue_offset, self.now_us, parked_offset))
+        return commit_offset
+
+    def _place(self, queue: Queue, size: int) -> tuple[int, int]:
         commit_offset = self.next_commit_offset
         self.next_commit_offset = commit_offset + 1
         queue_offset = self.next_offsets.get(queue, queue.next_offset)
         self.next_offsets[queue] = queue_offset + 1
         self.sizes[queue] = self.sizes.get(queue, 0) + size
+        self.bytes += size
         return commit_offset, queue_offset
 
     def execute(self, sql: str, row: Sequence[Any] = ()) -> None:

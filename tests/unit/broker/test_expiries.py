@@ -24,4 +24,4 @@ def test_what_was_settled_leaves_nothing_behind() -> None:
     assert len(expiries._entries) <= SPARE
     assert expiries.next_us() is None
     expiries.add(take(group_queue, 5_000, 7))
-    assert (expiries.next_us(), [one.queue_offset for one in expiries.pop(7, 10)]) == (7, [5_000])
+    assert (expiries.next_us(), [one.take.queue_offset for one in expiries.pop(7, 10)]) == (7, [5_000])

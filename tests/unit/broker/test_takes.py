@@ -24,7 +24,8 @@ async def test_what_is_taken_back_is_free_when_that_is_stored_and_once(
         held_up = HeldUp(broker, monkeypatch)
         again = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True, attempt="one"))
         await held_up.begun()
-        await broker.consuming.receipts.fire(broker.clock.now_us())  # as the timer does
+        async with broker.consuming.receipts.firing(broker.clock.now_us()) as due_now:
+            assert [*due_now()] == []
         other = asyncio.create_task(broker.consuming.pops.pop(place, 1, 60 * S, ordered=True))
         async with asyncio.timeout(PATIENCE_S):
             while not (other.done() or broker.ground.writer.waiting):  # noqa: ASYNC110

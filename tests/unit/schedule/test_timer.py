@@ -1,23 +1,28 @@
 """The timer: everything in the order of its due time, whichever source it comes from, and nothing early."""
 
 import asyncio
-from collections.abc import Callable
+from collections.abc import AsyncIterator, Callable, Iterator
+from contextlib import asynccontextmanager
+from functools import partial
 
 import pytest
 
 from mocketmq.clock import Clock
 from mocketmq.errors import ClockError, StoreUnavailableError
 from mocketmq.schedule import timer as timer_module
-from mocketmq.schedule.timer import Arrive, Fired, Timer
+from mocketmq.schedule.due import Due, DueNow, DueSource
+from mocketmq.schedule.timer import Arrive, Timer
+from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.writer import Batch, Writer
 
 NOW_US = 1_700_000_000_000_000
 
 
 class Source:
-    """Due at some instants; fires at most two at a time and notes when."""
+    """Due at some instants; prepares at most two at a time, and notes when they were fired."""
 
-    def __init__(self, name: str, clock: Clock, log: list[tuple[str, int]], *due_us: int) -> None:
-        self.name, self.clock, self.log = name, clock, log
+    def __init__(self, name: str, log: list[tuple[str, int]], *due_us: int) -> None:
+        self.name, self.log = name, log
         self.due_us = [NOW_US + due_us for due_us in due_us]
         self.is_read = True
         self.failures = 0
@@ -26,18 +31,44 @@ class Source:
     def next_due_us(self) -> int | None:
         return min(self.due_us, default=None) if self.is_read else 0
 
-    async def fire(self, until_us: int) -> Fired:
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         self.is_read = True
         if self.failures:
             self.failures -= 1
             raise StoreUnavailableError("no space left")
-        due = sorted(due_us for due_us in self.due_us if due_us <= until_us)[:2]
-        for due_us in due:
-            self.due_us.remove(due_us)
-            self.log.append((self.name, due_us - NOW_US))
+        due = sorted(due_us for due_us in self.due_us if due_us <= until_us)
+
+        def due_now() -> Iterator[Due]:
+            yield from (Due(due_us, partial(self.fire, due_us), delivers=True) for due_us in due[:2])
+            yield from (Due(due_us, None) for due_us in due[2:])
+
+        yield due_now
+
+    def fire(self, due_us: int, batch: Batch) -> None:
+        assert batch.now_us >= due_us
+        batch.on_commit(partial(self.fired, due_us))
+
+    def fired(self, due_us: int) -> None:
+        self.due_us.remove(due_us)
+        self.log.append((self.name, due_us - NOW_US))
         if not self.due_us:
             self.done.set()
-        return Fired(len(due), due[-1] if due else until_us)
+
+
+@asynccontextmanager
+async def timer_of(clock: Clock, *sources: DueSource) -> AsyncIterator[Timer]:
+    database = await Database.open(MEMORY, "full")
+    writer = Writer(database, clock, "127.0.0.1:10911", 0, 0)
+    timer = Timer(clock, writer)
+    for source in sources:
+        timer.add(source)
+    try:
+        yield timer
+    finally:
+        await timer.close()
+        await writer.close()
+        await database.close()
 
 
 def arriving(clock: Clock) -> Arrive:
@@ -52,39 +83,74 @@ def arriving(clock: Clock) -> Arrive:
 
 async def test_a_move_fires_all_sources_in_the_order_of_their_due_times() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
-    timer = Timer(clock)
-    timer.add(Source("a", clock, log, 1, 4, 5, 6, 9))
-    timer.add(Source("b", clock, log, 2, 3, 7, 8, 11))
-    move = await timer.move(lambda now_us: now_us + 10, arriving(clock))
+    async with timer_of(clock, Source("a", log, 1, 4, 5, 6, 9), Source("b", log, 2, 3, 7, 8, 11)) as timer:
+        move = await timer.move(lambda now_us: now_us + 10, arriving(clock))
     assert [due_us for _, due_us in log] == [1, 2, 3, 4, 5, 6, 7, 8, 9]
     assert move == (NOW_US, NOW_US + 10, 9)
 
 
+async def test_what_is_due_in_turns_is_fired_together() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    async with timer_of(clock, *(Source(name, log, n, n + 4) for n, name in enumerate("abcd", 1))) as timer:
+        await timer.move(lambda now_us: now_us + 10, arriving(clock))
+        assert (len(log), timer._writer.commits) == (8, 1)
+    assert sorted(log, key=lambda fired: fired[1]) == log
+
+
+async def test_a_source_that_becomes_due_meanwhile_is_not_passed() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    late = Source("late", log, 3)
+
+    class Slow(Source):
+        @asynccontextmanager
+        async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+            async with super().firing(until_us) as due_now:
+                if not late.due_us:
+                    late.due_us.append(NOW_US + 3)
+                yield due_now
+
+    late.due_us.clear()
+    async with timer_of(clock, Slow("slow", log, 2, 4), late) as timer:
+        await timer.move(lambda now_us: now_us + 10, arriving(clock))
+    assert log[:3] == [("slow", 2), ("late", 3), ("slow", 4)]
+
+
+async def test_a_source_that_cannot_be_read_does_not_keep_back_the_others() -> None:
+    clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
+    broken, other = Source("broken", log, -2), Source("other", log, -1, 0)
+    broken.failures = 1_000_000
+    async with timer_of(clock, broken, other) as timer:
+        timer.start()
+        await other.done.wait()
+        assert log == [("other", -1), ("other", 0)]
+        with pytest.raises(StoreUnavailableError):
+            await timer.move(lambda now_us: now_us + 10, arriving(clock))
+
+
 async def test_the_next_due_time_is_asked_for_when_it_is_known() -> None:
     clock = Clock(0, NOW_US)
-    timer = Timer(clock)
-    source = Source("a", clock, [], 5)
+    source = Source("a", [], 5)
     source.is_read = False
-    timer.add(source)
-    move = await timer.move(lambda _: timer.next_due_us() or 0, arriving(clock))
+    async with timer_of(clock, source) as timer:
+        move = await timer.move(lambda _: timer.next_due_us() or 0, arriving(clock))
     assert move == (NOW_US, NOW_US + 5, 1)
 
 
 async def test_a_move_arrives_only_when_nothing_is_due_before() -> None:
     clock, log = Clock(0, NOW_US), list[tuple[str, int]]()
-    timer = Timer(clock)
     arrivals: list[tuple[int, int, bool]] = []
 
     async def arrive(from_us: int, to_us: int, is_clear: Callable[[], bool]) -> bool:
         if not arrivals:
-            timer.add(Source("sent meanwhile", clock, log, 3))
+            timer.add(Source("sent meanwhile", log, 3))
         arrivals.append((from_us - NOW_US, to_us - NOW_US, is_clear()))
         return is_clear()
 
-    assert (await timer.move(lambda now_us: now_us + 7, arrive)).fired == 1
-    assert arrivals == [(0, 7, False), (0, 7, True)]
-    with pytest.raises(ClockError):
-        await timer.move(lambda now_us: now_us - 4, arrive)
+    async with timer_of(clock) as timer:
+        assert (await timer.move(lambda now_us: now_us + 7, arrive)).fired == 1
+        assert arrivals == [(0, 7, False), (0, 7, True)]
+        with pytest.raises(ClockError):
+            await timer.move(lambda now_us: now_us - 4, arrive)
     assert len(arrivals) == 2
 
 
@@ -92,34 +158,28 @@ async def test_a_running_timer_fires_by_itself_and_never_early() -> None:
     late_us: list[int] = []
 
     class Punctual(Source):
-        async def fire(self, until_us: int) -> Fired:
-            now_us = self.clock.now_us()
-            fired = await super().fire(until_us)
-            late_us.append(now_us - fired.instant_us)
-            return fired
+        def fired(self, due_us: int) -> None:
+            late_us.append(clock.now_us() - due_us)
+            super().fired(due_us)
 
     clock = Clock(1, NOW_US)
-    timer = Timer(clock)
-    source = Punctual("a", clock, [], 0, 2_000, 5_000)
-    timer.add(source)
-    timer.start()
-    await source.done.wait()
-    await timer.close()
+    source = Punctual("a", [], 0, 2_000, 5_000)
+    async with timer_of(clock, source) as timer:
+        timer.start()
+        await source.done.wait()
     assert [due_us for _, due_us in source.log] == [0, 2_000, 5_000]
     assert min(late_us) >= 0
 
 
 async def test_something_that_becomes_due_earlier_is_not_slept_over() -> None:
     clock = Clock(1, NOW_US)
-    timer = Timer(clock)
-    source = Source("a", clock, [], 3_600_000_000)
-    timer.add(source)
-    timer.start()
-    early = Source("b", clock, source.log, 1_000)
-    timer.add(early)
-    timer.changed()
-    await early.done.wait()
-    await timer.close()
+    source = Source("a", [], 3_600_000_000)
+    async with timer_of(clock, source) as timer:
+        timer.start()
+        early = Source("b", source.log, 1_000)
+        timer.add(early)
+        timer.changed()
+        await early.done.wait()
     assert source.log == [("b", 1_000)]
 
 
@@ -127,15 +187,13 @@ async def test_what_could_not_be_stored_is_tried_again(
     monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
     monkeypatch.setattr(timer_module, "RETRY_S", 0.001)
-    clock = Clock(0, NOW_US)
-    timer = Timer(clock)
-    source = Source("a", clock, [], 0)
+    source = Source("a", [], 0)
     source.failures = 2
-    timer.add(source)
-    task = timer.start()
-    await source.done.wait()
-    assert not task.done()
-    await timer.close()
-    await timer.close()
+    async with timer_of(Clock(0, NOW_US), source) as timer:
+        task = timer.start()
+        await source.done.wait()
+        assert not task.done()
+        await timer.close()
+        await timer.close()
     assert [record.levelname for record in caplog.records] == ["ERROR", "WARNING"]
     assert "no space left" in caplog.text

@@ -2,11 +2,24 @@
 
 import heapq
 import itertools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
+from typing import NamedTuple
 
 from mocketmq.broker.consuming.take import State, Take
 
 SPARE = 500
+
+
+class Expiry(NamedTuple):
+    """A take whose time ends."""
+
+    instant_us: int
+    take: Take
+
+    @property
+    def holds(self) -> bool:
+        """Whether it is still in flight, and its time was not changed."""
+        return self.take.state is State.HELD and self.take.visible_us == self.instant_us
 
 
 class Expiries:
@@ -43,12 +56,18 @@ class Expiries:
             heapq.heappop(entries)
         return entries[0][0] if entries else None
 
-    def pop(self, until_us: int, limit: int) -> list[Take]:
+    def pop(self, until_us: int, limit: int) -> list[Expiry]:
         """Remove up to ``limit`` takes whose time ends by ``until_us``, earliest first."""
-        popped: list[Take] = []
+        popped: list[Expiry] = []
         while len(popped) < limit and (next_us := self.next_us()) is not None and next_us <= until_us:
-            popped.append(heapq.heappop(self._entries)[-1])
+            popped.append(Expiry(next_us, heapq.heappop(self._entries)[-1]))
         return popped
+
+    def put_back(self, expiries: Iterable[Expiry]) -> None:
+        """Add those again whose takes are still in flight, and end no later or earlier than they did."""
+        for expiry in expiries:
+            if expiry.holds:
+                self.add(expiry.take)
 
 
 def _is_expiring(entry: tuple[int, int, str, int, Take]) -> bool:

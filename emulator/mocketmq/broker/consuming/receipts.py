@@ -14,16 +14,18 @@ and ``take`` has the states in full.
 """
 
 import asyncio
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from typing import Generic, NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
+from mocketmq.broker.consuming.expiries import Expiry
 from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
-from mocketmq.broker.consuming.take import Outcome, State, Take
+from mocketmq.broker.consuming.take import Outcome, Take
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
@@ -32,14 +34,14 @@ from mocketmq.errors import ReceiptError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
+from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.ledger import Ledger
-from mocketmq.schedule.timer import Fired
+from mocketmq.schedule.timer import BATCH
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.writer import Batch
 
 MAX_MESSAGES = 256
-EXPIRY_BATCH = 500
 
 
 class Taken(NamedTuple):
@@ -250,16 +252,18 @@ class Receipts:
 
     async def extend(self, group_name: str, handles: Sequence[str], invisible_us: int) -> Settled:
         """Keep the messages invisible for ``invisible_us`` from now; 0 makes them visible at once."""
+        settled: Settled = await self._writer.commit(
+            partial(self.extend_in, group_name, handles, invisible_us)
+        )
+        return settled
+
+    def extend_in(self, group_name: str, handles: Sequence[str], invisible_us: int, batch: Batch) -> Settled:
+        """As ``extend``, in this transaction."""
         group = self._groups.of_client(group_name)
-
-        def work(batch: Batch) -> Settled:
-            settled = Settled([], [])
-            for handle, take in valid(group, handles, batch.now_us, settled):
-                self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, take.pop_ms)
-                settled.done.append(handle)
-            return settled
-
-        settled: Settled = await self._writer.commit(work)
+        settled = Settled([], [])
+        for handle, take in valid(group, handles, batch.now_us, settled):
+            self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, take.pop_ms)
+            settled.done.append(handle)
         return settled
 
     async def change(
@@ -308,42 +312,44 @@ class Receipts:
         """When the next invisible time ends."""
         return self._takes.expiries.next_us()
 
-    async def fire(self, until_us: int) -> Fired:
-        """Make messages visible that were not settled in time, or dead letters after the last retry."""
-        expired = self._takes.expiries.pop(until_us, EXPIRY_BATCH)
-        if not expired:
-            return Fired(0, until_us)
-        last_us = expired[-1].visible_us
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Messages that were not settled in time become visible, or dead letters after the last retry."""
+        expired = self._takes.expiries.pop(until_us, BATCH)
         try:
-            await self._bury([take for take in expired if take.group.gives_up(take)], last_us)
-        except BaseException:
-            for take in expired:
-                self._takes.watch(take)
-            raise
-        for take in expired:
-            # While dead letters were stored, it may have been settled, extended or taken back.
-            if take.state is State.HELD and take.visible_us <= last_us:
-                self._takes.set_free(take)
-        return Fired(0, last_us)
+            yield partial(self._due_now, expired, await self._dead_letters(expired))
+        finally:
+            self._takes.expiries.put_back(expired)
 
-    async def _bury(self, dead: Sequence[Take], until_us: int) -> None:
-        if not dead:
-            return
+    async def _dead_letters(self, expired: Sequence[Expiry]) -> dict[Take, Retry]:
+        dead = [take for _, take in expired if take.group.gives_up(take)]
         messages = await messages_at(self._database, [take.commit_offset for take in dead])
-        retries = [
-            (take, await self._retries.prepare(take.group.registered, messages[take.commit_offset], -1))
+        return {
+            take: await self._retries.prepare(take.group.registered, messages[take.commit_offset], -1)
             for take in dead
             if take.commit_offset in messages
-        ]
+        }
 
-        def work(batch: Batch) -> None:
-            for take, retry in retries:
-                if take.state is State.HELD and take.visible_us <= until_us:
-                    batch.reach(take.visible_us)
-                    self._retries.append(batch, retry)
-                    self._takes.settle(batch, take, Outcome.DEAD)
+    def _due_now(self, expired: Sequence[Expiry], dead_letters: Mapping[Take, Retry]) -> Iterator[Due]:
+        next_us = self._takes.expiries.next_us()
+        for expiry in expired:
+            if next_us is not None and next_us < expiry.instant_us:
+                break
+            letter = dead_letters.get(expiry.take)
+            yield Due(expiry.instant_us, partial(self._expire, expiry, letter))
+        if next_us is not None:
+            yield Due(next_us, None)
 
-        await self._writer.commit(work)
+    def _expire(self, expiry: Expiry, dead_letter: Retry | None, batch: Batch) -> None:
+        if dead_letter is None:
+            batch.on_commit(partial(self._set_free, expiry))
+        elif expiry.holds:  # else it was settled, extended or taken back since
+            self._retries.append(batch, dead_letter)
+            self._takes.settle(batch, expiry.take, Outcome.DEAD)
+
+    def _set_free(self, expiry: Expiry) -> None:
+        if expiry.holds:
+            self._takes.set_free(expiry.take)
 
     async def close(self) -> None:
         """Wait until messages of cancelled receivers are visible again."""

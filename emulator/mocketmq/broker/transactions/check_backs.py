@@ -13,11 +13,14 @@ producer. So a connected producer can decide at the first check, and its commit 
 that check. A hanging producer holds up a move once.
 """
 
-from collections.abc import Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
 from typing import Final
 
 from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.consuming.take import Outcome, State
+from mocketmq.broker.consuming.expiries import Expiry
+from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.registry.clients import Channel
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.transactions.check_answers import CheckAnswers
@@ -31,8 +34,10 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.schedule.timer import Fired, Timer
+from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
+from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
 ANSWER_S: Final = 3.0
@@ -57,7 +62,6 @@ class CheckBacks:
         most: int,
     ) -> None:
         self.asked = 0  # questions sent since the start
-        self._writer = ground.writer
         self._clock = ground.clock
         self._timer = timer
         self._topics = registry.topics
@@ -85,60 +89,65 @@ class CheckBacks:
         """When the next check is due."""
         return self._due.next_us()
 
-    async def fire(self, until_us: int) -> Fired:
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         """Make the checks that are due, and give up half messages that were checked too often."""
         is_moving = self._timer.is_moving
         if is_moving:  # one instant after the other, as answers may change what happens in between
             until_us = self._due.next_us() or until_us
-        takes = self._due.pop(until_us, BATCH)
-        if not takes:
-            return Fired(0, until_us)
-        last_us = takes[-1].visible_us
+        expired = self._due.pop(until_us, BATCH)
+        checked: list[HalfMessage] = []
         try:
-            halves = await self._half_messages.halves(takes)
-            checked = await self._check(halves, last_us)
-        except BaseException:
-            for take in takes:
-                self._due.add(take)
-            raise
-        pass_point("transactions.checked")
-        self._clock.reach(last_us)
-        asked = self._ask(checked)
-        if is_moving:
-            await self._hear(asked)
-        return Fired(0, last_us)
+            halves = {half.take: half for half in await self._half_messages.halves([e.take for e in expired])}
+            expired = [expiry for expiry in expired if expiry.take in halves]
+            undecided = None
+            if any(take.times >= self._most for take in halves):
+                [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
 
-    async def _check(self, halves: Sequence[HalfMessage], last_us: int) -> list[HalfMessage]:
-        """Store that these are checked now; returns those to ask about: others are decided or given up."""
-        undecided = None
-        if any(half.take.times >= self._most for half in halves):
-            [undecided] = (await self._topics.ensure(UNDECIDED_TOPIC, 1)).queues
+            def due_now() -> Iterator[Due]:
+                next_us = self._due.next_us()
+                for expiry in expired:
+                    if next_us is not None and next_us < expiry.instant_us:
+                        break
+                    check = partial(self._check, checked, expiry, halves[expiry.take], undecided)
+                    yield Due(expiry.instant_us, check)
+                end_us = until_us if is_moving else next_us
+                if end_us is not None:
+                    yield Due(end_us, None)
 
-        def work(batch: Batch) -> tuple[list[HalfMessage], int]:
-            checked, given_up = [], 0
-            for half in halves:
-                take = half.take
-                if take.state is not State.HELD or take.visible_us > last_us:
-                    continue
-                batch.reach(take.visible_us)
-                if self._half_messages.is_kept(take):
-                    self._half_messages.settle_kept(batch, take)
-                    continue
-                if undecided and take.times >= self._most:
-                    batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
-                    self._takes.settle(batch, take, Outcome.ABANDONED)
-                    given_up += 1
-                    continue
-                next_us = take.visible_us + self._interval_us
-                if next_us <= batch.now_us:
-                    next_us = batch.now_us + self._interval_us
-                self._takes.set_visible(batch, take, next_us, take.times + 1, take.pop_ms)
-                checked.append(half)
-            return checked, given_up
+            yield due_now
+        finally:
+            self._due.put_back(expired)
+        if checked:
+            pass_point("transactions.checked")
+            self._clock.reach(until_us)
+            asked = self._ask(checked)
+            if is_moving:
+                await self._hear(asked)
 
-        checked, given_up = await self._writer.commit(work)
-        self._half_messages.abandoned += given_up
-        return list(checked)
+    def _check(
+        self,
+        checked: list[HalfMessage],
+        expiry: Expiry,
+        half: HalfMessage,
+        undecided: Queue | None,
+        batch: Batch,
+    ) -> None:
+        """Store that the half message is checked; adds it to ``checked`` if it is to be asked about."""
+        take = half.take
+        if not expiry.holds:
+            return
+        if self._half_messages.is_kept(take):
+            self._half_messages.settle_kept(batch, take)
+        elif undecided and take.times >= self._most:
+            batch.append(undecided, draft_of(half.stored), real_queue_key=half.queue.key)
+            self._half_messages.give_up(batch, take, Outcome.ABANDONED)
+        else:
+            next_us = take.visible_us + self._interval_us
+            if next_us <= batch.now_us:
+                next_us = batch.now_us + self._interval_us
+            self._takes.set_visible(batch, take, next_us, take.times + 1, take.pop_ms)
+            checked.append(half)
 
     def _ask(self, halves: Sequence[HalfMessage]) -> dict[int, Channel]:
         """Ask one producer about each; returns the producers asked, by commit offset."""

@@ -319,6 +319,14 @@ class HalfMessages:
         self._takes.settle(batch, take, Outcome.COMMITTED)
         batch.on_commit(partial(self._has_committed, [take], 1))
 
+    def give_up(self, batch: Batch, take: Take, outcome: Outcome) -> None:
+        """Settle a half message that nobody decided about."""
+        self._takes.settle(batch, take, outcome)
+        batch.on_commit(self._has_given_up)
+
+    def _has_given_up(self) -> None:
+        self.abandoned += 1
+
     def _has_committed(self, takes: Sequence[Take], count: int) -> None:
         """``count`` of them; the others are gone."""
         self._kept.difference_update(take.commit_offset for take in takes)

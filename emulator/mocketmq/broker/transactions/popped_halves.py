@@ -3,7 +3,8 @@
 They are stored in ``%HALF%T`` for each topic. One without a decision is rolled back after 24 hours.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice, takewhile
 from typing import NamedTuple
@@ -11,7 +12,7 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.handles import check_handle, handle_of
-from mocketmq.broker.consuming.receipts import EXPIRY_BATCH, Settled, Taken, valid
+from mocketmq.broker.consuming.receipts import Settled, Taken, valid
 from mocketmq.broker.consuming.selection import ReceiveRequest
 from mocketmq.broker.consuming.take import Outcome, State, Take
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
@@ -22,7 +23,8 @@ from mocketmq.errors import ReceiptSpentError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.names import HALF_GROUP, half_topic
-from mocketmq.schedule.timer import Fired
+from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.timer import BATCH
 from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
 
@@ -126,32 +128,27 @@ class PoppedHalves:
 
     def next_due_us(self) -> int | None:
         """When the next half message is rolled back; one that is in flight by then waits until it is free."""
-        now_us = self._clock.now_us()
-        overs = ((_over_us(take), take.state is State.FREE) for take in self._undecided())
-        return next((over_us for over_us, is_free in overs if is_free or over_us > now_us), None)
+        return next(map(_over_us, self._waiting()), None)
 
-    async def fire(self, until_us: int) -> Fired:
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         """Roll back half messages without a decision for :data:`LIFETIME_US`."""
-        over = takewhile(lambda take: _over_us(take) <= until_us, self._undecided())
-        takes = list(islice((take for take in over if take.state is State.FREE), EXPIRY_BATCH))
-        if not takes:
-            return Fired(0, until_us)
+        over = takewhile(lambda take: _over_us(take) <= until_us, self._waiting())
+        takes = list(islice(over, BATCH))
+        yield lambda: (Due(_over_us(take), partial(self._give_up, take)) for take in takes)
 
-        def work(batch: Batch) -> int:
-            free = [take for take in takes if take.state is State.FREE]  # else it was popped in the meantime
-            rolled_back = 0
-            for take in free:
-                batch.reach(_over_us(take))
-                if self._half_messages.is_kept(take):
-                    self._half_messages.settle_kept(batch, take)
-                    continue
-                self._takes.settle(batch, take, Outcome.ROLLED_BACK)
-                rolled_back += 1
-            return rolled_back
+    def _give_up(self, take: Take, batch: Batch) -> None:
+        if take.state is not State.FREE:  # it was popped
+            return
+        if self._half_messages.is_kept(take):
+            self._half_messages.settle_kept(batch, take)
+        else:
+            self._half_messages.give_up(batch, take, Outcome.ROLLED_BACK)
 
-        count: int = await self._writer.commit(work)
-        self._half_messages.abandoned += count
-        return Fired(0, _over_us(takes[-1]))
+    def _waiting(self) -> Iterator[Take]:
+        """Those that are rolled back now if their time is up, and those whose time is not up."""
+        now_us = self._clock.now_us()
+        return (take for take in self._undecided() if take.state is State.FREE or _over_us(take) > now_us)
 
     def _undecided(self) -> Iterable[Take]:
         """All half messages, in the order in which they were prepared."""
