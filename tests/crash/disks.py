@@ -50,7 +50,7 @@ class SmallFilesystem:
 
 
 class WriteLimit:
-    """The kernel's limit on the size of a file, of which the log is the longest; needs no rights."""
+    """The kernel's limit on the size of a file: the log is the longest. It needs no rights."""
 
     error = errno.EFBIG
 

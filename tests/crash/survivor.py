@@ -79,7 +79,7 @@ class Variant(NamedTuple):
 
 
 class Survivor:
-    """A store and its judge. Every broker on it must behave as if none had ever been killed."""
+    """A store and its judge. Each broker on the store must behave as if none had been killed before."""
 
     def __init__(self, directory: Path, variant: Variant) -> None:
         self.judge = Judge(

@@ -63,7 +63,7 @@ async def test_full_disk_refuses_delayed_messages_until_it_has_room(disk: Disk) 
 
 
 async def test_batch_whose_other_messages_find_no_room(disk: Disk) -> None:
-    """The files exist already when the store refuses the other messages."""
+    """Files of the batch are already written when the store refuses its other messages."""
     async with broker(disk.directory, "--clock", "manual") as (process, client):
         await send(client, "before")
         disk.fill(process, room=30_000)

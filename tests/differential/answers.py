@@ -1,4 +1,4 @@
-"""Answers in a form in which two brokers' can be compared: no addresses, times or places in a log."""
+"""Bring two brokers' answers into a form that can be compared: without addresses, times and log offsets."""
 
 import hashlib
 import json

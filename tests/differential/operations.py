@@ -15,9 +15,9 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
 from tests.differential.answers import records_seen
-from tests.differential.asked import Asked, Check, serial_of
 from tests.differential.op import Ends, Seen
 from tests.differential.player import Player
+from tests.differential.undecided import Check, UndecidedProducer, serial_of
 from tests.doors.remoting import consuming, producing
 
 MAX_QUEUES = 16
@@ -117,7 +117,7 @@ class Side(Player):
     async def leave_open(self, group: str, plan: list[str], send: Mapping[str, Any]) -> Seen:
         """A half message, and the answer of the group's producer to a check-back."""
         if self._producer is None:
-            self._producer = Asked(await self.client("asked"))
+            self._producer = UndecidedProducer(await self.client("asked"))
             self._stack.push_async_callback(self._producer.close)
         await self._producer.produce(group, send["body"].partition(":")[0], plan)
         return await self.send(**send)

@@ -3,12 +3,12 @@
 from tests.differential.sent import Producing
 
 GROUP = "Pair~"
-"""Nobody resets it, or refuses it anything."""
+"""A group that nobody resets, and to which nothing is refused."""
 TOPIC = "T6~"
 
 
 class Pairing(Producing):
-    """Operations of such clients."""
+    """Adds operations of such clients to a sequence."""
 
     def pipelined(self) -> None:
         self.add(

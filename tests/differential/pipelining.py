@@ -1,4 +1,4 @@
-"""What is played of clients that do not wait: requests in one breath, and members that hand a queue over."""
+"""Operations of clients that do not wait: pipelined requests, and members that hand a queue over."""
 
 import json
 from collections.abc import Mapping

@@ -10,8 +10,8 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record
 from tests.differential.answers import Names, json_seen
-from tests.differential.asked import Asked
 from tests.differential.op import Ends, Op, Seen
+from tests.differential.undecided import UndecidedProducer
 from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient, connected
 
@@ -31,7 +31,7 @@ class Player:
         self._records: dict[str, Record] = {}
         self._halves: dict[str, Mapping[str, str]] = {}
         self._pushed: dict[str, list[Seen]] = {}
-        self._producer: Asked | None = None
+        self._producer: UndecidedProducer | None = None
         self.names.add(f"{ends.host}:{ends.broker_port}", "<broker>")
         self.names.add(f"{ends.host}:{ends.namesrv_port}", "<name server>")
 

@@ -9,7 +9,7 @@ from tests.differential.op import Op
 
 
 def reset(random: Random, number: int, topic: str, sent: int) -> Iterator[Op]:
-    """One of a topic with one queue, to which so many messages were sent, in a group of its own."""
+    """A reset, in a group of its own, of a topic with one queue and ``sent`` messages."""
     how = random.choice((_pulled, _pulled, _held, _popped, _popped_in_order))
     yield from how(random, number, topic, sent)
 

@@ -15,7 +15,7 @@ AT_ONCE = 8
 POPS_AT_ONCE = 20
 """Sequences played side by side; those of pops mostly wait for invisible times."""
 SHARE_OF_POPS = 10
-"""One pop sequence is played for each so many other sequences."""
+"""For each pop sequence, so many other sequences are played."""
 SHOWN = 10
 
 

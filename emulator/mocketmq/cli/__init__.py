@@ -21,9 +21,9 @@ _COMMANDS = {
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
     "wait": ("mocketmq.cli.messages", "Wait until a topic has received messages."),
-    "peek": ("mocketmq.cli.looking", "Show messages of a topic without consuming them."),
-    "find": ("mocketmq.cli.looking", "Find messages by key."),
-    "message": ("mocketmq.cli.looking", "Show the history of a message."),
+    "peek": ("mocketmq.cli.lookup", "Show messages of a topic without consuming them."),
+    "find": ("mocketmq.cli.lookup", "Find messages by key."),
+    "message": ("mocketmq.cli.lookup", "Show the history of a message."),
     "levels": ("mocketmq.cli.delayed", "Show the delay levels and their pending messages."),
     "delayed": (
         "mocketmq.cli.delayed",

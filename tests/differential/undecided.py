@@ -11,7 +11,7 @@ from mocketmq.remoting.wire.record import Record, decode_records
 from tests.doors.remoting import consuming
 from tests.support.remoting import RemotingClient
 
-HOWS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
+ANSWERS: Mapping[str, int] = {"commit": 8, "roll back": 12, "do not know": 0, "wrong group": 8}
 """Possible answers, as bits of a sysFlag. The producer may also be silent, or leave the group."""
 
 
@@ -23,10 +23,10 @@ class Check(NamedTuple):
     answer: asyncio.Future[Command] | None
 
 
-class Asked:
-    """Answers each check-back at once, as planned; after a late answer, upstream would ask by other offsets.
+class UndecidedProducer:
+    """Answers each check-back as planned, and at once: after a late answer, upstream asks by other offsets.
 
-    Half messages are known by what their bodies begin with.
+    A half message is known by the number with which its body begins.
     """
 
     def __init__(self, client: RemotingClient) -> None:
@@ -77,7 +77,7 @@ class Asked:
             "producerGroup": "other" if how == "wrong group" else group,
             "tranStateTableOffset": ext["tranStateTableOffset"],
             "commitLogOffset": ext["commitLogOffset"],
-            "commitOrRollback": str(HOWS[how]),
+            "commitOrRollback": str(ANSWERS[how]),
             "fromTransactionCheck": "true",
             "msgId": ext.get("msgId", ""),
         }
