@@ -19,7 +19,7 @@ def disk(request: pytest.FixtureRequest, tmp_path: Path) -> Iterator[Disk]:
 
 @pytest.fixture
 def first_turn(monkeypatch: pytest.MonkeyPatch) -> asyncio.Event:
-    """Set once a broker has looked for files of others, as it does at its start; it looks again much later."""
+    """Set once a broker has looked for foreign files: it does at its start, and again much later."""
     turned = asyncio.Event()
     turn = DelayFiles.turn
 
