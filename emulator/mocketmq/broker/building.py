@@ -106,11 +106,16 @@ async def open_broker(
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
-        looking = make_looking(
-            ground, registry, consuming.groups, polls, timer, schemes, keys, settings.max_message_bytes
-        )
+        looking = make_looking(ground, registry, consuming, timer, schemes, keys, settings.max_message_bytes)
         upkeep = Upkeep(
-            Reset(ground, registry, consuming, timer, schemes, [looking.expectations.forget]),
+            Reset(
+                ground,
+                registry,
+                consuming,
+                timer,
+                schemes,
+                [looking.expectations.forget, consuming.trail.steps.clear],
+            ),
             Retention(
                 ground,
                 registry,

@@ -147,6 +147,8 @@ class BlockingClient:
     assert_acknowledged = _blocking(Operations.assert_acknowledged)
     assert_dead = _blocking(Operations.assert_dead)
     assert_nothing_else = _blocking(Operations.assert_nothing_else)
+    leaks = _blocking(Operations.leaks)
+    events = _blocking(Operations.events)
     # Delayed messages
     levels = _blocking(Operations.levels)
     delayed = _blocking(Operations.delayed)

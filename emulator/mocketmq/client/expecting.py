@@ -121,6 +121,22 @@ class Expecting(ABC):
         if answer["count"]:
             raise AssertionError(answer["explanation"])
 
+    async def leaks(
+        self, group: str | None = None, *, wait: str = "0", max_leaks: int = 100
+    ) -> list[JsonObject]:
+        """What this consumer group, or any, was given or is to be given and has not acknowledged.
+
+        Waits up to ``wait`` of real time until there is nothing: some consumers commit seconds later.
+        """
+        query = {"group": group, "max": max_leaks, "timeout_ms": whole_ms(wait, "wait")}
+        found: list[JsonObject] = (await self._get(api_path("leaks"), query))["leaks"]
+        return found
+
+    async def events(self, *, max_events: int = 200) -> list[JsonObject]:
+        """The newest of what happened since the last reset, oldest first; ``text`` says it in words."""
+        found: list[JsonObject] = (await self._get(api_path("events"), {"max": max_events}))["events"]
+        return found
+
     async def _assert(
         self,
         topic: str,

@@ -7,8 +7,10 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
+from mocketmq.broker.looking.events import Event, Kind
 from mocketmq.broker.looking.expectations import STAGES, NearMiss, SeenMessage, Wanted
 from mocketmq.broker.looking.json_path import PATHS, PATTERN
+from mocketmq.broker.looking.leaks import Leak
 from mocketmq.broker.looking.like import Like, like
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
@@ -205,6 +207,105 @@ async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     return SeenList(found.total, messages, found.explanation)
 
 
+class LeaksIn(Input, frozen=True):
+    """A consumer group, or all, and how long to wait until there is no leak."""
+
+    group: GroupName | UnsetType = UNSET
+    max: _Most = 100
+    timeout_ms: WaitMs = 0
+
+
+class LeakOut(msgspec.Struct, frozen=True):
+    """A message that a group has not acknowledged: its `state` there, until `until_ms` if that is known."""
+
+    group: str
+    state: str
+    times: int
+    until_ms: int | None
+    message: SeenOut
+    text: str
+
+
+class LeaksOut(msgspec.Struct, frozen=True):
+    """How many leaks there are, and the newest of them."""
+
+    count: int
+    leaks: list[LeakOut]
+
+
+class EventsIn(Input, frozen=True):
+    """How many events to answer."""
+
+    max: Annotated[int, Meta(ge=1, le=1_000, description="Most events: the newest")] = 200
+
+
+class EventOut(msgspec.Struct, frozen=True):
+    """Something that happened. `text` says it in words, without its time.
+
+    `until_ms` is when a message is due; of a move of the clock, which began at `at_ms`, where it ended.
+    """
+
+    at_ms: int
+    kind: Kind
+    text: str
+    topic: str | None
+    queue_id: int | None
+    message_id: str | None
+    tag: str | None
+    keys: tuple[str, ...]
+    group: str | None
+    times: int | None
+    until_ms: int | None
+
+
+class EventsOut(msgspec.Struct, frozen=True):
+    """The newest events, oldest first, and whether there are `more` before them."""
+
+    events: list[EventOut]
+    more: bool
+
+
+async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
+    """Messages delivered to topics that a group consumes, in flight or never acknowledged there."""
+    wait_s = which.timeout_ms * US_PER_MS / US_PER_S
+    count, found = await call.broker.looking.leaks.find(given(which.group), which.max, wait_s)
+    return LeaksOut(count, [_leak(call.broker, one) for one in found])
+
+
+async def events(call: ApiCall, which: EventsIn) -> EventsOut:
+    """What became of messages, and moves of the clock, since the last reset of everything."""
+    found, more = await call.broker.looking.events.newest(which.max)
+    return EventsOut([_event(one) for one in found], more)
+
+
+def _leak(broker: Broker, leak: Leak) -> LeakOut:
+    standing, expectations = leak.standing, broker.looking.expectations
+    return LeakOut(
+        leak.group,
+        standing.at.value,
+        standing.times,
+        to_ms(standing.until_us),
+        _seen(broker, leak.seen),
+        f"{expectations.name(leak.seen)}: {expectations.standing_in_words(leak.group, standing)}",
+    )
+
+
+def _event(event: Event) -> EventOut:
+    return EventOut(
+        at_ms=event.at_us // US_PER_MS,
+        kind=event.kind,
+        text=event.text,
+        topic=event.topic,
+        queue_id=event.queue_id,
+        message_id=event.message_id,
+        tag=event.tag,
+        keys=event.keys,
+        group=event.group,
+        times=event.times,
+        until_ms=to_ms(event.until_us),
+    )
+
+
 def _like(which: LikeIn) -> Like:
     body = given(which.body)
     if which.body_base64 is not UNSET:
@@ -281,5 +382,14 @@ def seen_routes(settings: Settings) -> RouteGroup:
                 SeenList,
                 UnexpectedIn,
             ),
+            Route(
+                "GET",
+                "/v1/leaks",
+                leaks,
+                "List what consumers have not acknowledged",
+                LeaksOut,
+                bound_waits(LeaksIn, settings.max_wait_us),
+            ),
+            Route("GET", "/v1/events", events, "List what happened", EventsOut, EventsIn),
         ],
     )

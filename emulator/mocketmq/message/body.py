@@ -22,11 +22,16 @@ class Body(NamedTuple):
 
 def body_of(message: StoredMessage, limit: int) -> Body:
     """The body as its producer sent it, if it was compressed with zlib and has up to ``limit`` bytes."""
-    if not message.sys_flag & _COMPRESSED:
+    if not is_compressed(message.sys_flag):
         return Body(message.body, None)
     kind = _KINDS.get(message.sys_flag >> _KIND_SHIFT & _KIND_MASK, "unknown")
     content = _inflated(message.body, limit) if kind == "zlib" else None
     return Body(message.body, kind) if content is None else Body(content, None)
+
+
+def is_compressed(sys_flag: int) -> bool:
+    """Whether a body with this sysFlag is compressed."""
+    return bool(sys_flag & _COMPRESSED)
 
 
 def _inflated(packed: bytes, limit: int) -> bytes | None:

@@ -176,7 +176,7 @@ CREATE TABLE clock_moves (
 );
 
 CREATE TABLE counters (
-    name TEXT NOT NULL PRIMARY KEY,  -- next_commit_offset, keys_indexed_to
+    name TEXT NOT NULL PRIMARY KEY,  -- next_commit_offset, keys_indexed_to, reset_at_move
     value BIGINT NOT NULL
 ) WITHOUT ROWID;
 

@@ -101,6 +101,18 @@ async def test_what_is_not_so_fails_with_the_nearest_misses(call: Call) -> None:
         await call("wait_sent", "orders", wait="soon")
 
 
+async def test_the_story_and_the_leaks(call: Call) -> None:
+    await call("send", "orders", "a")
+    messages = await call("receive", "orders", group="billing")
+    (leak,) = await call("leaks", "billing")
+    assert (leak["group"], leak["state"], leak["message"]["body"]) == ("billing", "in flight", "a")
+    assert await call("leaks", "audit", wait="0") == []
+    await call("acknowledge", "billing", messages)
+    assert await call("leaks", wait="5s") == []
+    assert [one["kind"] for one in await call("events")] == ["sent", "taken", "acknowledged"]
+    assert [one["kind"] for one in await call("events", max_events=1)] == ["acknowledged"]
+
+
 async def test_a_wait_ends_with_the_event(process: BrokerProcess) -> None:
     async with Client(process.url) as broker:
         waiter = asyncio.create_task(broker.wait_sent("orders", 2, wait="30s", tag="paid"))

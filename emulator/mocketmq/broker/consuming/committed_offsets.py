@@ -13,6 +13,7 @@ from collections.abc import Mapping, Sequence
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue, Notice
 from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.take import Outcome, Take
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
@@ -30,9 +31,17 @@ class CommittedOffsets:
     """The committed offsets of all groups."""
 
     def __init__(
-        self, ground: Ground, registry: Registry, groups: ConsumingGroups, polls: Polls, ledger: Ledger
+        self,
+        ground: Ground,
+        registry: Registry,
+        groups: ConsumingGroups,
+        polls: Polls,
+        ledger: Ledger,
+        trail: PullTrail,
     ) -> None:
         self._writer = ground.writer
+        self._clock = ground.clock
+        self._trail = trail
         self._topics = registry.topics
         self._groups = groups
         self._registered = registry.groups
@@ -112,6 +121,8 @@ class CommittedOffsets:
                 return False
             before = group_queue.committed_offset if group_queue.reported is None else group_queue.reported
             ended = (group_queue.begin_at if offset < before else group_queue.finish)(offset)
+            if offset > before:
+                self._trail.committed(self._clock.now_us(), group_name, queue, range(before, offset))
         self._note_acked(group, queue, offset)
         self._polls.changed()
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):

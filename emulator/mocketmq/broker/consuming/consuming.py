@@ -8,6 +8,7 @@ from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pops import Pops
 from mocketmq.broker.consuming.pull import Pull
+from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.queue_locks import QueueLocks
 from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
@@ -33,6 +34,7 @@ class Consuming:
     pull: Pull
     offsets: Offsets
     queue_locks: QueueLocks
+    trail: PullTrail
 
 
 async def open_consuming(
@@ -51,7 +53,8 @@ async def open_consuming(
     takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
     receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
-    committed = CommittedOffsets(ground, registry, groups, polls, ledger)
+    trail = PullTrail()
+    committed = CommittedOffsets(ground, registry, groups, polls, ledger, trail)
     pull = Pull(
         ground,
         registry,
@@ -60,6 +63,7 @@ async def open_consuming(
         polls,
         ledger,
         retries,
+        trail,
         max_messages=settings.max_pull_messages,
         max_bytes=settings.max_pull_bytes,
     )
@@ -73,4 +77,5 @@ async def open_consuming(
         pull=pull,
         offsets=Offsets(ground, registry, groups, committed),
         queue_locks=QueueLocks(),
+        trail=trail,
     )

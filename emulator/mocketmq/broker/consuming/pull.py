@@ -12,6 +12,7 @@ from typing import NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
 from mocketmq.broker.consuming.polls import Polls
+from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.take import Outcome
 from mocketmq.broker.consuming.takes import Takes
@@ -75,6 +76,7 @@ class Pull:
         polls: Polls,
         ledger: Ledger,
         retries: Retries,
+        trail: PullTrail,
         *,
         max_messages: int,
         max_bytes: int,
@@ -90,6 +92,8 @@ class Pull:
         self._ledger = ledger
         self._retries = retries
         self._statistics = registry.statistics
+        self._clock = ground.clock
+        self._trail = trail
 
     # Read
 
@@ -230,6 +234,9 @@ class Pull:
     async def _note_pulled(
         self, group: ConsumingGroup, queue: Queue, messages: Sequence[StoredMessage]
     ) -> None:
+        if messages:
+            offsets = [message.queue_offset for message in messages]
+            self._trail.pulled(self._clock.now_us(), group.name, queue, offsets)
         delayed = [message for message in messages if message.parked_offset is not None]
         if not delayed:
             return

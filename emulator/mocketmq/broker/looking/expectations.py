@@ -118,18 +118,18 @@ class Expectations:
         self, topic: str, like: Like, limit: int, *, expected: bool = False
     ) -> tuple[int, list[SeenMessage]]:
         """How many messages like this were sent to the topic, and the newest ``limit``, oldest first."""
-        messages = self._messages(topic, like)
+        messages = self.messages(topic, like)
         await messages.follow()
         if expected:
             self._expect(messages)
-        return messages.forgotten + len(messages), await self._seen(messages, messages.in_order(), limit)
+        return messages.forgotten + len(messages), await self.seen(messages, messages.in_order(), limit)
 
     async def wait(self, wanted: Wanted, limit: int, wait_s: float, *, expected: bool = False) -> Found:
         """Wait up to ``wait_s`` real seconds until the messages are there that are wanted.
 
         The answer has the newest ``limit`` of those that are. Raises a StoreError.
         """
-        messages = self._messages(wanted.topic, wanted.like)
+        messages = self.messages(wanted.topic, wanted.like)
         counter = _Counter(self._ground, wanted, messages, self._groups)
 
         async def look() -> dict[Stage, int]:
@@ -141,7 +141,7 @@ class Expectations:
         there = [sent for sent in messages.in_order() if counter.is_there(sent)]
         if expected and reached:
             self._expect(there)
-        seen = await self._seen(messages, there, limit)
+        seen = await self.seen(messages, there, limit)
         if reached:
             return Found(True, counts, seen, [], "")
         misses = [] if wanted.is_over(counts) else await self._near_misses(wanted, messages, counter)
@@ -149,17 +149,18 @@ class Expectations:
 
     async def unexpected(self, topic: str | None, limit: int) -> Unexpected:
         """The messages sent to a topic, or to all, that no request has expected."""
-        messages = self._messages(topic, Like())
+        messages = self.messages(topic, Like())
         await messages.follow()
         left = [sent for sent in messages.in_order() if sent.identity not in self._expected]
-        seen = await self._seen(messages, left, limit)
+        seen = await self.seen(messages, left, limit)
         lines = []
         if left:
             lines.append(f"sent, and expected by no assertion: {len(left)}")
             lines += [f"  {self.describe(one)}" for one in seen[-_SHOWN:]]
         return Unexpected(len(left), seen, "\n".join(lines))
 
-    def _messages(self, topic: str | None, like: Like) -> SentMessages:
+    def messages(self, topic: str | None, like: Like) -> SentMessages:
+        """A reader of what was sent to a topic, or to any."""
         return SentMessages(
             self._ground,
             self._registry.topics,
@@ -174,7 +175,7 @@ class Expectations:
         while len(self._expected) > MAX_EXPECTED:
             self._expected.pop()
 
-    async def _seen(
+    async def seen(
         self, messages: SentMessages, found: Sequence[SentMessage], limit: int
     ) -> list[SeenMessage]:
         """The last of these with their contents, without those that retention has removed."""
@@ -204,11 +205,11 @@ class Expectations:
     ) -> list[NearMiss]:
         """First those that are like it and did not get there, then those that differ least; newest first."""
         not_there = [sent for sent in messages.in_order() if not counter.is_there(sent)]
-        late = await self._seen(messages, not_there, NEAREST)
+        late = await self.seen(messages, not_there, NEAREST)
         misses = [NearMiss(one, [self._what_is_missing(wanted, one)]) for one in reversed(late)]
         if len(misses) == NEAREST:
             return misses
-        everything = self._messages(None, Like())
+        everything = self.messages(None, Like())
         await everything.follow()
         alike = {sent.identity for sent in messages}
         others = [sent for sent in everything.in_order() if sent.identity not in alike][-_SEARCHED:]
@@ -221,7 +222,7 @@ class Expectations:
                     ranked.append((len(differences), -index, sent, differences))
         ranked.sort(key=lambda one: one[:2])
         nearest = {sent: differences for _, _, sent, differences in ranked[: NEAREST - len(misses)]}
-        seen = await self._seen(everything, list(nearest), NEAREST)
+        seen = await self.seen(everything, list(nearest), NEAREST)
         return misses + [NearMiss(one, nearest[one.sent]) for one in seen]
 
     def _differences(self, wanted: Wanted, sent: SentMessage, content: StoredMessage) -> list[str]:
@@ -240,7 +241,9 @@ class Expectations:
         if not seen.sent.places:
             return self.state_in_words(seen)
         if "acknowledged" in wanted.counts and wanted.group is not None:
-            return self._at_in_words(wanted.group, seen.standings.get(wanted.group, Standing(At.NOT_TAKEN)))
+            return self.standing_in_words(
+                wanted.group, seen.standings.get(wanted.group, Standing(At.NOT_TAKEN))
+            )
         return f"not dead: {self.state_in_words(seen)}"
 
     # In words
@@ -272,7 +275,11 @@ class Expectations:
         return "\n".join(lines)
 
     def describe(self, seen: SeenMessage) -> str:
-        """A message in a line."""
+        """A message and what became of it, in a line."""
+        return f"{self.name(seen)}: {self.state_in_words(seen)}"
+
+    def name(self, seen: SeenMessage) -> str:
+        """A message, so that people know it: topic, tag, keys and body."""
         properties = decode_properties(seen.content.properties)
         body = body_of(seen.content, self._max_message_bytes)
         shown = f"({body.compression})" if body.compression else shown_body(body.content)
@@ -281,7 +288,7 @@ class Expectations:
             for name, known in (("tag", TAGS), ("keys", KEYS))
             if known in properties
         )
-        return f"{seen.sent.queue.topic}{marks} {shown}: {self.state_in_words(seen)}"
+        return f"{seen.sent.queue.topic}{marks} {shown}"
 
     def state_in_words(self, seen: SeenMessage) -> str:
         """What became of a message."""
@@ -291,10 +298,11 @@ class Expectations:
         if not sent.places:
             level = f" by level {sent.level}" if sent.level else ""
             return f"delayed{level}, due {self._when(sent.due_us or 0)}"
-        at = [self._at_in_words(group, standing) for group, standing in seen.standings.items()]
+        at = [self.standing_in_words(group, standing) for group, standing in seen.standings.items()]
         return "; ".join(at) or "delivered, no group has consumed the topic"
 
-    def _at_in_words(self, group: str, standing: Standing) -> str:
+    def standing_in_words(self, group: str, standing: Standing) -> str:
+        """How a message stands at a group, and until when."""
         until = "" if standing.until_us is None else f", until {self._when(standing.until_us)}"
         return f"{standing.at} at {group}{until}"
 

@@ -20,6 +20,8 @@ from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
+_NOTE_MOVES = """
+INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) FROM clock_moves"""
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT commit_offset FROM queues JOIN messages ON queue_key = key
@@ -63,6 +65,7 @@ class Reset:
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
+            batch.execute(_NOTE_MOVES)
             batch.on_commit(self._groups.forget_deleted)
             for act in (self._topics.emptied_at.clear, *self._on_reset, self._polls.end):
                 batch.on_commit(act)

@@ -1,0 +1,167 @@
+"""What happened since the last reset, and what consumers left unacknowledged."""
+
+import asyncio
+
+import pytest
+
+from tests.doors.http.test_http_seen import acknowledge, give_back, polls
+from tests.support.api import Api, Json, running_api
+
+
+async def story(api: Api, **query: Json) -> list[str]:
+    """The events in words, each with its seconds since the first."""
+    asked = "&".join(f"{name}={value}" for name, value in query.items())
+    events = (await api.ok("GET", f"/v1/events?{asked}"))["events"]
+    begin_ms = events[0]["at_ms"] if events else 0
+    return [f"{(one['at_ms'] - begin_ms) // 1000} {one['text'].replace(_clock(one), '')}" for one in events]
+
+
+def _clock(event: Json) -> str:
+    """The part of a text that depends on the wall clock."""
+    words = event["text"].split(" ")
+    times = [word.rstrip(":") for word in words if word.count(":") >= 2]
+    return f" {'to' if event['kind'] == 'moved' else 'until'} {times[0]}" if times else ""
+
+
+@pytest.mark.parametrize("delay", [{"delay_level": 5}, {"delay_ms": 60_000}])
+async def test_the_story_of_a_delayed_message_that_is_retried_and_dies(api: Api, delay: Json) -> None:
+    await api.send(body="order 7", keys=["7"], tag="new", **delay)
+    await api.ok("POST", "/v1/clock/advance", {"by": "2m"})
+    await give_back(api, await api.receive())
+    await api.ok("POST", "/v1/clock/next")
+    await give_back(api, await api.receive(), level=-1)
+    label = "tag new keys 7 'order 7'"
+    assert await story(api) == [
+        f"0 sent to orders, parked for 1m: {label}",
+        "0 clock moved by 2m",
+        f"60 delivered to orders: {label}",
+        f"120 taken by billing: {label}",
+        f"120 given back by billing, parked for 10s: {label}",
+        "120 clock moved by 10s",
+        f"130 delivered to %RETRY%billing: {label}",
+        f"130 taken by billing: {label}",
+        f"130 dead at billing: {label}",
+    ]
+    kinds = [one["kind"] for one in (await api.ok("GET", "/v1/events"))["events"]]
+    assert kinds == [
+        "parked",
+        "moved",
+        "delivered",
+        "taken",
+        "retried",
+        "moved",
+        "delivered",
+        "taken",
+        "dead",
+    ]
+    newest = await api.ok("GET", "/v1/events?max=2")
+    assert ([one["kind"] for one in newest["events"]], newest["more"]) == (["taken", "dead"], True)
+    assert (await api.ok("GET", "/v1/events"))["more"] is False
+    await api.ok("POST", "/v1/reset")
+    assert await story(api) == []
+
+
+@pytest.mark.parametrize("delay", [{"delay_level": 5}, {"delay_ms": 60_000}])
+async def test_deliveries_by_hand_and_cancelled_messages(api: Api, delay: Json) -> None:
+    first = await api.send(body="a", **delay)
+    await api.ok("POST", f"/v1/delayed/{first['message_id']}/deliver")
+    second = await api.send(body="b", **delay)
+    await api.ok("DELETE", f"/v1/delayed/{second['message_id']}")
+    found = await story(api)
+    assert found[:2] == [
+        "0 sent to orders, parked for 1m: 'a'",
+        "0 delivered to orders before it was due: 'a'",
+    ]
+    assert "0 cancelled: 'b'" in found
+
+
+async def test_a_message_that_is_taken_again_and_acknowledged(api: Api) -> None:
+    await api.send(body="a")
+    await api.receive(invisible_ms=10_000)
+    await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
+    await acknowledge(api, await api.receive())
+    assert await story(api) == [
+        "0 sent to orders: 'a'",
+        "0 taken by billing: 'a'",
+        "0 clock moved by 10s",
+        "10 taken by billing for the 2nd time: 'a'",
+        "10 acknowledged by billing: 'a'",
+    ]
+
+
+async def test_half_messages(api: Api) -> None:
+    halves = [
+        await api.ok("POST", "/v1/topics/orders/transactions", {"body": body, "group": "shop"})
+        for body in ("yes", "no")
+    ]
+    for half, decision in zip(halves, ("commit", "rollback"), strict=True):
+        await api.ok("POST", f"/v1/transactions/{half['message_id']}/{decision}")
+    assert sorted(await story(api)) == [
+        "0 committed to orders: 'yes'",
+        "0 prepared for orders: 'no'",
+        "0 prepared for orders: 'yes'",
+        "0 rolled back: 'no'",
+    ]
+
+
+async def test_consumers_by_offset_take_and_acknowledge_too(api: Api) -> None:
+    consuming = api.emulator.broker.consuming
+    for body in ("a", "b", "c"):
+        await api.send(body=body, queue_id=0)
+    await consuming.committed.report("audit", "orders", 0, 0)
+    pulled = await consuming.pull.pull("audit", "orders", 0, 0, 32)
+    leaks = await api.ok("GET", "/v1/leaks")
+    assert (leaks["count"], {one["state"] for one in leaks["leaks"]}) == (3, {"not taken"})
+    await consuming.pull.pull("audit", "orders", 0, 3, 32)
+    leaks = await api.ok("GET", "/v1/leaks?group=audit&max=1")
+    assert (leaks["count"], [one["state"] for one in leaks["leaks"]]) == (3, ["in flight"])
+    await consuming.pull.give_back("audit", pulled.messages[1].commit_offset, -1)
+    await consuming.committed.report("audit", "orders", 0, 2, is_durable=False)
+    assert (await api.ok("GET", "/v1/leaks"))["count"] == 1
+    late = asyncio.create_task(api.ok("GET", "/v1/leaks?timeout_ms=30000"))
+    await polls(api, 1)
+    await consuming.committed.report("audit", "orders", 0, 3, is_durable=False)
+    assert (await late)["leaks"] == []
+    told = await story(api)
+    assert "0 taken by audit: 'b'" in told
+    assert [one for one in told if "acknowledged" in one] == [
+        "0 acknowledged by audit: 'a'",
+        "0 acknowledged by audit: 'c'",
+    ]
+    found = await api.ok("POST", "/v1/topics/orders/wait", {"acknowledged": 2, "group": "audit"})
+    assert [one["body"] for one in found["messages"]] == ["a", "c"]
+
+
+async def test_leaks_are_named_by_group_and_state(api: Api) -> None:
+    assert await api.ok("GET", "/v1/leaks") == {"count": 0, "leaks": []}
+    for body in ("acknowledged", "in flight", "retried"):
+        await api.send(body=body, queue_id=0)
+    first, _, third = await api.receive()
+    await acknowledge(api, [first])
+    await give_back(api, [third])
+    await api.send(body="not taken", queue_id=0)
+    await api.send(topic="nobody", body="no consumer")
+    await api.send(body="pending", delay_level=18)
+    leaks = await api.ok("GET", "/v1/leaks")
+    assert (leaks["count"], {one["message"]["body"]: one["state"] for one in leaks["leaks"]}) == (
+        3,
+        {"in flight": "in flight", "retried": "to be retried", "not taken": "not taken"},
+    )
+    assert leaks["leaks"][0]["text"].startswith("orders 'in flight': in flight at billing, until in 30s")
+    assert (await api.ok("GET", "/v1/leaks?group=audit"))["count"] == 0
+    await api.ok("POST", "/v1/clock/advance", {"by": "30s"})
+    await acknowledge(api, await api.receive())
+    assert (await api.ok("GET", "/v1/leaks"))["count"] == 0
+    await api.send()
+    await api.ok("POST", "/v1/reset")
+    assert (await api.ok("GET", "/v1/leaks"))["count"] == 0
+
+
+async def test_a_story_goes_on_after_a_restart(tmp_path: object) -> None:
+    async with running_api(data=str(tmp_path)) as api:
+        await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
+        await api.ok("POST", "/v1/reset")
+        await api.send(body="a")
+        await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+    async with running_api(data=str(tmp_path)) as api:
+        assert await story(api) == ["0 sent to orders: 'a'", "0 clock moved by 1s"]
