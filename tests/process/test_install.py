@@ -66,6 +66,14 @@ asyncio.run(main())
 """
 
 
+BROKER = """
+def test_it(mocketmq):
+    mocketmq.send("orders", "late", delay_level=3)
+    mocketmq.clock.advance("10s")
+    assert mocketmq.receive("orders", group="shop")
+"""
+
+
 class Environment:
     """An environment with one distribution of mocketmq, or with none."""
 
@@ -203,6 +211,20 @@ def test_it_works_where_a_project_shadows_its_folders(
         installed.call(*command, "clock", "advance", "10s", cwd=project, **there)
         told = installed.call(*command, "receive", "orders", "--group", "g", "--json", cwd=project, **there)
         assert '"late"' in told
+
+
+@BESIDE
+def test_its_plugin_serves_a_projects_tests(installed: Environment, project: Path) -> None:
+    """By the name of the entry point. ``pytest`` finds it without ``-p``, unless it is told not to look."""
+    (project / "conftest.py").write_text("import pytest\n")
+    (project / "test_broker.py").write_text(BROKER)
+    environ = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONPATH": "."}
+    told = installed.run(
+        *("-m", "pytest", "-q", "-W", "error", "-p", "no:cacheprovider", "-p", "mocketmq"),
+        cwd=project,
+        **environ,
+    )
+    assert re.search(r"^\d+ passed in", told, re.MULTILINE)
 
 
 @EACH
