@@ -13,8 +13,9 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
 from mocketmq.doors import Door, Doors
-from mocketmq.errors import ListenError
+from mocketmq.errors import InvalidArgumentError, ListenError, SettingError
 from mocketmq.grpc_proxy.server import GrpcServer
+from mocketmq.http_api.faults import rule_of
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.ready_file import ReadyFile
@@ -125,6 +126,8 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         await http.start()
         # Long polls end before the listeners wait for their handlers.
         stack.callback(broker.consuming.polls.close)
+        stack.callback(broker.faults.close)
+        await _declare_faults(settings, broker)
         http.is_ready = True
         if ready_file is not None:
             ready_file.write(http.doors)
@@ -174,6 +177,17 @@ async def _open_broker(
         open_broker(settings, database, store_host, clock, past, run, table, profile, DELAY_SCHEMES)
     )
     return broker, run.run
+
+
+async def _declare_faults(settings: Settings, broker: Broker) -> None:
+    """Begin with the rules of the settings. Raises SettingError."""
+    for index, table in enumerate(settings.faults):
+        try:
+            await broker.faults.declare_rule(rule_of(table), index + 1)
+        except InvalidArgumentError as error:
+            raise SettingError(
+                f"faults[{index}].{error.field}", table.get(error.field), error.allowed
+            ) from None
 
 
 def _protocols(

@@ -21,6 +21,7 @@
     │   ├── UndecidableError           the message is no half message, or is being decided
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
+    │   ├── FaultNotFoundError         no fault on purpose has this name
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
     ├── ClientFailedError          a connected client refused a request, or went away
@@ -35,7 +36,8 @@
     ├── SettingError               a setting has a value that is not allowed; the broker does not start
     ├── ListenError                a port cannot be opened; the broker does not start
     ├── StoppingError              the broker is starting or stopping
-    └── InternalError              a defect of mocketmq itself; please report it
+    ├── InternalError              a defect of mocketmq itself; please report it
+    └── InjectedError              a fault on purpose refused the request, with codes of its own
 
 Front doors take codes from :func:`wire_codes` alone.
 """
@@ -138,6 +140,10 @@ class ReceiptSpentError(ReceiptError):
     """The receipt handle has expired, or its message is settled already."""
 
 
+class FaultNotFoundError(RefusedError):
+    """No fault on purpose has this name."""
+
+
 class ClientOfflineError(RefusedError):
     """The client is not connected, or is no consumer that can do this."""
 
@@ -222,6 +228,17 @@ class WireCodes(NamedTuple):
     grpc: int  # Code of RocketMQ's gRPC protocol
 
 
+class InjectedError(EmulatorError):
+    """A fault on purpose refuses the request, whose ``answer`` would have been this if it was carried out."""
+
+    codes: WireCodes | None = None
+
+    def __init__(self, reason: str, codes: WireCodes) -> None:
+        super().__init__(reason)
+        self.codes = codes
+        self.answer: object = None
+
+
 _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     EmulatorError: WireCodes(500, 1, "InternalError", 50001),
     RefusedError: WireCodes(400, 1, "InvalidArgument", 40000),
@@ -242,6 +259,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     UndecidableError: WireCodes(409, 1, "InvalidArgument", 50001),
     ReceiptError: WireCodes(409, 604, "ReceiptHandleError", 40013),
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist", 40013),
+    FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClockError: WireCodes(409, 604, "InvalidArgument", 40000),
     ClientFailedError: WireCodes(502, 1, "InternalError", 50001),
@@ -257,12 +275,14 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     ListenError: WireCodes(500, 1, "InternalError", 50001),
     StoppingError: WireCodes(503, 14, "InternalError", 50001),
     InternalError: WireCodes(500, 1, "InternalError", 50001),
+    InjectedError: WireCodes(503, 1, "InternalError", 50001),
 }
 
 
 def wire_codes(error: EmulatorError) -> WireCodes:
     """The codes of this error."""
-    return _WIRE_CODES[type(error)]
+    own = error.codes if isinstance(error, InjectedError) else None
+    return own or _WIRE_CODES[type(error)]
 
 
 def as_emulator_error(error: Exception) -> EmulatorError:

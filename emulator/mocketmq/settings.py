@@ -339,6 +339,7 @@ class Settings:
     log_level: LogLevel = _setting("info", _choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
+    faults: tuple[Mapping[str, object], ...] = ()  # as read; the app checks them
 
 
 class Option(NamedTuple):
@@ -373,7 +374,7 @@ def load_settings(
     """
     path = config_file or environ.get(_CONFIG)
     table = _load_toml(Path(path)) if path else {}
-    declared = {kind: table.pop(kind, []) for kind in ("topics", "groups")}
+    declared = {kind: table.pop(kind, []) for kind in ("topics", "groups", "faults")}
     for sentence in unknown_variables(environ):
         import logging  # noqa: PLC0415 - importing the settings stays cheap
 
@@ -392,6 +393,7 @@ def load_settings(
         settings,
         topics=_declarations(TopicDeclaration, "topics", declared["topics"], queues, path),
         groups=_declarations(GroupDeclaration, "groups", declared["groups"], {}, path),
+        faults=tuple(_tables("faults", declared["faults"], path)),
     )
 
 
@@ -479,11 +481,9 @@ def _as_text(value: object) -> str:
 def _declarations(
     kind: type[Any], name: str, tables: object, defaults: dict[str, Any], path: object
 ) -> tuple[Any, ...]:
-    """The tables ``[[name]]`` of the file at ``path``."""
-    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
-        raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
+    """The tables ``[[name]]`` of the file at ``path``, as declarations of names."""
     found: dict[str, object] = {}
-    for index, table in enumerate(tables):
+    for index, table in enumerate(_tables(name, tables, path)):
         place = f"{name}[{index}]."
         if "name" not in table:
             allowed = _by_name(kind)["name"].metadata["rule"].allowed
@@ -495,3 +495,10 @@ def _declarations(
             )
         found[declaration.name] = declaration
     return tuple(found.values())
+
+
+def _tables(name: str, tables: object, path: object) -> list[dict[str, Any]]:
+    """The tables ``[[name]]`` of the file at ``path``."""
+    if not isinstance(tables, list) or not all(isinstance(table, dict) for table in tables):
+        raise SettingError(name, tables, f"[[{name}]] tables (given by {path})")
+    return tables

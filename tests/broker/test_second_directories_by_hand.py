@@ -111,7 +111,7 @@ async def check_life(broker: Broker, sent: SendResult, outcome: str, topic: str)
     }
     offset_id = sent.receipt.offset_message_id
     for message_id in (sent.stored.unique_key, offset_id, offset_id.lower()):
-        _, [record], delivered, interventions, _ = await broker.looking.histories.of(message_id)
+        _, [record], delivered, interventions, *_ = await broker.looking.histories.of(message_id)
         assert broker.registry.topics.queue(record.queue_key).topic == topic
         assert record.unique_key == sent.stored.unique_key
         assert [(one.parked_offset, one.forced, one.scheme) for one in delivered] == deliveries.get(

@@ -27,6 +27,7 @@ COMMANDS = {
     "groups": ["groups", "groups create h", "groups reset g orders", "groups delete g"],
     "clients": ["clients"],
     "client": ["client nobody --group g"],
+    "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
     "reset": ["reset --topic orders"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }

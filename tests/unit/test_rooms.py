@@ -23,6 +23,7 @@ ROOMS = {
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},
+    "faults": {"mocketmq.faults"},
     "schedule": {"mocketmq.schedule"},
     "delay": {"mocketmq_compat.delay"},
     # Inside the broker
@@ -41,7 +42,10 @@ ROOMS = {
     "listening": {"mocketmq.remoting.listening"},
     # The other doors
     "grpc": {"mocketmq.grpc_proxy"},
-    "http": {f"mocketmq.http_api.{name}" for name in ("fields", "invalid", "listener", "problem", "request")},
+    "http": {
+        f"mocketmq.http_api.{name}"
+        for name in ("fields", "faulty", "invalid", "listener", "problem", "request")
+    },
     "json": {"mocketmq.http_api"},  # the rest of it
     "discovery": {"mocketmq_compat", "mocketmq_compat.address_discovery"},
     "aliyun": {"mocketmq_compat.aliyun_http"},
@@ -69,6 +73,7 @@ KNOWS = {
     "ground": "",
     "access": "ground",
     "store": "ground",
+    "faults": "ground store",
     "schedule": "ground store",
     "filters": "ground",
     "registry": "ground store filters",
@@ -78,16 +83,16 @@ KNOWS = {
     "looking": "ground store schedule registry consuming",
     "transactions": "ground store schedule filters registry sending consuming",
     "upkeep": "ground store schedule registry consuming",
-    "broker": f"ground store schedule {BROKER}",
+    "broker": f"ground store faults schedule {BROKER}",
     "wire": "ground",
-    "remoting": f"ground access store {BROKER} wire",
+    "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
     "listening": f"ground access store {BROKER} wire remoting requests",
     "grpc": f"ground access store schedule {BROKER} wire remoting requests listening",
-    "http": "ground",
-    "json": f"ground schedule {BROKER} http",
+    "http": "ground faults",
+    "json": f"ground faults schedule {BROKER} http",
     "discovery": "ground http",
-    "aliyun": f"ground access {BROKER} http",
+    "aliyun": f"ground access faults {BROKER} http",
     "client": "ground",
     "testing": "ground client",
     "demo": "ground schedule client",

@@ -349,7 +349,7 @@ def test_a_wrong_declaration_is_refused_with_its_place(content: str, text: str, 
 
 def test_options_offer_every_setting_but_the_declarations() -> None:
     offered = options()
-    assert len(offered) == len(fields(Settings)) - len(("topics", "groups"))
+    assert len(offered) == len(fields(Settings)) - len(("topics", "groups", "faults"))
     assert all(option.help for option in offered)
     defaults = {option.name: option.default for option in offered if option.default}
     assert load_settings(defaults, {}) == Settings()

@@ -1,6 +1,9 @@
 """Serve Aliyun's HTTP protocol: authenticate a request, and call its operation."""
 
-from collections.abc import Awaitable, Callable, Iterator
+import re
+from collections.abc import Callable, Coroutine, Iterator
+from functools import partial
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -9,6 +12,8 @@ from mocketmq.access.access import Access
 from mocketmq.access.accounts import Account, Need, Permission, group_need, topic_need
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InvalidArgumentError, UnauthorizedError, as_emulator_error
+from mocketmq.faults.fault import FaultyRequest
+from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.listener import UNMATCHED, RoutedResponse
 from mocketmq.http_api.request import content_of, host_of, max_body_bytes
 from mocketmq.settings import Settings
@@ -38,9 +43,12 @@ SEGMENT: Final = "topics"
 _TEMPLATE: Final = "/topics/{topic}/messages"
 
 
+_Operation = Callable[[AliyunCall], Coroutine[object, object, XmlAnswer]]
+
+
 class _Method(NamedTuple):
     parameters: frozenset[str]
-    operations: dict[str, Callable[[AliyunCall], Awaitable[XmlAnswer]]]  # by the parameter trans
+    operations: dict[str, _Operation]  # by the parameter trans
 
 
 _METHODS: Final = {
@@ -56,6 +64,22 @@ _METHODS: Final = {
 _OF_CONSUMERS: Final = {consume, consume_in_order, acknowledge}
 """All others belong to producers, also those that settle half messages."""
 
+_DOOR: Final = "aliyun"
+_WORDS: Final[dict[_Operation, str]] = {
+    publish: "send",
+    consume: "receive",
+    consume_in_order: "receive",
+    consume_half_messages: "receive",
+    acknowledge: "ack",
+    commit: "end-transaction",
+    rollback: "end-transaction",
+}
+"""The words of rules for faults, the same in each door."""
+_NAMES: Final = {
+    operation: (word, getattr(operation, "__name__", word)) for operation, word in _WORDS.items()
+}
+_MESSAGE_ID: Final = re.compile(rb"<MessageId>([^<]+)</MessageId>")
+
 
 class AliyunDoor:
     """Handles the protocol's requests; errors are answered in its own form."""
@@ -65,6 +89,7 @@ class AliyunDoor:
         self._settings = settings
         self._access = access
         self._max_body_bytes = max_body_bytes(settings)
+        broker.faults.declare(_DOOR, (name for names in _NAMES.values() for name in names))
 
     async def answer(self, request: web.BaseRequest) -> RoutedResponse:
         """Answer a request. Raises nothing, unless it is cancelled because the client has gone."""
@@ -111,7 +136,22 @@ class AliyunDoor:
         call = AliyunCall(self._broker, self._settings, request, topic, parameters, content)
         if account is not None:
             account.check(_needs(call, operation in _OF_CONSUMERS))
+        if self._broker.faults.of_requests:
+            return await self._operate_faultily(call, operation)
         return await operation(call)
+
+    async def _operate_faultily(self, call: AliyunCall, operation: _Operation) -> XmlAnswer:
+        consumer = call.parameters.get("consumer")
+        group = in_namespace(call.parameters.get("ns"), consumer) if consumer else None
+        faulty = FaultyRequest(_DOOR, _NAMES[operation], call.topic, group, clients_of(call.request))
+        act = partial(operation, call)
+        return await serve_faultily(self._broker.faults, faulty, call.request, act, _message_id)
+
+
+def _message_id(answer: XmlAnswer) -> str | None:
+    """Of the message that was sent."""
+    found = _MESSAGE_ID.search(answer.body)
+    return found[1].decode() if found and answer.status == HTTPStatus.CREATED else None
 
 
 def _needs(call: AliyunCall, is_of_consumer: bool) -> Iterator[Need]:

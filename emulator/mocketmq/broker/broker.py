@@ -13,6 +13,7 @@ from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.transactions import Transactions
 from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
+from mocketmq.faults.faults import Faults
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
@@ -27,6 +28,7 @@ class Broker:
     """
 
     ground: Ground
+    faults: Faults
     timer: Timer
     mover: ClockMover
     levels: LevelQueues

@@ -19,6 +19,7 @@ from mocketmq.broker.upkeep.reset import Reset
 from mocketmq.broker.upkeep.retention import Retention
 from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
+from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level import load_levels
@@ -72,6 +73,7 @@ async def open_broker(
         stack.push_async_callback(writer.close)
         ground = Ground(database, writer, clock)
         await begin_run(writer, run)
+        faults = await open_faults(ground)
         registry = await open_registry(ground, settings, statistics, table.highest)
         topics = registry.topics
 
@@ -143,6 +145,7 @@ async def open_broker(
         sender = Sender(ground, timer, schemes, intake)
         yield Broker(
             ground=ground,
+            faults=faults,
             timer=timer,
             mover=ClockMover(ground, run.run, timer, looking.pending),
             levels=levels,

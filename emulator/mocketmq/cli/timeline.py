@@ -32,7 +32,8 @@ class _Event(NamedTuple):
 
 def timeline(history: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Each event's instant, its time since the first event, and its text, in order of time."""
-    events = sorted((*_stored(history), *_delivered(history), *_intervened(history), *_taken(history)))
+    parts = (_stored, _delivered, _intervened, _taken, _struck)
+    events = sorted(event for part in parts for event in part(history))
     for event in events:
         after = format_duration(event.at_us - events[0].at_us)
         yield instant(event.at_us // US_PER_MS), f"+{after}", event.text
@@ -104,3 +105,9 @@ def _taken(history: JsonObject) -> Iterator[_Event]:
         order, group = delivery["delivered_offset"], delivery["pulled_by"]
         if group is not None and (group, order) not in taken:
             yield _Event(delivery["pulled_us"], order, 3, f"first pulled by {group}")
+
+
+def _struck(history: JsonObject) -> Iterator[_Event]:
+    for each in history.get("faults", ()):
+        what = f"fault {each['fault']}: {each['do']} for {each['operation']} by {each['door']}"
+        yield _Event(each["at_us"], 0, 0, what)

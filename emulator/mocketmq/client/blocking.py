@@ -172,6 +172,12 @@ class BlockingClient:
     clients = _blocking(Operations.clients)
     running_info = _blocking(Operations.running_info)
     consume = _blocking(Operations.consume)
+    # Faults on purpose
+    add_fault = _blocking(Operations.add_fault)
+    faults = _blocking(Operations.faults)
+    fault = _blocking(Operations.fault)
+    delete_fault = _blocking(Operations.delete_fault)
+    clear_faults = _blocking(Operations.clear_faults)
     # The clock and the broker
     clock = _blocking(Operations.clock)
     advance = _blocking(Operations.advance)

@@ -265,6 +265,28 @@ class Operations(Expecting):
             "POST", api_path("clients", client_id, "consume"), {"group": group, "message_id": message_id}
         )
 
+    # Faults on purpose
+
+    async def add_fault(self, do: str, /, **rule: object) -> JsonObject:
+        """Let something go wrong: a rule with the fields of FaultRule, such as ``topic`` and ``next``."""
+        return await self._call("POST", api_path("faults"), {"do": do, **rule})
+
+    async def faults(self) -> list[JsonObject]:
+        """Every rule for faults, with its counts."""
+        return _list(await self._get(api_path("faults")), "faults")
+
+    async def fault(self, name: str) -> JsonObject:
+        """One rule with its counts."""
+        return await self._get(api_path("faults", name))
+
+    async def delete_fault(self, name: str) -> JsonObject:
+        """End a rule."""
+        return await self._call("DELETE", api_path("faults", name))
+
+    async def clear_faults(self) -> list[JsonObject]:
+        """End every rule; those that were ended."""
+        return _list(await self._call("DELETE", api_path("faults")), "faults")
+
     # The clock and the broker
 
     async def clock(self) -> JsonObject:

@@ -188,6 +188,7 @@ def consuming(settings: Settings) -> RouteGroup:
                     )
                 },
                 errors=[NoPermissionError, TopicNotFoundError, GroupNotFoundError],
+                operation="receive",
             ),
             Route(
                 "POST",
@@ -198,6 +199,7 @@ def consuming(settings: Settings) -> RouteGroup:
                 GroupPath,
                 AckIn,
                 errors=errors,
+                operation="ack",
             ),
             Route(
                 "POST",
@@ -208,6 +210,7 @@ def consuming(settings: Settings) -> RouteGroup:
                 GroupPath,
                 GiveBackIn,
                 errors=errors,
+                operation="give-back",
             ),
             Route(
                 "POST",
@@ -218,6 +221,7 @@ def consuming(settings: Settings) -> RouteGroup:
                 GroupPath,
                 ExtendIn,
                 errors=errors,
+                operation="extend",
             ),
         ],
     )

@@ -7,7 +7,13 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.looking.history import DeliveryRecord, InterventionRecord, MessageState, TakeRecord
+from mocketmq.broker.looking.history import (
+    DeliveryRecord,
+    FaultRecord,
+    InterventionRecord,
+    MessageState,
+    TakeRecord,
+)
 from mocketmq.errors import MessageNotFoundError, QueueNotFoundError, TopicNotFoundError
 from mocketmq.http_api.fields import (
     FilterExpression,
@@ -52,6 +58,7 @@ class LifeOut(msgspec.Struct, frozen=True):
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
     takes: list[TakeRecord]
+    faults: list[FaultRecord]
 
 
 class ByKey(Input, frozen=True):
@@ -90,6 +97,7 @@ async def life(call: ApiCall, path: MessagePath) -> LifeOut:
         found.deliveries,
         found.interventions,
         found.takes,
+        found.faults,
     )
 
 

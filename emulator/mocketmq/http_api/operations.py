@@ -83,9 +83,11 @@ async def info(call: ApiCall, _: NoInput) -> Info:
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
     """Removes messages, pending ones too. Topics, groups, settings and the clock stay.
 
-    Emptying all topics empties the ledger as well; emptying one leaves its rows there.
+    Emptying all topics empties the ledger as well, and ends all faults on purpose; emptying one leaves its
+    rows there, and the faults.
     """
     if what.topic is UNSET:
+        await call.broker.faults.clear()
         await call.broker.upkeep.reset.all()
         return ResetOut("all")
     await call.broker.upkeep.reset.topic(what.topic)

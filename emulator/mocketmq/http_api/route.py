@@ -12,6 +12,8 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import steady_us
 from mocketmq.doors import Doors
 from mocketmq.errors import EmulatorError
+from mocketmq.faults.fault import FaultyRequest
+from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.request import (
     client_of,
@@ -49,6 +51,7 @@ class Route(NamedTuple):
     status: int = 200
     may_create: bool = False  # answers 201 when it created something
     is_open: bool = False  # needs no token
+    operation: str = ""  # the word for it in rules for faults; without one, no fault can strike it
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
 
@@ -131,19 +134,39 @@ class Endpoint:
         route = self.route
         call = ApiCall(self._api, request)
         parameters = parameters_of(request, in_path, route.parameters)
-        if self._decode is None:
-            answer = await route.handler(call, parameters)
-        else:
+        inputs = [parameters]
+        if self._decode is not None:
             content = await content_of(request, self._api.max_body_bytes)
             if route.is_body_optional and not content:
                 content = b"{}"
-            answer = await route.handler(call, parameters, self._decode(content))
+            inputs.append(self._decode(content))
+        if self._api.broker.faults.of_requests and route.operation:
+            answer = await self._serve_faultily(call, route.operation, inputs)
+        else:
+            answer = await route.handler(call, *inputs)
         if isinstance(answer, web.Response):
             return answer
         status = route.status
         if isinstance(answer, Created):
             answer, status = answer.answer, 201
         return web.Response(body=self._encode(answer), status=status, headers=_HEADERS)
+
+    async def _serve_faultily(self, call: ApiCall, operation: str, inputs: Sequence[Input]) -> object:
+        def find(name: str) -> str | None:
+            return next((value for one in inputs if isinstance(value := getattr(one, name, None), str)), None)
+
+        handler, request = self.route.handler, call.request
+        names = operation, handler.__name__
+        faulty = FaultyRequest(
+            "http", names, find("topic"), find("group"), clients_of(request), find("message_id")
+        )
+        return await serve_faultily(
+            call.broker.faults,
+            faulty,
+            request,
+            lambda: handler(call, *inputs),
+            lambda answer: getattr(answer, "message_id", None),
+        )
 
 
 def given(value: Any) -> Any:

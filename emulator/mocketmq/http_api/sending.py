@@ -288,6 +288,7 @@ SENDING = RouteGroup(
             status=201,
             links=links_by_id("life", "cancel", "deliver"),
             errors=REFUSALS,
+            operation="send",
         ),
         Route(
             "POST",
@@ -299,6 +300,7 @@ SENDING = RouteGroup(
             BatchIn,
             status=201,
             errors=REFUSALS,
+            operation="send",
         ),
     ],
 )

@@ -20,6 +20,7 @@ from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.consuming import consuming
 from mocketmq.http_api.delayed import DELAYED
+from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedResponse
 from mocketmq.http_api.lookup import LOOKUP
@@ -70,6 +71,9 @@ class HttpServer:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
                 if route.is_open:
                     self._open_paths.add(route.path)
+        routes = [route for group in self._api.route_groups for route in group.routes if route.operation]
+        names = {name for route in routes for name in (route.operation, route.handler.__name__)}
+        broker.faults.declare("http", names)
         self._listeners = (Listener("http", settings.http_port, by_segment, self._answer), *more)
         self._runners: list[web.ServerRunner] = []
 
@@ -171,5 +175,6 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         TOPICS,
         GROUPS,
         CLIENTS,
+        FAULTS,
         OPERATIONS,
     )

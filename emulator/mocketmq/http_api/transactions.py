@@ -108,6 +108,7 @@ TRANSACTIONS = RouteGroup(
             status=201,
             links=links_by_id("life", "commit", "rollback"),
             errors=REFUSALS,
+            operation="send",
         ),
         Route(
             "GET",
@@ -126,6 +127,7 @@ TRANSACTIONS = RouteGroup(
             HalfOut,
             MessagePath,
             errors=[MessageNotFoundError, UndecidableError],
+            operation="end-transaction",
         ),
         Route(
             "POST",
@@ -135,6 +137,7 @@ TRANSACTIONS = RouteGroup(
             HalfOut,
             MessagePath,
             errors=[MessageNotFoundError, UndecidableError],
+            operation="end-transaction",
         ),
     ],
 )

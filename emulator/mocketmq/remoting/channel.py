@@ -29,16 +29,23 @@ class RemotingChannel:
 
     ``store_host`` is the latter as IPv4, which records and message ids need. All are ``host:port``.
     ``lane`` is the order of its requests.
+    ``send`` writes a command; ``hang_up`` closes the connection because of the fault on purpose of this name.
     """
 
     def __init__(
-        self, write: Callable[[Command], None], remote: str, advertised: str, store_host: str
+        self,
+        write: Callable[[Command], None],
+        remote: str,
+        advertised: str,
+        store_host: str,
+        hang_up: Callable[[str], None] = lambda _fault: None,
     ) -> None:
+        self.send = write
+        self.hang_up = hang_up
         self.remote = remote
         self.advertised = advertised
         self.store_host = store_host
         self.lane = Lane()
-        self._write = write
         self._opaques = itertools.count()
         self._calls: dict[int, asyncio.Future[Command]] = {}
         self._has_ended = False
@@ -121,7 +128,7 @@ class RemotingChannel:
 
     def ask(self, code: RequestCode, ext: dict[str, str], body: bytes = b"") -> None:
         """Send the client a request that it does not answer."""
-        self._write(Command.oneway(code, next(self._opaques), ext, body))
+        self.send(Command.oneway(code, next(self._opaques), ext, body))
 
     async def call(
         self, code: RequestCode, ext: dict[str, str], body: bytes = b"", timeout_s: float = CALL_S
@@ -136,7 +143,7 @@ class RemotingChannel:
         answer: asyncio.Future[Command] = asyncio.get_running_loop().create_future()
         self._calls[opaque] = answer
         try:
-            self._write(Command.request(code, opaque, ext, body))
+            self.send(Command.request(code, opaque, ext, body))
             async with asyncio.timeout(timeout_s):
                 command = await answer
         except TimeoutError:

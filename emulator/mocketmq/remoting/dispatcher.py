@@ -3,11 +3,15 @@
 import logging
 from collections import Counter
 from collections.abc import Mapping
+from functools import partial
 from typing import Final
 
 from mocketmq.broker.broker import Broker
-from mocketmq.errors import as_emulator_error
+from mocketmq.errors import InjectedError, as_emulator_error
+from mocketmq.faults.carrying_out import carry_out
+from mocketmq.faults.fault import Unanswered
 from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.faulty import DOOR, faulty_request, operations
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.request import LongPoll, RemotingCall, Request, Response
 from mocketmq.remoting.wire.codes import ResponseCode
@@ -34,22 +38,48 @@ class Dispatcher:
         self._requests = dict(requests)
         self._guard = guard
         self._labels = {code: str(code) for code in requests}
+        broker.faults.declare(DOOR, operations(requests))
 
     def long_poll(self, code: int) -> LongPoll | None:
         """What becomes of a request with this code when too many wait; None if it never waits."""
         request = self._requests.get(code)
         return None if request is None else request.long_poll
 
-    async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command:
-        """Serve a request and return the answer, also if its sender wants none."""
+    async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command | None:
+        """Serve a request and return the answer, also if its sender wants none.
+
+        None if a fault on purpose leaves it without.
+        """
         try:
-            response = await self._serve(channel, command, may_wait)
+            if self._broker.faults.of_requests:
+                response = await self._serve_faultily(channel, command, may_wait)
+            else:
+                response = await self._serve(channel, command, may_wait)
+        except Unanswered as fault:
+            if fault.closes:
+                channel.hang_up(str(fault))
+            return None
         except Exception as error:  # noqa: BLE001 - the client is told of any error
             refusal = as_emulator_error(error)
             # It may quote a lone surrogate, which has no UTF-8.
             remark = str(refusal).encode(errors="backslashreplace").decode()
             response = Response(code=code_of(refusal), remark=remark)
+            if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
+                response = refusal.answer._replace(code=response.code, remark=remark)
         return self.counted(command, response)
+
+    async def _serve_faultily(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
+        """Serve it with the fault that strikes it, if any. Raises Unanswered."""
+        broker = self._broker
+        request = faulty_request(broker.registry.clients, channel, command)
+        fault = broker.faults.strike(request)
+        serve = partial(self._serve, channel, command, may_wait)
+        if fault is None:
+            return await serve()
+        response = await carry_out(broker.faults, fault, request, serve)
+        if fault.rule.do == "twice" and not command.is_oneway:
+            channel.send(self.counted(command, response))
+        return response
 
     async def _serve(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
         request = self._requests.get(command.code)

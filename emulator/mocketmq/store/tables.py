@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0005"
+HEAD_REVISION: Final = "0006"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -174,6 +174,26 @@ CREATE TABLE clock_moves (
     from_us BIGINT NOT NULL,
     to_us BIGINT NOT NULL
 );
+
+-- Rules for faults on purpose.
+CREATE TABLE faults (
+    name TEXT NOT NULL PRIMARY KEY,
+    rule TEXT NOT NULL,  -- JSON
+    made_us BIGINT NOT NULL,
+    matched INTEGER NOT NULL,
+    fired INTEGER NOT NULL
+) WITHOUT ROWID;
+
+-- Requests that a fault has struck.
+CREATE TABLE fault_hits (
+    at_us BIGINT NOT NULL,
+    fault TEXT NOT NULL,
+    do TEXT NOT NULL,
+    door TEXT NOT NULL,
+    operation TEXT NOT NULL,
+    unique_key TEXT  -- of the message that the request was about, if known
+);
+CREATE INDEX fault_hits_by_key ON fault_hits (unique_key);
 
 CREATE TABLE counters (
     name TEXT NOT NULL PRIMARY KEY,  -- next_commit_offset, keys_indexed_to, reset_at_move

@@ -18,6 +18,7 @@ from mocketmq.store.messages import messages_at
 from mocketmq.store.takes import takes_of_messages
 
 _BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
+_STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
 
 
 class TakeRecord(msgspec.Struct, frozen=True):
@@ -57,6 +58,16 @@ class InterventionRecord(msgspec.Struct, frozen=True):
     at_us: int
 
 
+class FaultRecord(msgspec.Struct, frozen=True):
+    """A fault on purpose struck a request for the message. `fault` is the rule's name, `do` its kind."""
+
+    at_us: int
+    fault: str
+    do: str
+    door: str
+    operation: str
+
+
 MessageState = Literal["pending", "delivered", "cancelled", "stored"]
 """A delayed message is ``pending``, then ``delivered`` or ``cancelled``; any other one is ``stored``."""
 
@@ -70,6 +81,7 @@ class History(NamedTuple):
     deliveries: list[DeliveryRecord]
     interventions: list[InterventionRecord]
     takes: list[TakeRecord]
+    faults: list[FaultRecord]
 
 
 class Histories:
@@ -167,6 +179,7 @@ class Histories:
             offsets,
         )
         interventions = [InterventionRecord(*row) for row in rows]
+        struck = await self._database.rows(_STRUCK, (records[0].unique_key,))
         takes = await takes_of_messages(self._database, offsets)
         return History(
             self._state(records[-1], interventions),
@@ -174,6 +187,7 @@ class Histories:
             [DeliveryRecord(*row) for row in deliveries],
             interventions,
             [TakeRecord(*row) for row in takes],
+            [FaultRecord(*row) for row in struck],
         )
 
     def _state(self, newest: StoredMessage, interventions: Sequence[InterventionRecord]) -> MessageState:

@@ -161,6 +161,11 @@ class Clients:
         """The consumer group, or None while no member is connected."""
         return self._groups.get(group)
 
+    def id_at(self, channel: Channel) -> str | None:
+        """The id of the client at this connection; None before its first heartbeat."""
+        member = self._members.get(channel)
+        return None if member is None else member.client_id
+
     def subscribers(self, topic: str) -> list[str]:
         """The groups with connected members that subscribe to the topic."""
         return [name for name, group in self._groups.items() if topic in group.subscriptions]

@@ -19,7 +19,7 @@ from mocketmq.store.queue import Queue
 from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
-_ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys")
+_ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
 _NOTE_MOVES = """
 INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) FROM clock_moves"""
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"

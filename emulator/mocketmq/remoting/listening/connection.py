@@ -104,7 +104,9 @@ class Connection(asyncio.BufferedProtocol):
             local = peer = ("127.0.0.1", 0)
         advertised = self._hub.advertised(local[0], peer[0])
         self.peer = with_port(*peer[:2])
-        self._channel = RemotingChannel(self.write, self.peer, advertised.address, advertised.store_host)
+        self._channel = RemotingChannel(
+            self.write, self.peer, advertised.address, advertised.store_host, self.hang_up
+        )
         self._transport.set_write_buffer_limits(high=UNREAD_BYTES)
         self._hub.connections.add(self)
         log.debug("%s has connected to port %d", self.peer, local[1])
@@ -191,7 +193,8 @@ class Connection(asyncio.BufferedProtocol):
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
         began_us = _now_us()
         answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
-        self._answer(command, answer, began_us)
+        if answer is not None:
+            self._answer(command, answer, began_us)
 
     def _answer(self, command: Command, answer: Command, began_us: int | None) -> None:
         if began_us is not None:
@@ -273,6 +276,11 @@ class Connection(asyncio.BufferedProtocol):
                 self._transport.pause_reading()
             else:
                 self._transport.resume_reading()
+
+    def hang_up(self, fault: str) -> None:
+        """Close the connection because of a fault on purpose; what is answered already is sent before."""
+        self._flush()
+        self.abort(f"so wants the fault {fault}", logging.INFO)
 
     def abort(self, why: str, level: int = logging.WARNING) -> None:
         """Close the connection at once, and log why."""

@@ -1,0 +1,88 @@
+"""``mocketmq faults``."""
+
+from collections.abc import Iterable
+from typing import Any
+
+import click
+
+from mocketmq.cli.connection import with_broker
+from mocketmq.cli.examples import examples
+from mocketmq.cli.output import Output
+from mocketmq.cli.table import Table
+from mocketmq.client.answer import JsonObject
+from mocketmq.client.blocking import BlockingClient
+
+_COUNTS = ("name", "do", "state", "matched", "fired", "held")
+
+
+@click.group(epilog=examples("faults add refuse error=SYSTEM_BUSY operation=send next=3", "faults ls"))
+def faults() -> None:
+    """Let requests fail on purpose; list and end such rules."""
+
+
+@faults.command(
+    "add",
+    epilog=examples(
+        "faults add refuse error=SYSTEM_BUSY topic=orders next=3",
+        "faults add late by='uniform(1s, 5s)' door=remoting",
+        "faults add close stage=after probability=0.1 seed=7",
+    ),
+)
+@click.argument("do", metavar="KIND")
+@click.argument("fields", metavar="[FIELD=VALUE]...", nargs=-1)
+@with_broker
+def add(broker: BlockingClient, output: Output, do: str, fields: tuple[str, ...]) -> None:
+    """Add a rule of this KIND.
+
+    Fields say where, when and how, as in POST /v1/faults. Several by= are durations to draw from.
+    """
+    rule: dict[str, Any] = {}
+    for name, value in map(_field, fields):
+        rule[name] = [*_listed(rule[name]), value] if name in rule else value
+    fault = broker.add_fault(do, **rule)
+    output.show(fault, f"added {fault['name']}: {_rule(fault)}")
+
+
+def _field(text: str) -> tuple[str, object]:
+    name, separator, value = text.partition("=")
+    if not separator:
+        raise click.UsageError(f"{text!r} is no field; allowed: <field>=<value>")
+    if name in ("operation", "name", "topic", "group", "client"):
+        return name, value
+    for kind in (int, float):
+        try:
+            return name, kind(value)
+        except ValueError:
+            continue
+    return name, value
+
+
+def _listed(value: object) -> Iterable[object]:
+    return value if isinstance(value, list) else [value]
+
+
+@faults.command("ls", epilog=examples("faults ls"))
+@with_broker
+def ls(broker: BlockingClient, output: Output) -> None:
+    """List the rules, with what fitted them and what they struck."""
+    found = broker.faults()
+    rows = [(each["name"], each["state"], each["matched"], each["fired"], _rule(each)) for each in found]
+    table = Table(("name", "state", ">matched", ">fired", "rule"), rows, least=("rule",))
+    output.show({"faults": found}, table if found else "no faults")
+
+
+@faults.command("rm", epilog=examples("faults rm fault-1", "faults rm --all"))
+@click.argument("names", metavar="[NAME]...", nargs=-1)
+@click.option("--all", "every", is_flag=True, help="End every rule.")
+@with_broker
+def rm(broker: BlockingClient, output: Output, names: tuple[str, ...], every: bool) -> None:
+    """End rules."""
+    if bool(names) is every:
+        raise click.UsageError("give names of faults, or --all")
+    ended = broker.clear_faults() if every else [broker.delete_fault(name) for name in names]
+    output.show({"faults": ended}, *(f"ended {each['name']} after {each['fired']} faults" for each in ended))
+
+
+def _rule(fault: JsonObject) -> str:
+    fields = (f"{name}={value}" for name, value in fault.items() if name not in _COUNTS)
+    return " ".join((fault["do"], *fields))

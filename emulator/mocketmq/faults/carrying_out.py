@@ -1,0 +1,41 @@
+"""Carry a request out with a fault on purpose."""
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from mocketmq.errors import EmulatorError, InjectedError
+from mocketmq.faults.fault import Fault, FaultyRequest
+from mocketmq.faults.faults import Faults
+
+T = TypeVar("T")
+
+
+async def carry_out(
+    faults: Faults,
+    fault: Fault,
+    request: FaultyRequest,
+    act: Callable[[], Awaitable[T]],
+    key_of: Callable[[T], str | None] = lambda _answer: None,
+) -> T:
+    """The answer of ``act``, faulty as the rule wants; ``key_of`` finds a message's unique key in it.
+
+    Raises the errors of ``act`` and those of the rule, and Unanswered.
+    """
+    key, answer, error = request.unique_key, None, None
+    if not fault.is_before:
+        try:
+            answer = await act()
+            key = key or key_of(answer)
+        except EmulatorError as refused:
+            error = refused
+    await faults.record(fault, request.door, request.operations[0], key)
+    try:
+        await fault.impede()
+    except InjectedError as injected:
+        injected.answer = answer
+        raise
+    if fault.is_before:
+        return await act()
+    if error is not None:
+        raise error
+    return answer  # type: ignore[return-value]

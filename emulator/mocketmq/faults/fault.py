@@ -1,0 +1,134 @@
+"""A rule at work: whether it strikes, how often it has, and what it then does."""
+
+import asyncio
+from contextlib import suppress
+from fnmatch import fnmatchcase
+from random import Random
+from typing import Final, Literal, NamedTuple
+
+from msgspec import UNSET
+
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.faults.lateness import lateness
+from mocketmq.faults.refusals import DISK_FULL, READ_ONLY, refusal_named
+from mocketmq.faults.rule import FaultRule, check_fields
+
+State = Literal["waiting", "active", "spent", "over"]
+
+_WRITES: Final = {"read-only": ("send",), "disk-full": ("send", "give-back", "end-transaction")}
+"""The operations that a whole broker refuses."""
+
+
+class FaultyRequest(NamedTuple):
+    """What a door knows of a request. ``operations`` are all the names of what it asks for."""
+
+    door: str
+    operations: tuple[str, ...]
+    topic: str | None
+    group: str | None
+    clients: tuple[str, ...]  # id, host:port, host
+    unique_key: str | None = None  # of the message that it is about
+
+
+class Unanswered(Exception):  # noqa: N818 - it is no error
+    """The request gets no answer, because of a ``fault``; ``closes``: its connection is closed."""
+
+    def __init__(self, fault: "Fault") -> None:
+        super().__init__(fault.name)
+        self.fault = fault
+        self.closes = fault.rule.do == "close"
+
+
+class Fault:
+    """``matched`` counts what fitted the rule, ``fired`` how often it struck. Raises InvalidArgumentError.
+
+    The nth that fits draws from the seed and n alone, so the same seed has the same faults.
+    """
+
+    def __init__(self, rule: FaultRule, name: str, made_us: int) -> None:
+        check_fields(rule)
+        self.rule = rule
+        self.name = name
+        self.made_us = made_us
+        self.matched = 0
+        self.fired = 0
+        self.gone = asyncio.Event()  # the rule was removed
+        self.from_us = made_us if rule.from_ms is UNSET else rule.from_ms * US_PER_MS
+        self.to_us = LATEST_US + 1 if rule.to_ms is UNSET else rule.to_ms * US_PER_MS
+        if rule.lasts is not UNSET:
+            self.to_us = self.from_us + parse_duration_us(rule.lasts, "lasts")
+        if self.to_us <= self.from_us:
+            raise InvalidArgumentError("to_ms", self.to_us // US_PER_MS, "an instant after from_ms")
+        self._refusal = {"read-only": READ_ONLY, "disk-full": DISK_FULL}.get(rule.do)
+        if rule.error is not UNSET:
+            self._refusal = refusal_named(rule.error)
+        self._lateness = None if rule.by is UNSET else lateness(rule.by)
+        self._most = LATEST_US if rule.next is UNSET else rule.next
+        self._every = 1 if rule.every is UNSET else rule.every
+        self._probability = 1.0 if rule.probability is UNSET else rule.probability
+        self._seed = 0 if rule.seed is UNSET else rule.seed
+        self._operations = _WRITES.get(rule.do)
+        if rule.operation is not UNSET:
+            self._operations = (rule.operation,)
+
+    @property
+    def is_before(self) -> bool:
+        """Whether it comes before the request is carried out."""
+        if self._refusal is not None:
+            return not self._refusal.is_after
+        return self.rule.stage == "before"
+
+    def state(self, now_us: int) -> State:
+        """Whether it can strike now, later, or never again."""
+        if now_us >= self.to_us:
+            return "over"
+        if self.fired >= self._most:
+            return "spent"
+        return "waiting" if now_us < self.from_us else "active"
+
+    def fits(self, request: FaultyRequest) -> bool:
+        """Whether the rule is about such a request."""
+        rule, topic, group = self.rule, request.topic, request.group
+        return (
+            rule.door in (UNSET, request.door)
+            and (self._operations is None or any(each in self._operations for each in request.operations))
+            and (rule.topic is UNSET or (topic is not None and fnmatchcase(topic, rule.topic)))
+            and (rule.group is UNSET or (group is not None and fnmatchcase(group, rule.group)))
+            and (rule.client is UNSET or any(fnmatchcase(each, rule.client) for each in request.clients))
+        )
+
+    def strikes(self, now_us: int) -> bool:
+        """Count something that fits; whether the rule makes it go wrong."""
+        if self.state(now_us) != "active":
+            return False
+        self.matched += 1
+        if self.matched % self._every:
+            return False
+        if self._probability < 1 and self._random().random() >= self._probability:
+            return False
+        self.fired += 1
+        return True
+
+    def draw_us(self) -> int:
+        """How late what was struck last is to be, in microseconds."""
+        if self._lateness is None:
+            return 0
+        random = self._random()
+        random.random()  # the draw of the probability
+        return self._lateness(random)
+
+    def _random(self) -> Random:
+        return Random(f"{self._seed}/{self.matched}")  # noqa: S311 - reproducible by purpose
+
+    async def impede(self) -> None:
+        """Let the answer of a request be refused, late, or missing. Raises an EmulatorError, Unanswered."""
+        if self._refusal is not None:
+            raise self._refusal.error(self.name)
+        if self.rule.do == "late":
+            with suppress(TimeoutError):
+                async with asyncio.timeout(self.draw_us() / US_PER_S):
+                    await self.gone.wait()
+        if self.rule.do in ("never", "close"):
+            raise Unanswered(self)

@@ -1,0 +1,152 @@
+"""Every rule of a broker: added, found, removed; kept in the store, so that a restart has them as well.
+
+``of_requests`` is what doors look at first: it is empty, and costs nothing, while there is no rule for them.
+"""
+
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from functools import partial
+from typing import Final
+
+import msgspec
+from msgspec import UNSET
+
+from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
+from mocketmq.faults.fault import Fault, FaultyRequest
+from mocketmq.faults.rule import FaultRule
+from mocketmq.store.ground import Ground
+from mocketmq.store.writer import Batch
+
+_ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
+_REMOVE: Final = "DELETE FROM faults WHERE name = ?"
+_COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
+_FIRED: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?)"
+
+
+class Faults:
+    """Made by :func:`open_faults`. Changes are durable when their methods return."""
+
+    def __init__(self, ground: Ground) -> None:
+        self.of_requests: tuple[Fault, ...] = ()
+        self._ground = ground
+        self._by_name: dict[str, Fault] = {}
+        self._operations: dict[str, frozenset[str]] = {}
+
+    def __iter__(self) -> Iterator[Fault]:
+        return iter(self._by_name.values())
+
+    def get(self, name: str) -> Fault:
+        """The rule of this name. Raises FaultNotFoundError."""
+        found = self._by_name.get(name)
+        if found is None:
+            raise FaultNotFoundError(f"no fault has the name {name[:80]!r}")
+        return found
+
+    def declare(self, door: str, operations: Iterable[str]) -> None:
+        """Tell that a door is open, and all names of its operations."""
+        self._operations[door] = frozenset(operations)
+
+    async def load(self) -> None:
+        """Read the rules of the last run."""
+        for name, rule, made_us, matched, fired in await self._ground.database.rows("SELECT * FROM faults"):
+            fault = Fault(msgspec.json.decode(rule, type=FaultRule), name, made_us)
+            fault.matched, fault.fired = matched, fired
+            self._by_name[name] = fault
+        self._sort()
+
+    async def declare_rule(self, rule: FaultRule, number: int) -> None:
+        """Begin with a rule of the settings, in the place of one that a run before has left."""
+        name = f"settings-{number}" if rule.name is UNSET else rule.name
+        if name in self._by_name:
+            await self.remove(name)
+        await self.add(msgspec.structs.replace(rule, name=name))
+
+    async def add(self, rule: FaultRule) -> Fault:
+        """Begin with a rule. Raises InvalidArgumentError."""
+        self._check_place(rule)
+        name = self._name_of(rule)
+        fault = Fault(rule, name, self._ground.clock.now_us())
+        self._by_name[name] = fault  # nobody else gets the name meanwhile
+        try:
+            row = (name, msgspec.json.encode(rule).decode(), fault.made_us, 0, 0)
+            await self._ground.writer.commit(lambda batch: batch.execute(_ADD, row))
+        except BaseException:
+            del self._by_name[name]
+            raise
+        self._sort()
+        return fault
+
+    def _name_of(self, rule: FaultRule) -> str:
+        if rule.name is not UNSET:
+            if rule.name in self._by_name:
+                raise InvalidArgumentError("name", rule.name, "a name that no other fault has")
+            return rule.name
+        number = 1
+        while f"fault-{number}" in self._by_name:
+            number += 1
+        return f"fault-{number}"
+
+    def _check_place(self, rule: FaultRule) -> None:
+        """Raise InvalidArgumentError for a door or an operation that there is not."""
+        doors = self._operations
+        if rule.door is not UNSET:
+            if rule.door not in doors:
+                raise InvalidArgumentError("door", rule.door, ", ".join(doors))
+            doors = {rule.door: doors[rule.door]}
+        if rule.do == "twice" and "remoting" not in doors:
+            raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
+        if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
+            words = sorted({name for names in doors.values() for name in names if name.islower()})
+            allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
+            raise InvalidArgumentError("operation", rule.operation, allowed)
+
+    async def remove(self, *names: str) -> Sequence[Fault]:
+        """End these rules. Raises FaultNotFoundError: then all stay."""
+        removed = [self.get(name) for name in names]
+        await self._ground.writer.commit(partial(self._remove, removed))
+        return removed
+
+    async def clear(self) -> Sequence[Fault]:
+        """End every rule."""
+        return await self.remove(*self._by_name)
+
+    def _remove(self, faults: Sequence[Fault], batch: Batch) -> None:
+        for fault in faults:
+            batch.execute(_REMOVE, (fault.name,))
+        batch.on_commit(partial(self._removed, faults))
+
+    def _removed(self, faults: Sequence[Fault]) -> None:
+        for fault in faults:
+            self._by_name.pop(fault.name, None)
+            fault.gone.set()
+        self._sort()
+
+    def _sort(self) -> None:
+        self.of_requests = tuple(self._by_name.values())
+
+    def close(self) -> None:
+        """Let go of requests that are held."""
+        for fault in self:
+            fault.gone.set()
+
+    def strike(self, request: FaultyRequest) -> Fault | None:
+        """The first fault that strikes the request; each rule that fits before it has counted it."""
+        now_us = self._ground.clock.now_us()
+        return next((one for one in self.of_requests if one.fits(request) and one.strikes(now_us)), None)
+
+    async def record(self, fault: Fault, door: str, operation: str, unique_key: str | None) -> None:
+        """Keep that the fault struck a request, for the history of its message."""
+
+        def work(batch: Batch) -> None:
+            batch.execute(_COUNT, (fault.matched, fault.fired, fault.name))
+            batch.execute(_FIRED, (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key))
+
+        with suppress(StoreError):  # the fault goes on
+            await self._ground.writer.commit(work)
+
+
+async def open_faults(ground: Ground) -> Faults:
+    """The rules of the last run. Raises a StoreError."""
+    faults = Faults(ground)
+    await faults.load()
+    return faults

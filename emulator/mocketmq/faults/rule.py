@@ -1,0 +1,93 @@
+"""A rule: where, when and how something is to go wrong. One flat object in JSON, TOML, Python and the shell.
+
+A field that would have no effect is refused: each kind of fault says which fields it takes.
+"""
+
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+from msgspec import UNSET, Meta, UnsetType
+
+from mocketmq.clock import LATEST_US, US_PER_MS
+from mocketmq.errors import InvalidArgumentError
+
+Kind = Literal["refuse", "late", "never", "twice", "close", "read-only", "disk-full"]
+Stage = Literal["before", "after"]
+
+_WHERE: Final = ("door", "operation", "topic", "group", "client")
+_WHEN: Final = ("name", "next", "every", "from_ms", "to_ms", "lasts", "probability", "seed")
+_TAKES: Final[dict[str, tuple[str, ...]]] = {
+    "refuse": (*_WHERE, "error"),
+    "late": (*_WHERE, "by", "stage"),
+    "never": (*_WHERE, "stage"),
+    "twice": _WHERE,
+    "close": (*_WHERE, "stage"),
+    "read-only": ("door", "topic", "group", "client"),
+    "disk-full": ("door", "topic", "group", "client"),
+}
+"""The fields of each kind, beside those of all."""
+_NEEDS: Final = {"refuse": "error", "late": "by"}
+
+_Ms = Annotated[
+    int,
+    Meta(ge=0, le=LATEST_US // US_PER_MS, description="Milliseconds since the epoch, on the broker's clock"),
+]
+_Count = Annotated[int, Meta(ge=1, le=1_000_000_000)]
+_Pattern = Annotated[str, Meta(min_length=1, max_length=255, description="A name; * stands for any letters")]
+
+
+class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
+    """What is to go wrong (`do`), where, when and how. Without where and when: everywhere, always.
+
+    `door` is `remoting`, `http` or `aliyun`; `operation` a word of all doors, such as `send`, or a door's own
+    name of a request. `next` limits the rule to the next so many that fit, `every` to every such one,
+    `probability` is drawn from `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's clock. `by` is a
+    duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to draw from; `stage` says
+    whether a fault comes before the request is carried out, or after.
+    """
+
+    do: Kind
+    name: (
+        Annotated[str, Meta(pattern="^[a-zA-Z0-9_.-]{1,64}$", description="1 to 64 letters, digits, . _ -")]
+        | UnsetType
+    ) = UNSET
+    door: str | UnsetType = UNSET
+    operation: str | UnsetType = UNSET
+    topic: _Pattern | UnsetType = UNSET
+    group: _Pattern | UnsetType = UNSET
+    client: _Pattern | UnsetType = UNSET
+    next: _Count | UnsetType = UNSET
+    every: _Count | UnsetType = UNSET
+    from_ms: _Ms | UnsetType = UNSET
+    to_ms: _Ms | UnsetType = UNSET
+    lasts: str | UnsetType = UNSET
+    probability: Annotated[float, Meta(ge=0, le=1)] | UnsetType = UNSET
+    seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
+    error: str | UnsetType = UNSET
+    by: str | Annotated[list[str], Meta(max_length=100_000)] | UnsetType = UNSET
+    stage: Stage | UnsetType = UNSET
+
+
+def check_fields(rule: FaultRule) -> None:
+    """Raise InvalidArgumentError for a field that its kind does not take, or that is missing."""
+    takes = (*_WHEN, *_TAKES[rule.do])
+    for field in rule.__struct_fields__[1:]:
+        value = getattr(rule, field)
+        if value is not UNSET and field not in takes:
+            raise InvalidArgumentError(field, value, f"with do {rule.do!r} only {', '.join(takes)}")
+    needed = _NEEDS.get(rule.do)
+    if needed and getattr(rule, needed) is UNSET:
+        raise InvalidArgumentError(needed, _Missing(), f"something: do {rule.do!r} needs it")
+    if rule.lasts is not UNSET and rule.to_ms is not UNSET:
+        raise InvalidArgumentError("lasts", rule.lasts, "either lasts or to_ms")
+
+
+class _Missing:
+    def __repr__(self) -> str:
+        return "missing"
+
+
+def given(rule: FaultRule) -> dict[str, Any]:
+    """The fields that the rule has, as JSON values."""
+    fields: dict[str, Any] = msgspec.to_builtins(rule)
+    return fields

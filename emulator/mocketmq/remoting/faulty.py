@@ -1,0 +1,71 @@
+"""What a rule for faults can know of a remoting request."""
+
+from collections.abc import Iterable, Mapping
+from typing import Final
+
+from mocketmq.broker.registry.clients import Clients
+from mocketmq.faults.fault import FaultyRequest
+from mocketmq.message.properties import UNIQ_KEY
+from mocketmq.remoting.channel import RemotingChannel
+from mocketmq.remoting.wire.codes import RequestCode
+from mocketmq.remoting.wire.command import Command
+
+DOOR: Final = "remoting"
+
+_WORDS: Final[Mapping[int, str]] = {
+    **dict.fromkeys(
+        (RequestCode.SEND_MESSAGE, RequestCode.SEND_MESSAGE_V2, RequestCode.SEND_BATCH_MESSAGE), "send"
+    ),
+    **dict.fromkeys(
+        (RequestCode.PULL_MESSAGE, RequestCode.LITE_PULL_MESSAGE, RequestCode.POP_MESSAGE), "receive"
+    ),
+    **dict.fromkeys(
+        (RequestCode.UPDATE_CONSUMER_OFFSET, RequestCode.ACK_MESSAGE, RequestCode.BATCH_ACK_MESSAGE), "ack"
+    ),
+    RequestCode.CONSUMER_SEND_MSG_BACK: "give-back",
+    RequestCode.CHANGE_MESSAGE_INVISIBLETIME: "extend",
+    RequestCode.END_TRANSACTION: "end-transaction",
+    RequestCode.GET_ROUTEINFO_BY_TOPIC: "route",
+    RequestCode.HEART_BEAT: "heartbeat",
+}
+"""Requests that have a word in rules, the same as those of other doors."""
+_NAMES: Final = {
+    int(code): (*((_WORDS[code],) if code in _WORDS else ()), code.name, str(int(code)))
+    for code in RequestCode
+}
+_TOPIC: Final = ("topic", "b")
+_GROUP: Final = ("consumerGroup", "producerGroup", "group", "groupName", "a")
+_PROPERTIES: Final = ("i", "properties")
+
+
+def operations(codes: Iterable[int]) -> Iterable[str]:
+    """Every name of these requests."""
+    return (name for code in codes for name in _NAMES[code])
+
+
+def faulty_request(clients: Clients, channel: RemotingChannel, command: Command) -> FaultyRequest:
+    """The request as rules see it."""
+    ext = command.ext
+    client_id = clients.id_at(channel) or ext.get("clientID") or ext.get("clientId")
+    host = channel.remote.rpartition(":")[0].strip("[]")
+    return FaultyRequest(
+        DOOR,
+        _NAMES.get(command.code, (str(command.code),)),
+        _first(ext, _TOPIC),
+        _first(ext, _GROUP),
+        tuple(filter(None, (client_id, channel.remote, host))),
+        _unique_key(ext),
+    )
+
+
+def _first(ext: Mapping[str, str], names: Iterable[str]) -> str | None:
+    return next((ext[name] for name in names if name in ext), None)
+
+
+def _unique_key(ext: Mapping[str, str]) -> str | None:
+    """That of the message to be sent, which a client gives it before it sends it."""
+    for pair in (_first(ext, _PROPERTIES) or "").split("\x02"):
+        name, _, value = pair.partition("\x01")
+        if name == UNIQ_KEY:
+            return value
+    return None

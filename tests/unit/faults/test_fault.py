@@ -1,0 +1,136 @@
+"""When a rule strikes, how late it makes things, and which rules are refused."""
+
+from random import Random
+from typing import Any
+
+import pytest
+from msgspec import UNSET
+
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.faults.fault import Fault, FaultyRequest
+from mocketmq.faults.lateness import lateness
+from mocketmq.faults.rule import FaultRule
+
+S = 1_000_000
+SEND = FaultyRequest("remoting", ("send", "SEND_MESSAGE_V2"), "orders", "makers", ("c1", "127.0.0.1:5"))
+
+
+def fault(do: str = "close", **fields: Any) -> Fault:
+    return Fault(FaultRule(do=do, **fields), "f", 0)  # type: ignore[arg-type]
+
+
+def strikes(one: Fault, n: int = 12) -> list[int]:
+    """Which of the next n it strikes, counted from 1."""
+    return [number for number in range(1, n + 1) if one.strikes(S)]
+
+
+def test_a_rule_strikes_all_that_fits_the_next_so_many_or_every_nth() -> None:
+    assert strikes(fault(), 3) == [1, 2, 3]
+    spent = fault(next=2)
+    assert strikes(spent, 5) == [1, 2]
+    assert (spent.matched, spent.fired, spent.state(S)) == (2, 2, "spent")
+    every = fault(every=3)
+    assert strikes(every, 10) == [3, 6, 9]
+    assert (every.matched, every.fired, every.state(S)) == (10, 3, "active")
+
+
+def test_the_same_seed_has_the_same_faults_and_another_one_others() -> None:
+    one, same, other = (fault(probability=0.4, seed=seed) for seed in (7, 7, 8))
+    struck = strikes(one, 100)
+    assert strikes(same, 100) == struck != strikes(other, 100)
+    assert 20 < len(struck) < 60
+    assert strikes(fault(probability=0), 20) == []
+
+
+def test_the_same_seed_goes_on_after_a_restart_where_it_was() -> None:
+    whole, after = fault(probability=0.5), fault(probability=0.5)
+    struck = strikes(whole, 40)
+    after.matched = 20
+    assert [20 + number for number in strikes(after, 20)] == [number for number in struck if number > 20]
+
+
+def test_a_rule_is_at_work_between_two_instants_of_the_clock() -> None:
+    one = fault(from_ms=2_000, lasts="3s")
+    assert [one.state(second * S) for second in (1, 2, 4, 5)] == ["waiting", "active", "active", "over"]
+    assert [second for second in range(7) if one.strikes(second * S)] == [2, 3, 4]
+    assert one.matched == 3
+
+
+@pytest.mark.parametrize(
+    ("fields", "fits"),
+    [
+        ({}, True),
+        ({"door": "remoting", "operation": "send", "topic": "orders"}, True),
+        ({"operation": "SEND_MESSAGE_V2", "group": "makers", "client": "c1"}, True),
+        ({"topic": "ord*", "client": "127.0.0.1*"}, True),
+        ({"door": "http"}, False),
+        ({"operation": "receive"}, False),
+        ({"topic": "order"}, False),
+        ({"group": "takers"}, False),
+        ({"client": "c2"}, False),
+    ],
+)
+def test_a_rule_fits_by_door_operation_topic_group_and_client(fields: dict[str, str], fits: bool) -> None:
+    assert fault(**fields).fits(SEND) is fits
+
+
+def test_a_rule_about_a_topic_fits_no_request_without_one() -> None:
+    assert not fault(topic="*").fits(SEND._replace(topic=None))
+
+
+def test_a_full_disk_is_about_all_that_writes() -> None:
+    words = [("send",), ("give-back",), ("end-transaction",), ("receive",), ("ack",)]
+    full = [fault("disk-full").fits(SEND._replace(operations=each)) for each in words]
+    assert full == [True, True, True, False, False]
+    read_only = [fault("read-only").fits(SEND._replace(operations=each)) for each in words]
+    assert read_only == [True, False, False, False, False]
+
+
+def drawn(by: str | list[str], n: int = 300) -> list[int]:
+    draw, random = lateness(by), Random(1)
+    return [draw(random) for _ in range(n)]
+
+
+def test_lateness_is_a_constant_a_distribution_or_drawn_from_a_record() -> None:
+    assert set(drawn("1.5s")) == {1_500_000}
+    uniform = drawn("uniform(1s, 5s)")
+    assert S <= min(uniform) < 2 * S
+    assert 4 * S < max(uniform) <= 5 * S
+    assert 1_900_000 < sum(drawn("normal(2s, 500ms)")) / 300 < 2_100_000
+    assert 1_600_000 < sum(drawn("exponential(2s)")) / 300 < 2_400_000
+    assert set(drawn(["10ms", "31s"])) == {10_000, 31 * S}
+    assert min(drawn("normal(0, 1s)")) == 0
+
+
+@pytest.mark.parametrize(
+    ("do", "fields", "field"),
+    [
+        ("refuse", {}, "error"),
+        ("late", {}, "by"),
+        ("refuse", {"error": "SYSTEM_BUSI"}, "error"),
+        ("close", {"error": "SYSTEM_BUSY"}, "error"),
+        ("read-only", {"operation": "send"}, "operation"),
+        ("late", {"by": "soon"}, "by"),
+        ("late", {"by": "uniform(5s, 1s)"}, "by"),
+        ("late", {"by": "normal(5s)"}, "by"),
+        ("late", {"by": "gauss(5s)"}, "by"),
+        ("close", {"lasts": "1s", "to_ms": 5}, "lasts"),
+        ("close", {"from_ms": 5, "to_ms": 5}, "to_ms"),
+        ("close", {"lasts": "long"}, "lasts"),
+    ],
+)
+def test_a_rule_with_a_field_that_has_no_effect_or_is_wrong_is_refused(
+    do: str, fields: dict[str, Any], field: str
+) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        fault(do, **fields)
+    assert refused.value.field == field
+
+
+def test_a_misspelt_error_is_guessed() -> None:
+    with pytest.raises(InvalidArgumentError, match="SYSTEM_BUSY\\?"):
+        fault("refuse", error="SYSTEM_BUSI")
+
+
+def test_a_rule_has_no_name_of_its_own() -> None:
+    assert FaultRule(do="close").name is UNSET
