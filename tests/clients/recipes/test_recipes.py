@@ -64,7 +64,7 @@ def test_the_services_wait_for_the_broker() -> None:
     services = yaml.safe_load(files("compose")["docker-compose.yml"])["services"]
     assert services["shop"]["depends_on"] == {"rocketmq": {"condition": "service_healthy"}}
     assert "HEALTHCHECK" in (DOCS.parent / "Dockerfile").read_text("utf-8")
-    command = services["rocketmq"]["command"].split()
+    command = services["rocketmq"]["command"]
     assert command[0] == "serve"
     assert {word.removeprefix("--") for word in command if word.startswith("--")} <= {
         option.name for option in options()
