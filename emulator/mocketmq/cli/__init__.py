@@ -35,7 +35,10 @@ _COMMANDS = {
     ),
     "clock": ("mocketmq.cli.clock", "Show the broker's clock, or move it forward."),
     "topics": ("mocketmq.cli.topics", "List the topics; create or delete a topic."),
-    "groups": ("mocketmq.cli.groups", "List the consumer groups and their lag; create or delete a group."),
+    "groups": (
+        "mocketmq.cli.groups",
+        "List the consumer groups and their lag; create, reset or delete a group.",
+    ),
     "clients": ("mocketmq.cli.clients", "List the connected RocketMQ clients."),
     "client": ("mocketmq.cli.clients", "Show what a consumer does, or have it consume a message."),
     "faults": ("mocketmq.cli.faults", "Let requests fail on purpose; list and end such rules."),
