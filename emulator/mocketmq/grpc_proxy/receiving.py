@@ -18,6 +18,7 @@ from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.renewals import FIRST_US
+from mocketmq.grpc_proxy.routes import routed_topic
 from mocketmq.grpc_proxy.settling import MAX_INVISIBLE_US
 from mocketmq.grpc_proxy.times import set_us, us_of
 
@@ -77,7 +78,7 @@ async def _take(call: Call, group: str) -> Sequence[Taken]:
     if len(request.attempt_id) > _MAX_ATTEMPT:
         raise GrpcError(Code.BAD_REQUEST, f"attempt_id has more than {_MAX_ATTEMPT} characters")
     end_us = steady_us() + int(_wait_s(call) * US_PER_S)
-    await call.broker.registry.topics.for_route(topic, is_needed=True)
+    await routed_topic(call, topic)
     target = await pops.admit(group, topic, ALL_QUEUES)
     while True:
         popped = await pops.pop(

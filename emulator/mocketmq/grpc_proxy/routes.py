@@ -9,6 +9,7 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
 from mocketmq.grpc_proxy.topic_types import types_of
 from mocketmq.message.identity import BROKER
+from mocketmq.message.names import DLQ_PREFIX
 
 ALL_QUEUES: Final = -1
 _READ, _WRITE, _READ_WRITE = 2, 3, 4
@@ -22,7 +23,7 @@ _AssignmentAnswer = message_class("QueryAssignmentResponse")
 async def query_route(call: Call) -> Any:
     """The topic's queues. The broker is where the client says that it reached it."""
     name = topic_of(call.request.topic)
-    topic = await call.broker.registry.topics.for_route(name, is_needed=True)
+    topic = await routed_topic(call, name)
     answer = _RouteAnswer()
     for queue_id in range(max(topic.read_queues, topic.write_queues)):
         permission = _permission(topic, queue_id)
@@ -37,7 +38,7 @@ async def query_route(call: Call) -> Any:
 async def query_assignment(call: Call) -> Any:
     """What a consumer is to receive from: all queues at once, or each by itself if its group is in order."""
     name, group_name = topic_of(call.request.topic), group_of(call.request.group)
-    topic = await call.broker.registry.topics.for_route(name, is_needed=True)
+    topic = await routed_topic(call, name)
     if not topic.readable:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
     group = call.broker.registry.groups.find(group_name)
@@ -48,6 +49,17 @@ async def query_assignment(call: Call) -> Any:
         queue = _queue(call, topic, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)
         answer.assignments.add().message_queue.CopyFrom(queue)
     return answer
+
+
+async def routed_topic(call: Call, name: str) -> Topic:
+    """The topic, created on first use. So is the dead-letter topic of a group that exists.
+
+    Raises TopicNotFoundError.
+    """
+    registry = call.broker.registry
+    if name.startswith(DLQ_PREFIX) and registry.groups.find(name.removeprefix(DLQ_PREFIX)):
+        return await registry.topics.ensure(name, 1)
+    return await registry.topics.for_route(name, is_needed=True)
 
 
 def _permission(topic: Topic, queue_id: int) -> int:

@@ -7,8 +7,7 @@ Refusals are answered in ``status``, with gRPC's own status OK: SDKs repeat what
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import Awaitable, Callable
-from contextlib import suppress
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
@@ -79,6 +78,7 @@ class Service:
         self._access = access
         self._clients = GrpcClients(broker.registry.clients)
         self._renewals = Renewals(broker, self._clients.is_alive)
+        self._tasks: set[asyncio.Task[None]] = set()
         broker.timer.add(self._renewals)
 
     def mapping(self) -> dict[str, Handler]:
@@ -147,10 +147,14 @@ class Service:
                     client.commands.put_nowait(self._answer_settings(client, command.settings))
         finally:
             writing.cancel()
-            with suppress(asyncio.CancelledError, Exception):
-                await writing
             if self._clients.gone(client):
-                await self._renewals.release(client.client_id)
+                self._begin(self._renewals.release(client.client_id))  # this task may be cancelled
+
+    def _begin(self, work: Coroutine[Any, Any, None]) -> None:
+        """Do something beside the requests."""
+        task = asyncio.create_task(work)
+        self._tasks.add(task)  # the loop keeps no task alive
+        task.add_done_callback(self._tasks.discard)
 
     def _answer_settings(self, client: GrpcClient, settings: Any) -> Any:
         if settings.WhichOneof("pub_sub") is None:

@@ -1,6 +1,7 @@
 """What clients are told at their start: routes, assignments, settings; and how long messages are theirs."""
 
 import asyncio
+import logging
 import ssl
 
 import pytest
@@ -43,6 +44,14 @@ async def test_refused_routes(topic: str, code: int) -> None:
     async with running_grpc(auto_create_topics=False) as (_, client):
         route = await client.call("QueryRoute", topic={"name": topic}, endpoints=ENDPOINTS)
         assert (route.status.code, len(route.message_queues)) == (code, 0)
+
+
+async def test_dead_letters_may_be_awaited() -> None:
+    async with running_grpc() as (_, client):
+        await client.receive("billing", "orders")
+        for topic, code in (("%DLQ%billing", 20_000), ("%DLQ%nobody", 40_402)):
+            route = await client.call("QueryRoute", topic={"name": topic}, endpoints=ENDPOINTS)
+            assert route.status.code == code
 
 
 async def test_settings_are_answered_with_those_to_go_by() -> None:
@@ -108,7 +117,9 @@ async def test_a_push_consumer_holds_its_messages_while_it_lives() -> None:
         assert (again.body, again.system_properties.delivery_attempt) == (b"lost", 2)
 
 
-async def test_messages_of_a_push_consumer_whose_stream_ends_are_free() -> None:
+async def test_messages_of_a_push_consumer_whose_stream_ends_are_free(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     async with running_grpc() as (emulator, client):
         await client.send(client.message("lost"))
         door = emulator.doors.grpc
@@ -120,6 +131,7 @@ async def test_messages_of_a_push_consumer_whose_stream_ends_are_free() -> None:
             if got := await client.receive():
                 break
         assert bodies(got) == ["lost"]
+    assert [one for one in caplog.records if one.levelno >= logging.WARNING] == []
 
 
 async def test_a_held_message_is_free_after_three_hours() -> None:
@@ -156,10 +168,14 @@ async def test_an_invisible_duration_has_limits() -> None:
 async def test_tls_and_plaintext_share_the_port() -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
     async with running_grpc() as (emulator, plain):
         door = emulator.doors.grpc
         assert door
         async with grpc_client(door.port, "tls@1@0@x", ssl=context) as secure:
+            _, writer = await asyncio.open_connection("127.0.0.1", door.port, ssl=context)
+            assert writer.get_extra_info("ssl_object").selected_alpn_protocol() == "h2"
+            writer.close()
             big = "x" * 4_000_000
             await secure.send(secure.message(big))
             [got] = await plain.receive()

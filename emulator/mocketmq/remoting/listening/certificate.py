@@ -96,6 +96,7 @@ def _context(certificate: Path, key: Path) -> ssl.SSLContext:
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(certificate, key, password=lambda: b"")  # never ask at the terminal
     context.options |= ssl.OP_NO_RENEGOTIATION
+    context.set_alpn_protocols(["h2"])  # gRPC clients insist on it; RocketMQ's own name no protocol
     context.num_tickets = 0  # clients keep connections, and resume no sessions
     return context
 
