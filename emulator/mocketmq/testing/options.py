@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _START = ("clock", "profile", "levels")
-_MARKER = (*_START, "topics")
+_MARKER = (*_START, "topics", "strict")
 
 
 class StartOptions(NamedTuple):
@@ -25,10 +25,11 @@ class StartOptions(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The broker of a test, and its topics."""
+    """The broker of a test, its topics, and whether all that is delivered has to be acknowledged."""
 
     start: StartOptions
     topics: Sequence[str]
+    is_strict: bool
 
 
 def command(config: pytest.Config) -> list[str]:
@@ -49,12 +50,14 @@ def of_settings(config: pytest.Config) -> StartOptions:
 def wanted(node: pytest.Item) -> Wanted:
     """The settings, changed by the markers of the test, its class and its module; of two, the nearer one."""
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
+    is_strict = bool(node.config.getini("mocketmq_strict"))
     for marker in reversed(list(node.iter_markers("mocketmq"))):
         _check(marker)
         given = marker.kwargs
         start = start._replace(**{name: _text(given[name]) for name in _START if name in given})
         topics += given.get("topics", [])
-    return Wanted(start, topics)
+        is_strict = given.get("strict", is_strict)
+    return Wanted(start, topics, is_strict)
 
 
 def _check(marker: pytest.Mark) -> None:

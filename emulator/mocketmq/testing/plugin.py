@@ -44,13 +44,15 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", default="")
     for name, text in _ARGS.items():
         parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", "args", default=[])
+    what = "fail tests that leave messages which their consumers have not acknowledged"
+    parser.addini("mocketmq_strict", f"mocketmq: {what}", "bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "mocketmq(clock=…, profile=…, levels=…, topics=[…]): the broker that the test needs, where"
+        "mocketmq(clock=…, profile=…, levels=…, topics=[…], strict=…): the broker that the test needs, where"
         " it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics are added.",
     )
 
@@ -76,7 +78,7 @@ def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     broker.begin(wanted.topics)
     yield broker
     has_failed = request.node.stash.get(_has_failed, False)
-    if not has_failed and (why := verdict.on(broker)):
+    if not has_failed and (why := verdict.on(broker, is_strict=wanted.is_strict)):
         pytest.fail(why, pytrace=False)
 
 
@@ -108,8 +110,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
         from mocketmq.testing import story  # noqa: PLC0415 - see above
 
         item.stash[_has_failed] = True
-        if told := story.of(broker):
-            report.sections.append(("mocketmq", told))
+        report.sections.append(("mocketmq", story.of(broker)))
     return report
 
 

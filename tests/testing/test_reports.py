@@ -1,0 +1,98 @@
+"""What a run says of its tests: the story of one that failed, and what one left behind."""
+
+import pytest
+
+from tests.testing.conftest import Run
+
+pytest_plugins = ("pytester",)
+
+
+def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_before(mocketmq):
+            mocketmq.send("orders", "forgotten", keys=["order-0"])
+
+        def test_fails(mocketmq):
+            mocketmq.send("orders", "x", keys=["order-7"], delay_level=3)
+            mocketmq.clock.advance("10s")
+            [message] = mocketmq.receive("orders", group="billing")
+            mocketmq.acknowledge("billing", [message])
+            assert False
+
+        @pytest.fixture
+        def broken(mocketmq):
+            mocketmq.send("orders", "x", keys=["order-8"])
+            assert False
+
+        def test_has_a_broken_fixture(broken):
+            pass
+
+        def test_idle(mocketmq):
+            assert False
+
+        def test_without_it():
+            assert False
+        """
+    )
+    told = run()
+    told.assert_outcomes(passed=1, failed=3, errors=1)
+    at = "20??-??-?? ??:??:??.??? "
+    told.stdout.fnmatch_lines(
+        [
+            "*ERROR at setup of test_has_a_broken_fixture*",
+            "*-- mocketmq --*",
+            f"{at}sent to orders: *order-8*",
+            "*_ test_fails _*",
+            "*-- mocketmq --*",
+            f"{at}sent to orders, parked for 10s until *order-7*",
+            f"{at}clock moved by 10s*",
+            f"{at}delivered to orders: *order-7*",
+            f"{at}taken by billing: *order-7*",
+            f"{at}acknowledged by billing: *order-7*",
+            "*_ test_idle _*",
+            "*-- mocketmq --*",
+            "the broker saw nothing",
+        ]
+    )
+    text = told.stdout.str()
+    assert "order-0" not in text
+    assert text.count("-- mocketmq --") == 3
+
+
+def test_strict_tests_leave_nothing_unacknowledged(pytester: pytest.Pytester, run: Run) -> None:
+    pytester.makeini("[pytest]\nmocketmq_strict = true")
+    pytester.makepyfile(
+        """
+        import pytest
+
+        def test_leaves_one(mocketmq):
+            mocketmq.send("orders", "x", keys=["order-7"])
+            assert mocketmq.receive("orders", group="billing")
+
+        def test_acknowledges(mocketmq):
+            mocketmq.send("orders", "x")
+            mocketmq.acknowledge("billing", mocketmq.receive("orders", group="billing"))
+
+        @pytest.mark.mocketmq(strict=False)
+        def test_may_leave_one(mocketmq):
+            mocketmq.send("orders", "x", keys=["order-8"])
+            assert mocketmq.receive("orders", group="billing")
+
+        def test_fails_anyway(mocketmq):
+            mocketmq.send("orders", "x", keys=["order-9"])
+            assert not mocketmq.receive("orders", group="billing")
+        """
+    )
+    told = run()
+    told.assert_outcomes(passed=3, failed=1, errors=1)
+    told.stdout.fnmatch_lines(
+        [
+            "*ERROR at teardown of test_leaves_one*",
+            "the test left messages that were not acknowledged:",
+            "  *order-7*billing*",
+            "*-- mocketmq --*",
+        ]
+    )
