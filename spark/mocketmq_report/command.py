@@ -327,11 +327,20 @@ def failing() -> Iterator[None]:
 
 @contextmanager
 def _progress() -> Iterator["ProgressCallback"]:
-    """A progress bar on stderr, if that is a terminal."""
+    """A progress bar on stderr, or a line for each step if that is no terminal."""
+    if not sys.stderr.isatty():
+        last = ""
+
+        def say(what: str, _done: int, _total: int | None) -> None:
+            nonlocal last
+            if what != last:
+                click.echo(what, err=True)
+            last = what
+
+        yield say
+        return
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeElapsedColumn())
-    with Bars(
-        *columns, console=Console(stderr=True), transient=True, disable=not sys.stderr.isatty()
-    ) as bars:
+    with Bars(*columns, console=Console(stderr=True), transient=True) as bars:
         task = bars.add_task("", total=None)
 
         def tell(what: str, done: int, total: int | None) -> None:

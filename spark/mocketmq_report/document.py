@@ -16,6 +16,9 @@ SCHEMA_VERSION: Final = "1.1"
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
 """How deliveries are grouped. The name of a group is the level's number, the scheme's name and so on."""
 
+StageDimension = Literal["total", "level", "scheme", "group"]
+"""How stages are grouped; ``group`` is a group of consumers."""
+
 StageName = Literal["born-stored", "due-picked", "picked-delivered", "delivered-pulled", "pulled-acked"]
 """The stages of a message, in order, each named by its begin and its end."""
 STAGES: Final[dict[StageName, tuple[str, str]]] = {
@@ -136,7 +139,7 @@ class Stage(Struct, kw_only=True):
     all stages. ``complete_sum_us`` of the other stages is over the same messages, and adds up to its own.
     """
 
-    dimension: Dimension  # total, level or scheme
+    dimension: StageDimension  # a group of consumers has the stages of consumers only
     name: str
     stage: Literal[StageName, "total"]
     count: int

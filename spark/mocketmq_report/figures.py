@@ -15,6 +15,11 @@ _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _UNITS: Final = ((1, "us"), (1_000, "ms"), (1_000_000, "s"))
 _MINUTE_US: Final = 60_000_000
 _DECIMALS: Final = 6
+_SCHEMES: Final = {
+    "levels": "all levels",
+    "second-directories": "start-deliver time",
+    "absolute": "absolute time",
+}
 
 
 def duration(us: float | None) -> str:
@@ -107,7 +112,19 @@ def group(dimension: str, name: str, delay: str | None = None) -> str:
     """The name of a group: ``total``, ``level 3 (10s)``, ``topic orders``."""
     if dimension == "total":
         return "total"
+    if dimension == "scheme":
+        return harmless(scheme(name))
     return harmless(f"{dimension} {name}" + (f" ({delay})" if delay else ""))
+
+
+def scheme(name: str) -> str:
+    """What users call the messages of a delay scheme."""
+    return _SCHEMES.get(name, f"scheme {name}")
+
+
+def is_beside_levels(dimension: str, name: str) -> bool:
+    """Whether a group is the total, a level, or messages without levels, which stand beside them."""
+    return dimension in ("total", "level") or (dimension == "scheme" and name != "levels")
 
 
 def stage(name: str) -> str:

@@ -199,6 +199,22 @@ class Oracle:
                 row["acked_us"] - row["born_us"] - (row["due_us"] - row["stored_us"]) for row in complete
             ]
             found.append(_stage(group, "total", totals, totals))
+        pulled = [row for row in self.measured() if row["pulled_by"]]
+        for name in sorted({row["pulled_by"] for row in pulled}):
+            rows = [row for row in pulled if row["pulled_by"] == name]
+            for stage in ("delivered-pulled", "pulled-acked"):
+                begin, end = STAGES[stage]
+                has_all = [
+                    row
+                    for row in rows
+                    if all(row[each] is not None for ends in STAGES.values() for each in ends)
+                ]
+                values = [
+                    row[end] - row[begin] for row in rows if row[begin] is not None and row[end] is not None
+                ]
+                found.append(
+                    _stage(("group", name), stage, values, [row[end] - row[begin] for row in has_all])
+                )
         return [stage for stage in found if stage.count]
 
     def instants(self, step_us: int) -> list[Instant]:
@@ -296,9 +312,9 @@ class Oracle:
         return found
 
 
-def _stage(group: GroupKey, stage: Any, values: list[int], complete: list[int]) -> Stage:
+def _stage(group: tuple[str, str], stage: Any, values: list[int], complete: list[int]) -> Stage:
     return Stage(
-        dimension=group[0],
+        dimension=group[0],  # type: ignore[arg-type]  # one of those of stages
         name=group[1],
         stage=stage,
         count=len(values),

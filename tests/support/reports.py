@@ -267,7 +267,7 @@ def _stages(group: _Group) -> Iterator[d.Stage]:
             values = sorted(b - a for a, b in ends if a is not None and b is not None)
             complete_sum_us = sum(getattr(row, high) - getattr(row, low) for row in complete)
         yield d.Stage(
-            dimension=group.dimension,
+            dimension=group.dimension,  # type: ignore[arg-type]  # one of those of stages
             name=group.name,
             stage=stage,  # type: ignore[arg-type]  # one of them
             count=len(values),

@@ -39,7 +39,17 @@ BATCHES: Final = 1 << 20
 
 _COLUMNS: Final = (
     *("run", "state", "parked_offset", "delivered_offset", "topic", "scheme", "level", "forced"),
-    *("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us", "fault"),
+    *(
+        "born_us",
+        "stored_us",
+        "due_us",
+        "picked_us",
+        "delivered_us",
+        "pulled_us",
+        "acked_us",
+        "pulled_by",
+        "fault",
+    ),
 )
 _TEXTS: Final = ("message_id", "attempt")
 """Tell messages without an offset apart."""

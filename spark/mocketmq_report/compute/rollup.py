@@ -96,7 +96,7 @@ def save(
     tables |= {"runs": runs, "moves": moves}
     _mark(files, path, is_whole=False)
     for done, name in enumerate(_TABLES):
-        progress(f"rolling up {name}", done, len(_TABLES))
+        progress("rolling up", done, len(_TABLES))
         files.write(tables[name], f"{path}/{name}")
     _mark(files, path, is_whole=True)
 
@@ -124,6 +124,10 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
                 f"run {run} is in more than one of the rollups and would be counted twice;"
                 " give only one of them"
             )
+    if "group" not in found["stages"].column_names:  # of an earlier version
+        found["stages"] = found["stages"].append_column(
+            "group", pa.nulls(found["stages"].num_rows, pa.string())
+        )
     kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness") if name in found}
     extent = outcomes.extent(kept["outcomes"])
     span_us = extent.delivered_to_us - extent.delivered_from_us

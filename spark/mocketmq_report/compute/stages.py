@@ -12,8 +12,12 @@ from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import STAGES, Stage
 from mocketmq_report.ledger.rows import NONE, Ints
 
-SHAPE: Final = Shape(("scheme", "level", "stage", "is_complete", "value"), ("count", "sum"), most=("most",))
-"""``is_complete`` tells messages that have all stages from others."""
+SHAPE: Final = Shape(
+    ("scheme", "level", "group", "stage", "is_complete", "value"), ("count", "sum"), most=("most",)
+)
+"""``is_complete`` tells messages that have all stages from others; ``group`` is of consumers."""
+OF_CONSUMERS: Final = ("delivered-pulled", "pulled-acked")
+"""The stages that groups of consumers have."""
 BITS: Final = 6
 """Bits of a bin: 64 bins for each power of two, so that a percentile is at most 1.6 % too high.
 
@@ -43,6 +47,7 @@ def _stage(late: Late, name: str, spans: Ints, is_complete: np.ndarray[Any, Any]
     rows = pa.table(
         {
             **{key: late.rows.column(key) for key in ("scheme", "level")},
+            "group": late.rows.column("pulled_by"),
             "is_complete": pa.array(is_complete),
             "value": bins.lowest(spans, BITS),
             "count": np.ones(len(spans), np.int64),
@@ -51,12 +56,12 @@ def _stage(late: Late, name: str, spans: Ints, is_complete: np.ndarray[Any, Any]
     )
     has_it = spans != NONE
     rows = rows if has_it.all() else rows.filter(pa.array(has_it))
-    made = merge([rows], SHAPE._replace(keys=("scheme", "level", "is_complete", "value")))
+    made = merge([rows], SHAPE._replace(keys=("scheme", "level", "group", "is_complete", "value")))
     return made.append_column("stage", pa.repeat(name, made.num_rows)).select(SHAPE.names)
 
 
 def figures(table: pa.Table) -> list[Stage]:
-    """The stages of the total, the levels and the schemes, in no order."""
+    """The stages of the total, the levels, the schemes and the groups of consumers, in no order."""
     is_complete = table["is_complete"].to_numpy().astype(bool)
     for name in ("count", "sum"):
         within = np.where(is_complete, table[name].to_numpy(), 0)
@@ -65,13 +70,13 @@ def figures(table: pa.Table) -> list[Stage]:
         ("name", "stage", "value"), ("count", "sum", "complete_count", "complete_sum"), most=("most",)
     )
     found = []
-    for dimension in ("total", "level", "scheme"):
+    for dimension in ("total", "level", "scheme", "group"):
         rows = merge([by_dimension(table, dimension)], shape)
         groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
         for row in rows.sort_by("value").to_pylist():
             groups.setdefault((row["name"], row["stage"]), []).append(row)
         found += [_figures(dimension, *group, of_it) for group, of_it in groups.items()]
-    return found
+    return [each for each in found if each.dimension != "group" or each.stage in OF_CONSUMERS]
 
 
 def _figures(dimension: str, name: str, stage: str, rows: list[dict[str, Any]]) -> Stage:

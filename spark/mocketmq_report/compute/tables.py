@@ -39,7 +39,7 @@ CUTOFFS_US: Final = (
 TOPICS: Final = 100
 MARKERS: Final = 1000
 
-_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run")
+_DIMENSIONS: Final = ("total", "level", "scheme", "profile", "topic", "run", "group")
 _STAGES: Final = (*STAGES, "total")
 _NOT_MEASURED: Final[dict[str, Any]] = {
     **dict.fromkeys(("measured", "overdue", "early", "on_time"), 0),
@@ -107,7 +107,7 @@ def tables(measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan)
     balance = outcomes.reconciliation(summary.outcomes, measured.again, by_run, plan.on_time_us)
 
     delays = _delays(run_rows)
-    dimensions = _DIMENSIONS if len(run_rows) > 1 else _DIMENSIONS[:-1]
+    dimensions = [each for each in _DIMENSIONS if each != "run" or len(run_rows) > 1]
     moved = Counter(move["run"] for move in move_rows)
     markers = sorted(_markers(run_rows, move_rows), key=lambda marker: (marker.at_us, marker.run))
     warnings = [_MANY_TOPICS] if len(topics) > TOPICS else []

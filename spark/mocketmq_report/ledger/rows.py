@@ -92,7 +92,7 @@ class Rows:
         return pa.table(columns)
 
 
-CODED: Final = ("run", "scheme", "topic", "state")
+CODED: Final = ("run", "scheme", "topic", "state", "pulled_by")
 """Columns of text with few different values."""
 
 

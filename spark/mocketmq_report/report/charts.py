@@ -7,7 +7,7 @@ from typing import Final
 import altair as alt
 
 from mocketmq_report import figures
-from mocketmq_report.document import STAGES, Dimension, Header, Herd, Lateness, Report, Stage
+from mocketmq_report.document import STAGES, Header, Herd, Lateness, Report, Stage
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report.chart import (
     LEFT,
@@ -35,6 +35,8 @@ _HERD_KEYS: Final = [
 ]
 _BAR: Final = 20
 """Pixels from one bar to the next."""
+_LONGEST: Final = 130
+"""Pixels of the longest name beside a bar; on a phone more would leave too little for bars."""
 _LATES: Final = 7
 """Colours from on time to very late."""
 
@@ -45,13 +47,20 @@ def charts(report: Report, limits: Sequence[DrawnLimit] = ()) -> Iterator[Chart]
     if spectrum:
         yield spectrum
     yield from time_charts(report.timeline)
-    measured = [row for row in report.lateness if row.dimension in ("total", "level") and row.measured]
+    measured = [
+        row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name) and row.measured
+    ]
     if measured:
         yield _buckets(measured, report.header)
-    delays = {(row.dimension, row.name): row.delay for row in report.lateness}
-    staged = [stage for stage in report.stages if stage.dimension in ("total", "level") and stage.complete]
-    if staged:
-        yield _stages(staged, delays)
+    delays: dict[tuple[str, str], str | None] = {
+        (row.dimension, row.name): row.delay for row in report.lateness
+    }
+    staged = [stage for stage in report.stages if stage.complete]
+    by_level = [stage for stage in staged if figures.is_beside_levels(stage.dimension, stage.name)]
+    if by_level:
+        yield _stages(by_level, delays)
+    if by_group := [stage for stage in staged if stage.dimension == "group"]:
+        yield _stages(by_group, {}, of_consumers=True)
     if report.herds:
         yield _herds(report.herds)
 
@@ -110,14 +119,17 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
     return Chart(
         "buckets",
         "Deliveries by lateness",
-        "Levels with deliveries; the first bar is the total.",
+        "Levels and start-deliver times with deliveries; the first bar is the total.",
         keys,
         spec(chart, _BAR * len(measured)),
     )
 
 
-def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str | None]) -> Chart:
+def _stages(
+    stages: Sequence[Stage], delays: Mapping[tuple[str, str], str | None], of_consumers: bool = False
+) -> Chart:
     """Draw means over the messages with all stages: means add up, percentiles would not."""
+    keys = _STAGE_KEYS[3:] if of_consumers else _STAGE_KEYS
     groups = list(
         dict.fromkeys(
             _short(each.dimension, each.name, delays.get((each.dimension, each.name))) for each in stages
@@ -148,8 +160,8 @@ def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str 
         .mark_bar(height={"band": 0.75})
         .encode(
             x=alt.X("value:Q", axis=alt.Axis(formatType="duration", tickCount=5, title="time in each stage")),
-            y=_groups(groups),
-            color=color("stage", _STAGE_KEYS),
+            y=_groups(groups, "group" if of_consumers else "level"),
+            color=color("stage", keys),
             order=alt.Order("order:Q"),
             tooltip=[
                 *(text("group", "of"), text("stage", "stage"), duration("mean", "mean")),
@@ -157,13 +169,12 @@ def _stages(stages: Sequence[Stage], delays: Mapping[tuple[Dimension, str], str 
             ],
         )
     )
-    return Chart(
-        "stages",
-        "Where the time went",
-        "Everything but the requested delay. The means are over messages with all stages, and add up.",
-        _STAGE_KEYS,
-        spec(chart, _BAR * len(groups)),
-    )
+    drawn = spec(chart, _BAR * len(groups))
+    if of_consumers:
+        note = "How long messages waited for each group that was the first to receive them, and were with it."
+        return Chart("consumers", "Consumer groups", note, keys, drawn)
+    note = "Everything but the requested delay. The means are over messages with all stages, and add up."
+    return Chart("stages", "Where the time went", note, keys, drawn)
 
 
 def _herds(herds: Sequence[Herd]) -> Chart:
@@ -229,9 +240,14 @@ def herd_name(herd: Herd) -> str:
 
 
 def _short(dimension: str, name: str, delay: str | None) -> str:
-    return "total" if dimension == "total" else f"{name} · {delay}" if delay else name
+    if dimension == "scheme":
+        return figures.harmless(figures.scheme(name))
+    return "total" if dimension == "total" else f"{name} · {delay}" if delay else figures.harmless(name)
 
 
-def _groups(names: Iterable[str]) -> alt.Y:
-    axis = alt.Axis(title="level", domain=False, ticks=False, **LEFT)
-    return alt.Y("group:N", sort=list(names), axis=axis)
+def _groups(names: Iterable[str], title: str = "level") -> alt.Y:
+    shown = list(names)
+    width = max(LEFT["minExtent"], min(_LONGEST, 6 * max(map(len, shown)) + 8))
+    extent = {"minExtent": width, "maxExtent": width, "labelLimit": width - 6, "titleX": -width}
+    axis = alt.Axis(title=title, domain=False, ticks=False, **LEFT | extent)
+    return alt.Y("group:N", sort=shown, axis=axis)

@@ -32,7 +32,8 @@ from mocketmq_report.report import headline
 from mocketmq_report.report.chart import DASHES
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.spectrum_charts import comparison_chart
-from mocketmq_report.report.why import moved, why
+from mocketmq_report.report.time_charts import per_unit, rate_unit
+from mocketmq_report.report.why import is_all_zero, moved, why
 
 MOST_ROWS: Final = 30
 """Rows of a table that grows with the data; the others are behind a click."""
@@ -57,13 +58,6 @@ _SHAPES: Final = {
 }
 
 
-class _Tile(NamedTuple):
-    name: str
-    value: str
-    note: str = ""
-    is_bad: bool = False
-
-
 class _ComparedCell(NamedTuple):
     """A figure of one side, and its change from the baseline."""
 
@@ -83,7 +77,7 @@ class _SideTable(NamedTuple):
 def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
     """Make the page of a report; its charts show the limits."""
     header, comparison = report.header, report.comparison
-    drawn = list(charts(report, limits))
+    drawn = [] if is_all_zero(report) else list(charts(report, limits))
     compared = comparison_chart(comparison) if comparison else None
     page: str = _page().render(
         report=report,
@@ -92,14 +86,18 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         verdict=headline.verdict(report),
         failed=[each for each in headline.judged(report) if not each.passed],
         moved=moved(report),
+        lost=sum(row.lost for row in report.reconciliation if row.dimension == "total"),
         why=list(why(report)),
         facts=list(_facts(report)),
         sections=list(_sections(report)),
-        tiles=list(_tiles(report)),
         percentiles=sorted(
             {name for row in report.lateness for name in row.percentiles}, key=lambda name: float(name[1:])
         ),
         groups=_groups(report.lateness),
+        by_level=[row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name)],
+        is_all_zero=is_all_zero(report),
+        consumers=[stage for stage in report.stages if stage.dimension == "group"],
+        rate_unit=rate_unit(report.timeline.step_us),
         method=_method(header),
         run_fields={
             field: title
@@ -136,7 +134,9 @@ def _page() -> Template:
         "herd_name": herd_name,
         "instant": figures.instant,
         "listed": figures.listed,
+        "per_unit": per_unit,
         "rate": figures.rate,
+        "scheme": figures.scheme,
         "share": figures.share,
         "stages": _stages,
     }
@@ -216,32 +216,19 @@ def _many(number: int, thing: str) -> str:
 
 
 def _sections(report: Report) -> Iterator[tuple[str, str]]:
+    yield "levels", "Levels"
     if report.judgements:
         yield "thresholds", "Thresholds"
-    yield "summary", "Summary"
     if report.comparison:
         yield "comparison", "Comparison"
-    yield from (
-        ("levels", "Levels"),
-        ("groups", "Groups"),
-        ("messages", "Messages"),
-        ("charts", "Charts"),
-        ("order", "Order"),
-        ("worst", "Worst"),
-        ("data", "Data"),
-        ("runs", "Runs"),
-    )
-
-
-def _tiles(report: Report) -> Iterator[_Tile]:
-    total, messages = report.lateness[0], report.reconciliation[0]
-    yield _Tile("on time", figures.share(total.on_time_share), f"of {figures.count(total.measured)}")
-    for name in ("p50", "p99", "p99.9"):
-        yield _Tile(name, figures.duration(total.percentiles.get(name)))
-    yield _Tile("max", figures.duration(total.max_us))
-    yield _Tile("early", figures.count(total.early), is_bad=total.early > 0)
-    yield _Tile("lost", figures.count(messages.lost), is_bad=messages.lost > 0)
-    yield _Tile("overdue", figures.count(total.overdue), is_bad=total.overdue > 0)
+    if not is_all_zero(report):
+        yield "groups", "Groups"
+    if any(stage.dimension == "group" for stage in report.stages):
+        yield "consumers", "Consumers"
+    yield "messages", "Messages"
+    if not is_all_zero(report):
+        yield "charts", "Charts"
+    yield from (("order", "Order"), ("worst", "Worst"), ("data", "Data"), ("runs", "Runs"))
 
 
 def _compared(comparison: Comparison) -> Iterator[_SideTable]:
@@ -256,7 +243,7 @@ def _compared(comparison: Comparison) -> Iterator[_SideTable]:
             of = {change.metric: change for change in changes}
             if any(change.values[number] or change.values[0] for change in of.values()):
                 cells = [_cell(of[metric], number) if metric in of else None for metric in metrics]
-                to = made.levels if dimension in ("total", "level") else made.others
+                to = made.levels if figures.is_beside_levels(dimension, name) else made.others
                 to.append((figures.group(dimension, name, delay), cells))
         yield made
 

@@ -5,9 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Final
 
 from mocketmq_report import figures
-from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report
+from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report, Stage
 from mocketmq_report.report import headline
-from mocketmq_report.report.why import moved, why
+from mocketmq_report.report.why import is_all_zero, moved, why
 
 LONGEST: Final = 65_536
 """The most characters of a comment on GitHub."""
@@ -50,11 +50,20 @@ def _parts(report: Report) -> Iterator[str]:
     if silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
         yield f"**Silent**, though something is due: {names}."
-    yield _lateness([row for row in report.lateness if row.dimension in ("total", "level")])
-    others = [row for row in report.lateness if row.dimension not in ("total", "level")]
-    yield _folded("Schemes, profiles, topics, runs", _lateness(others))
-    yield _folded("What became of the messages", _reconciliation(report.reconciliation))
-    yield _folded("The worst", _worst(report))
+    if not is_all_zero(report):
+        levels = [row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name)]
+        yield _lateness([row for row in levels if row.measured] or levels[:1])
+        if unused := [
+            figures.group(row.dimension, row.name, row.delay) for row in levels[1:] if not row.measured
+        ]:
+            yield _folded(f"{len(unused)} without deliveries", _plain(", ".join(unused)))
+        others = [row for row in report.lateness if row not in levels]
+        yield _folded("Schemes, profiles, topics, runs", _lateness(others))
+    if consumers := [stage for stage in report.stages if stage.dimension == "group"]:
+        yield _folded("Consumer groups", _consumers(consumers))
+    used = [row for row in report.reconciliation if row.sent] or report.reconciliation[:1]
+    yield _folded("What became of the messages", _reconciliation(used))
+    yield _folded("The latest, by their lateness", _worst(report))
     yield _folded("The data", _quality(report.quality))
 
 
@@ -84,7 +93,7 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
         values = [figures.figure(change.metric, value) for value in change.values]
         delta = figures.change(change.metric, change.deltas[-1])
         row = [change.metric.replace("_", " "), *values, delta, figures.ratio(change.ratios[-1])]
-        if change.dimension in ("total", "level"):
+        if figures.is_beside_levels(change.dimension, change.name):
             group = figures.group(change.dimension, change.name, change.delay)
             by_group.setdefault(group, []).append(row)
     for group, rows in by_group.items():
@@ -137,13 +146,26 @@ def _reconciliation(rows: Iterable[Reconciliation]) -> str:
     return _table(["", *(f">{name}" for name in counts)], lines)
 
 
+def _consumers(stages: Iterable[Stage]) -> str:
+    rows = (
+        [
+            _plain(each.name),
+            figures.stage(each.stage),
+            figures.count(each.count),
+            *(figures.duration(value) for value in (each.p50_us, each.p99_us, each.max_us)),
+        ]
+        for each in stages
+    )
+    return _table(["group", "stage", ">messages", ">p50", ">p99", ">max"], rows)
+
+
 def _worst(report: Report) -> str:
     rows = (
         (
             figures.duration(one.lateness_us),
             one.state,
             figures.instant(one.due_us),
-            "level " + str(one.level) if one.level is not None else _plain(one.scheme),
+            "level " + str(one.level) if one.level is not None else _plain(figures.scheme(one.scheme)),
             _code(one.topic),
             _code(one.message_id),
         )

@@ -52,6 +52,13 @@ function tooltip(handler, event, item, value) {
   tip.style.top = `${y + height + 20 < innerHeight ? y + 14 : Math.max(4, y - height - 10)}px`;
 }
 
+// On a phone a row is a card, in which each figure has the name of its column.
+for (const table of document.querySelectorAll("table:not(.judged, .text)")) {
+  const names = [...table.querySelectorAll("thead th")].map((each) => each.textContent);
+  for (const cell of table.querySelectorAll("tbody td:not([colspan])")) cell.dataset.of = names[cell.cellIndex];
+  table.classList.add("cards");
+}
+
 const specs = JSON.parse(document.getElementById("specs").textContent);
 for (const [name, spec] of Object.entries(specs)) {
   const figure = document.getElementById(`chart-${name}`);

@@ -63,7 +63,7 @@ def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart 
     if levels:
         keys += [
             LegendEntry("the chosen level", "var(--accent)", "line"),
-            LegendEntry("the other levels", "var(--faint)", "line"),
+            *[LegendEntry("the other levels", "var(--faint)", "line")] * (len(levels) > 1),
         ]
         shown += " || datum.group == chosen"
         failed = {limit["group"] for limit in limits if limit["verdict"] == _VERDICTS[1].label}

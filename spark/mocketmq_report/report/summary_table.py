@@ -11,7 +11,7 @@ from rich.text import Text
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Report
 from mocketmq_report.report import headline
-from mocketmq_report.report.why import moved, why
+from mocketmq_report.report.why import is_all_zero, moved, why
 
 _WIDE: Final = 100
 """The width from which on every percentile is shown."""
@@ -27,8 +27,9 @@ def summary(report: Report) -> Iterator[RenderableType]:
     yield Text(headline.computed(report.header))
     for line in _cut(_remarks(report)):
         yield Text(figures.harmless(line), style="yellow")
-    yield ""
-    yield _Levels(report)
+    if not is_all_zero(report):
+        yield ""
+        yield _Levels(report)
     for what, reasons in why(report):
         yield ""
         yield Text(what, style="bold")
@@ -85,16 +86,11 @@ class _Levels:
         times = [f">{name}" for name in (*shown, "max")]
         yield _table(
             ["", ">measured", ">on time", ">early", ">overdue", *times],
-            ([Text(_name(row)), *_numbers(row, shown)] for row in self._rows),
+            (
+                [Text(figures.group(row.dimension, row.name, row.delay)), *_numbers(row, shown)]
+                for row in self._rows
+            ),
         )
-
-
-def _name(row: Lateness) -> str:
-    return (
-        figures.harmless(row.name)
-        if row.dimension == "scheme"
-        else figures.group(row.dimension, row.name, row.delay)
-    )
 
 
 def _numbers(row: Lateness, percentiles: Sequence[str]) -> Iterable[Text]:

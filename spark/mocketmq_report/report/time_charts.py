@@ -107,19 +107,18 @@ def _layered(time: _Time, *layers: alt.Chart) -> alt.LayerChart:
 
 def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     late = LatenessAxis(value for each in instants for value in _of(each).values())
+    keys = [key for key in _FIGURES if any(_of(each)[key.label] is not None for each in instants)]
     return Chart(
         "time",
         "Lateness over time",
         "A gap means that nothing was delivered. UTC, by the broker's clock.",
-        [*_FIGURES, *time.keys],
+        [*keys, *time.keys],
         spec(
             _layered(
                 time,
                 rows(_lines(instants, step_us, late))
                 .mark_line(interpolate="step-after", strokeWidth=1.6)
-                .encode(
-                    x=time.x, y=late.y("y"), color=color("of", _FIGURES), strokeDash=dash("of", _FIGURES)
-                ),
+                .encode(x=time.x, y=late.y("y"), color=color("of", keys), strokeDash=dash("of", keys)),
                 rows(_steps(instants, step_us))
                 .mark_rect(opacity=0, color="var(--ink)")
                 .encode(
@@ -128,7 +127,7 @@ def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
                     tooltip=[
                         instant("t", "from"),
                         count("count", "deliveries"),
-                        *(duration(key.label, key.label) for key in _FIGURES),
+                        *(duration(key.label, key.label) for key in keys),
                     ],
                 ),
             ),
@@ -138,11 +137,12 @@ def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
 
 
 def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
-    axis = alt.Axis(title="deliveries per minute", tickCount=4, **LEFT)
+    unit = rate_unit(step_us)
+    axis = alt.Axis(title=f"deliveries per {unit}", tickCount=4, **LEFT)
     bars = rows(_steps(instants, step_us)).mark_rect(color="var(--c0)")
     return Chart(
         "rate",
-        "Deliveries per minute",
+        f"Deliveries per {unit}",
         "Whether deliveries were late when there were many.",
         time.keys,
         spec(
@@ -153,12 +153,26 @@ def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
                     x2="end",
                     y=alt.Y("rate:Q", axis=axis),
                     y2=alt.datum(0),
-                    tooltip=[instant("t", "from"), count("count", "deliveries"), count("rate", "per minute")],
+                    tooltip=[
+                        instant("t", "from"),
+                        count("count", "deliveries"),
+                        count("rate", f"per {unit}"),
+                    ],
                 ),
             ),
             110,
         ),
     )
+
+
+def rate_unit(step_us: int) -> str:
+    """The unit of the rate: a short run, whose steps are short, has deliveries per second."""
+    return "second" if step_us < _MINUTE_US else "minute"
+
+
+def per_unit(count: int, step_us: int) -> float:
+    """How many deliveries of a step there were in each such unit."""
+    return count * (US_PER_S if step_us < _MINUTE_US else _MINUTE_US) / step_us
 
 
 def _heat_map(cells: list[Cell], time: _Time) -> Chart:
@@ -229,7 +243,7 @@ def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]
             "t": each.at_us / US_PER_MS,
             "end": (each.at_us + step_us) / US_PER_MS,
             "count": each.count,
-            "rate": round(each.count * _MINUTE_US / step_us, 3),
+            "rate": round(per_unit(each.count, step_us), 3),
             **_of(each),
         }
 

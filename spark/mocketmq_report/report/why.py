@@ -92,14 +92,14 @@ def _words(cause: Cause, report: Report) -> str:
     others = max(cause.due_together - 1, 0)
     said: dict[CauseName, str] = {
         "fault": f"met the fault {cause.fault}, on purpose",
-        "overdue": "waited in the store and were not delivered",
-        "stored": "were stored only after they were due",
+        "overdue": "waited in the store, not delivered",
+        "stored": "stored only after the due time",
         "line": f"stood in line behind up to {figures.count(others)} others due in the same second",
-        "waking": "were chosen late: the timer woke late",
-        "written": "were written slowly",
-        "unknown": "were late in a stage that the data does not tell",
+        "waking": "chosen late: the timer woke late",
+        "written": "written slowly",
+        "unknown": "late in a stage that the data does not tell",
         "absent": "waited while nobody was pulling",
-        "slow": "had a slow consumer",
+        "slow": "with a slow consumer",
     }
     words = said[cause.cause]
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]

@@ -110,9 +110,7 @@ def test_a_silent_level_waits_in_the_store() -> None:
     )
     (said,) = why(report)
     assert said.what == "6 of 36 deliveries (16.67%) were more than 100ms late"
-    assert (
-        said.reasons[0].words == "waited in the store and were not delivered; silent: level 2 (5s), up to 10m"
-    )
+    assert said.reasons[0].words == "waited in the store, not delivered; silent: level 2 (5s), up to 10m"
 
 
 def test_an_absent_consumer_comes_back() -> None:

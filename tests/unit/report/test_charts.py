@@ -244,11 +244,23 @@ def test_a_step_without_deliveries_is_a_gap_too_but_part_of_the_axis() -> None:
         assert f"{ends}" in json.dumps(x["domain"])
 
 
-def test_deliveries_are_counted_per_minute_whatever_the_step_is() -> None:
-    steps = timeline(at(0, 3), at(1, 6), step_us=MINUTE_US // 4)
-    rate = list(time_charts(steps))[1]
-    assert [row["rate"] for row in rows(rate, "rate")] == [12, 24]
-    assert [row["end"] - row["t"] for row in rows(rate, "rate")] == [15_000, 15_000]
+@pytest.mark.parametrize(
+    ("step_us", "rates", "title"),
+    [
+        (MINUTE_US // 4, [0.2, 0.4], "Deliveries per second"),
+        (2 * MINUTE_US, [1.5, 3], "Deliveries per minute"),
+    ],
+)
+def test_the_unit_of_the_rate_fits_the_run(step_us: int, rates: list[float], title: str) -> None:
+    rate = list(time_charts(timeline(at(0, 3), at(1, 6), step_us=step_us)))[1]
+    assert rate.title == title
+    assert [row["rate"] for row in rows(rate, "rate")] == rates
+    assert {row["end"] - row["t"] for row in rows(rate, "rate")} == {step_us / 1_000}
+
+
+def test_a_legend_names_only_lines_that_are_there() -> None:
+    steps = timeline(d.Instant(at_us=T_US, count=5, p50_us=7, p99_us=None, max_us=9))
+    assert [key.label for key in next(time_charts(steps)).keys] == ["p50", "max"]
 
 
 def test_starts_and_moves_are_marked_on_every_chart_over_time() -> None:
@@ -330,8 +342,9 @@ def test_each_level_with_deliveries_has_a_whole_bar_of_buckets() -> None:
     bars: Counter[str] = Counter()
     for part in rows(drawn()["buckets"], "bucket"):
         bars[part["group"]] += part["share"]
-    measured = [row for row in report.lateness if row.dimension in ("total", "level") and row.measured]
-    assert list(bars) == ["total", *(f"{row.name} · {row.delay}" for row in measured[1:])]
+    measured = [row for row in report.lateness if row.dimension == "level" and row.measured]
+    names = [f"{row.name} · {row.delay}" for row in measured]
+    assert list(bars) == ["total", *names, "start-deliver time"]
     assert list(bars.values()) == pytest.approx([1] * len(bars))
 
 
@@ -352,9 +365,9 @@ def test_the_stages_of_a_bar_add_up_to_the_time_of_its_messages() -> None:
     for part in rows(drawn()["stages"], "mean"):
         sums[part["group"]] += part["mean"]
     totals = {
-        stage.name: stage.mean_us
+        stage.name.replace("second-directories", "start-deliver time"): stage.mean_us
         for stage in report.stages
-        if stage.stage == "total" and stage.dimension in ("total", "level") and stage.complete
+        if stage.stage == "total" and stage.name != "levels" and stage.complete
     }
     assert {group.split(" · ")[0]: mean for group, mean in sums.items()} == {
         name: pytest.approx(mean) for name, mean in totals.items()

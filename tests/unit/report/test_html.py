@@ -1,7 +1,6 @@
 """The page of a report, parsed as a browser does."""
 
 import json
-import re
 from typing import Any
 
 import pytest
@@ -9,15 +8,16 @@ from msgspec.structs import replace
 
 from mocketmq_report import document as d
 from mocketmq_report import figures
-from mocketmq_report.report.html import MOST_ROWS
+from mocketmq_report.report.html import MOST_ROWS, html
 from tests.support.reports import sample_comparison, sample_report
-from tests.unit.report.pages import full, page, read
+from tests.unit.report.pages import Page, page, read
 
 
 def test_all_levels_are_there_with_what_was_measured() -> None:
     report = sample_report()
-    header, total, *levels = read().rows["levels"]
-    assert [row[0] for row in levels] == [str(level) for level in range(1, 19)]
+    header, total, *levels, by_time = read().rows["levels"]
+    assert [row[0] for row in levels] == [str(level) for level in range(1, 18) if level != 13]
+    assert by_time[:3] == ["start-deliver time", "–", "247"]
     assert header[:6] == ["level", "delay", "measured", "on time", "early", "overdue"]
     assert header[6:] == ["min", "mean", "p50", "p90", "p99", "p99.9", "max"]
     row = next(row for row in report.lateness if row.dimension == "level" and row.name == "3")
@@ -28,7 +28,8 @@ def test_all_levels_are_there_with_what_was_measured() -> None:
         figures.duration(row.max_us),
     ]
     assert total[2] == figures.count(report.lateness[0].measured)
-    assert levels[17] == ["18", "2h", "0", "–", "0", "0", *["–"] * 7]
+    assert "2 without deliveries" in read().words["levels"]
+    assert "level 13 (9m), level 18 (2h)" in read().words["levels"]
     assert "–” means that nothing was measured, or too little" in read().words["levels"]
 
 
@@ -44,7 +45,7 @@ def test_a_percentile_that_only_some_groups_have_has_a_column() -> None:
 def test_other_groups_have_tables_of_their_own() -> None:
     firsts = [row[0] for row in read().rows["groups"]]
     assert firsts == [
-        *("scheme", "levels", "second-directories"),
+        *("scheme", "all levels", "start-deliver time"),
         *("profile", "exact"),
         *("topic", "orders", "payments"),
         *("run", *(run.run for run in sample_report().header.runs)),
@@ -151,21 +152,39 @@ def test_a_run_that_nothing_is_known_of_is_shown() -> None:
     assert "clock moved" not in found.words[""]
 
 
-def test_the_summary_says_the_most_important_figures() -> None:
-    total = sample_report().lateness[0]
-    words = " ".join(read().words["summary"].split())
-    assert words == (
-        f"Summary on time{figures.share(total.on_time_share)}of {figures.count(total.measured)}"
-        f" p50{figures.duration(total.percentiles['p50'])} p99{figures.duration(total.percentiles['p99'])}"
-        f" p99.9{figures.duration(total.percentiles['p99.9'])} max{figures.duration(total.max_us)}"
-        " early3 lost1 overdue11"
-    )
-    bad = re.findall(r'<div class="bad"><dt>([a-z]+)</dt>', full())
-    assert bad == ["early", "lost", "overdue"]
-    clean = [replace(row, early=0, overdue=0) for row in sample_report().lateness]
+def test_the_first_screen_names_what_failed_and_what_was_lost() -> None:
+    words = " ".join(read().words[""].split())
+    failed = [each for each in sample_report().judgements if not each.passed]
+    assert len(failed) == 5
+    for each in failed:
+        assert f"{each.text} {each.actual}" in words
+    assert "1 message was lost." in words
+    many = page(judgements=[replace(failed[0], text=f"early == {n}") for n in range(7)])
+    assert "and 2 more" in many.words[""]
     kept = [replace(row, lost=0) for row in sample_report().reconciliation]
-    found = page(lateness=clean, reconciliation=kept)
-    assert ("div", {"class": "bad"}) not in found.elements
+    assert "lost" not in page(reconciliation=kept, judgements=[]).words[""]
+
+
+def test_of_a_moved_clock_there_are_no_tables_of_zeros() -> None:
+    report = sample_report()
+    zero = dict.fromkeys(("min_us", "mean_us", "max_us", "early"), 0)
+    lateness = [replace(row, **zero) for row in report.lateness]
+    found = Page(html(replace(report, lateness=lateness, causes=[])))
+    assert "every message was delivered at its own due time, late by 0." in found.words[""]
+    assert found.rows["levels"] == []
+    assert not {"groups", "charts"} & found.words.keys()
+    assert found.rows["messages"]
+
+
+def test_groups_of_consumers_have_their_stages() -> None:
+    stage = next(each for each in sample_report().stages if each.stage == "pulled-acked")
+    found = html(
+        sample_report(stages=[*sample_report().stages, replace(stage, dimension="group", name="<shop>")])
+    )
+    rows = Page(found).rows["consumers"]
+    assert rows[1][:3] == ["<shop>", "pulled → acknowledged", figures.count(stage.count)]
+    assert 'id="chart-consumers"' in found
+    assert "consumers" not in read().words
 
 
 def test_messages_are_reconciled_in_sight() -> None:
@@ -223,12 +242,12 @@ def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
     assert found.rows["worst"][1] == [
         *("1.5ms", "delivered", "3", "1970-01-01T00:00:11.002Z", "2ms", "1ms", "500us", "100ms", "–"),
     ]
-    assert found.rows["worst"][2] == ["7F0A orders · levels · queue 2 · offset 17 · attempt 2 · run r1"]
-    assert found.words["worst"].startswith("The worst 1\n")
+    assert found.rows["worst"][2] == ["7F0A orders · queue 2 · offset 17 · attempt 2 · run r1"]
+    assert found.words["worst"].startswith("The 1 latest, by their lateness\n")
     bare = replace(worst, queue_id=None, queue_offset=None, attempt=1, level=None, born_us=None)
     found = page(worst=[bare])
     assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
-    assert found.rows["worst"][2] == ["7F0A orders · levels · run r1"]
+    assert found.rows["worst"][2] == ["7F0A orders · run r1"]
     assert "Nothing was measured." in page(worst=[]).words["worst"]
 
 
@@ -349,5 +368,4 @@ def test_a_report_of_nothing_is_a_page() -> None:
     assert "measured0 delayed deliveries in 0 runs" in found.words[""]
     assert "host–" in found.words[""]
     assert "time2026" not in found.words[""]
-    assert "p99.9–" in found.words["summary"]
     assert json.loads(found.scripts[0]) == {}

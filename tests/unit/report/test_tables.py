@@ -104,7 +104,7 @@ def random_rows(seed: int, runs: Sequence[dict[str, Any]], count: int) -> Rows:
                 "picked_us": delivered - random.randrange(50) if delivered else None,
                 "delivered_us": delivered,
                 "pulled_us": pulled,
-                "pulled_by": None,
+                "pulled_by": random.choice(["shop", "audit", None]) if pulled else None,
                 "acked_us": pulled + random.randrange(50_000) if pulled and random.random() < 0.9 else None,
             }
         )
