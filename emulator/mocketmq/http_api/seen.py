@@ -177,7 +177,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         )
     for stage, count in counts.items():
         if count == 0 and not what.exactly:
-            raise InvalidArgumentError(stage, 0, "1 or more; 0 only with exactly")
+            raise InvalidArgumentError(stage, 0, "a whole number from 1; with exactly, from 0")
     if "acknowledged" in counts and what.group is UNSET:
         raise InvalidArgumentError("group", None, "a group beside acknowledged")
     if not broker.registry.topics.auto_create:
