@@ -35,6 +35,7 @@ Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
+MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
@@ -184,6 +185,9 @@ class TopicDeclaration:
     read_queues: int = _setting("4", _QUEUES)
     write_queues: int = _setting("4", _QUEUES)
     perm: Permission = _setting("rw", _choice(Permission))
+    type: MessageType | None = _setting(
+        "", _choice(MessageType)
+    )  # its attribute message.type, for gRPC clients
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -193,6 +197,7 @@ class GroupDeclaration:
     name: str = field(metadata={"rule": _GROUP})
     max_retries: int = _setting("16", _whole(0, 1000))
     retry_queues: int = _setting("1", _whole(1, 64))
+    fifo: bool = _setting("false", _BOOLEAN)  # gRPC clients consume in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -2,15 +2,27 @@
 
 from dataclasses import dataclass
 
+import msgspec
+
 from mocketmq.broker.registry.clients import Clients
+from mocketmq.broker.registry.group import USUAL
 from mocketmq.broker.registry.groups import Groups
 from mocketmq.broker.registry.name_server import NameServer
 from mocketmq.broker.registry.request_modes import RequestModes
 from mocketmq.broker.registry.statistics import Statistics
-from mocketmq.broker.registry.topics import PERM_INHERIT, PERM_READ, PERM_WRITE, Topics, permission_bits
+from mocketmq.broker.registry.topics import (
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    PLAIN,
+    Particulars,
+    Topic,
+    Topics,
+    permission_bits,
+)
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.message.names import SCHEDULE_TOPIC, TIMER_TOPIC
-from mocketmq.settings import Settings
+from mocketmq.settings import Settings, TopicDeclaration
 from mocketmq.store.ground import Ground
 
 SCHEDULE_QUEUES = 18
@@ -49,14 +61,32 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     await topics.set_auto_create(is_on=topics.auto_create)
     for topic in settings.topics:
         await topics.put_by_client(
-            topic.name, topic.read_queues, topic.write_queues, permission_bits(topic.perm)
+            topic.name,
+            topic.read_queues,
+            topic.write_queues,
+            permission_bits(topic.perm),
+            _particulars(topics.find(topic.name), topic),
         )
     groups = Groups(ground, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
     await groups.load()
     for group in settings.groups:
-        await groups.put(group.name, group.max_retries, group.retry_queues)
+        known = groups.find(group.name)
+        config = known.config if known else USUAL
+        if group.fifo:
+            config = msgspec.structs.replace(config, consume_message_orderly=True)
+        await groups.put(group.name, group.max_retries, group.retry_queues, config)
     name_server = NameServer(ground)
     await name_server.load()
     request_modes = RequestModes(ground, topics, groups)
     await request_modes.load()
     return Registry(topics, groups, Clients(groups.tells_changes), name_server, request_modes, statistics)
+
+
+def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars | None:
+    """The particulars of a declared topic; None: it keeps its own."""
+    if declared.type is None:
+        return None
+    before = known.particulars if known else PLAIN
+    return msgspec.structs.replace(
+        before, attributes={**before.attributes, "message.type": declared.type.upper()}
+    )

@@ -1,0 +1,74 @@
+"""Topics that take one type of messages, and groups that consume in order."""
+
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import SettingError
+from mocketmq.settings import GroupDeclaration, TopicDeclaration, load_settings
+from tests.support.grpc import TRANSACTION, GrpcClient, running_grpc
+
+TYPES = {"normal": 1, "fifo": 2, "delay": 3, "transaction": 4}
+
+
+def messages_of_each_type(client: GrpcClient, topic: str) -> dict[str, object]:
+    return {
+        "normal": client.message("m", topic),
+        "fifo": client.message("m", topic, message_group="g"),
+        "delay": client.message("m", topic, delay_s=1),
+        "transaction": client.message("m", topic, message_type=TRANSACTION),
+    }
+
+
+@pytest.mark.parametrize("kind", TYPES)
+async def test_a_topic_of_one_type_refuses_the_others(kind: str) -> None:
+    topic = TopicDeclaration(name="typed", type=kind)  # type: ignore[arg-type]
+    async with running_grpc(topics=(topic,)) as (_, client):
+        route = await client.call("QueryRoute", topic={"name": "typed"})
+        assert {tuple(queue.accept_message_types) for queue in route.message_queues} == {(TYPES[kind],)}
+        for name, message in messages_of_each_type(client, "typed").items():
+            answer = await client.send(message)
+            assert answer.status.code == (20_000 if name == kind else 40_014), name
+
+
+@pytest.mark.parametrize("kind", ["mixed", None])
+async def test_other_topics_take_all(kind: str | None) -> None:
+    topic = TopicDeclaration(name="typed", type=kind)  # type: ignore[arg-type]
+    async with running_grpc(topics=(topic,)) as (_, client):
+        for message in messages_of_each_type(client, "typed").values():
+            assert (await client.send(message)).status.code == 20_000
+
+
+async def test_a_group_in_order_gets_no_message_before_those_ahead_are_acked() -> None:
+    async with running_grpc(groups=(GroupDeclaration(name="billing", fifo=True),)) as (_, client):
+        for body in "01234":
+            await client.send(client.message(body, message_group="g"))
+        async with client.telemetry() as telemetry:
+            assert (await telemetry.consume()).settings.subscription.fifo
+        [zero, one] = await client.receive(batch_size=2)
+        assert await client.receive() == []
+        await client.ack(zero)
+        assert await client.receive() == []
+        await client.change(one, 0)
+        again = await client.receive()
+        assert [each.body for each in again] == [b"1", b"2", b"3", b"4"]
+        assert again[0].system_properties.delivery_attempt == 2
+
+
+async def test_an_attempt_whose_answer_was_lost_gets_the_same_messages() -> None:
+    async with running_grpc(groups=(GroupDeclaration(name="billing", fifo=True),)) as (_, client):
+        await client.send(client.message("m", message_group="g"))
+        for _ in range(2):
+            [got] = await client.receive(attempt_id="a")
+            assert got.system_properties.delivery_attempt == 1
+        assert await client.receive(attempt_id="b") == []
+
+
+def test_both_are_declared_in_the_file(tmp_path: Path) -> None:
+    file = tmp_path / "mocketmq.toml"
+    file.write_text('[[topics]]\nname = "t"\ntype = "delay"\n[[groups]]\nname = "g"\nfifo = true\n')
+    settings = load_settings({}, {}, file)
+    assert (settings.topics[0].type, settings.groups[0].fifo) == ("delay", True)
+    file.write_text('[[topics]]\nname = "t"\ntype = "late"\n')
+    with pytest.raises(SettingError, match="normal or fifo or delay or transaction or mixed"):
+        load_settings({}, {}, file)
