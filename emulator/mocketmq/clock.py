@@ -4,9 +4,10 @@ One class serves all three modes, because they differ only in how fast emulated 
 real time: ``real`` 1, ``manual`` 0, ``xN`` N. Everything else in the emulator is handed a
 :class:`Clock` and works in integer microseconds since the epoch (``_us``).
 
-The clock never goes back. It is anchored to the wall clock once, when it is made, and runs from
-there on the operating system's steady clock, so a wall clock that is set back or forward while the
-broker runs neither delays nor releases a message. It counts the time that the machine was suspended.
+The clock never goes back, unless a reset of everything begins anew. It is anchored to the wall clock once,
+when it is made, and runs from there on the operating system's steady clock, so a wall clock that is set back
+or forward while the broker runs neither delays nor releases a message. It counts the time that the machine
+was suspended.
 """
 
 import os
@@ -67,7 +68,7 @@ class Clock:
         self.rate = rate
         self._ticks = ticks
         self._wall = wall
-        self._base_us = start_us
+        self._started_us = self._base_us = start_us
         self._base_ticks = ticks()
         # At rate 1: how far this clock is ahead of the wall clock, unless that is stepped.
         self._ahead_us = start_us - (wall() if wall_start_us is None else wall_start_us)
@@ -80,7 +81,7 @@ class Clock:
         return "real" if self.rate == 1 else f"x{self.rate:.15g}"
 
     def now_us(self) -> int:
-        """The emulated instant. Never decreases."""
+        """The emulated instant. Never decreases, but for :meth:`begin_at`."""
         if self.rate == 0:
             return self._base_us
         elapsed_us = self._ticks() - self._base_ticks
@@ -104,6 +105,25 @@ class Clock:
             self._base_ticks = ticks
             self._base_us = instant_us
             self._ahead_us += moved_us
+
+    @property
+    def start_us(self) -> int:
+        """Where a clock begins that nobody has moved: a manual one where it started, others by the wall."""
+        return self._wall() if self.rate else self._started_us
+
+    def check_beginning(self, instant_us: int) -> None:
+        """Raise ClockError for an instant before the one at which the clock started, or too late."""
+        if instant_us < self._started_us:
+            raise ClockError(
+                f"the clock cannot begin at {instant_us // US_PER_MS} ms: it started at"
+                f" {self._started_us // US_PER_MS} ms, and nothing is before that"
+            )
+        check_move(self._started_us, instant_us)
+
+    def begin_at(self, instant_us: int) -> None:
+        """Set the clock to an instant, also back to one: only for a broker in which nothing is left."""
+        self._base_us, self._base_ticks = instant_us, self._ticks()
+        self._ahead_us = instant_us - self._wall()
 
     def from_wall(self, instant_us: int) -> int:
         """The emulated instant for one that a client computed from the machine's wall clock.

@@ -116,6 +116,7 @@ async def open_broker(
                 consuming,
                 timer,
                 schemes,
+                run.run,
                 [looking.expectations.forget, consuming.trail.steps.clear],
             ),
             Retention(

@@ -306,9 +306,16 @@ class Operations(Expecting):
         """Move the clock to the next due time, as ``advance`` does."""
         return await self._call("POST", api_path("clock", "next"))
 
-    async def reset(self, topic: str | None = None) -> JsonObject:
-        """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
-        return await self._call("POST", api_path("reset"), {} if topic is None else {"topic": topic})
+    async def reset(
+        self, topic: str | None = None, *, clock: int | Literal["start"] | None = None
+    ) -> JsonObject:
+        """Delete all messages, or those of one topic. Topics and groups stay.
+
+        The clock stays, too, unless it is to begin anew: at an instant in milliseconds, or where it started.
+        """
+        given = {"topic": topic, "clock": clock}
+        body = {name: value for name, value in given.items() if value is not None}
+        return await self._call("POST", api_path("reset"), body)
 
     async def info(self) -> Info:
         """The broker's version, settings and limits, and the ports that it listens on."""

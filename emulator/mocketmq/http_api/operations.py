@@ -1,6 +1,7 @@
 """Health, information, reset, metrics, and the API's own documents."""
 
-from typing import Literal
+from collections.abc import Mapping
+from typing import ClassVar, Literal
 
 import msgspec
 from aiohttp import web
@@ -10,9 +11,9 @@ from mocketmq import __version__
 from mocketmq.broker.sending.sender import MAX_BATCH
 from mocketmq.clock import US_PER_MS
 from mocketmq.doors import Doors
-from mocketmq.errors import StoppingError, TopicNotFoundError
-from mocketmq.http_api.fields import Input, NoInput, TopicName
-from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup
+from mocketmq.errors import ClockError, InvalidArgumentError, StoppingError, TopicNotFoundError
+from mocketmq.http_api.fields import Input, InstantMs, NoInput, TopicName
+from mocketmq.http_api.route import JSON, ApiCall, Route, RouteGroup, given
 
 TEXT, HTML = "text/plain", "text/html"
 
@@ -35,15 +36,24 @@ class Info(msgspec.Struct, frozen=True):
 
 
 class ResetIn(Input, frozen=True):
-    """The topic to empty; without it, all topics."""
+    """The topic to empty; without it, all topics, and where the `clock` begins anew.
+
+    `start` is where a broker's clock begins: of a manual clock, where it stood when the broker started; of
+    others, the wall clock. It may be an earlier instant than now, but none before the one at which the
+    clock started. Without it the clock stays.
+    """
+
+    more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["topic", "clock"]}}
 
     topic: TopicName | UnsetType = UNSET
+    clock: Literal["start"] | InstantMs | UnsetType = UNSET
 
 
 class ResetOut(msgspec.Struct, frozen=True):
-    """`all`, or the topic that was emptied."""
+    """`all`, or the topic that was emptied; and what the clock shows."""
 
     reset: str
+    now_ms: int
 
 
 class Health(msgspec.Struct, frozen=True):
@@ -81,17 +91,23 @@ async def info(call: ApiCall, _: NoInput) -> Info:
 
 
 async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
-    """Removes messages, pending ones too. Topics, groups, settings and the clock stay.
+    """Removes messages, pending ones too. Connections, topics, groups and settings stay; offsets continue.
 
-    Emptying all topics empties the ledger as well, and ends all faults on purpose; emptying one leaves its
-    rows there, and the faults.
+    Emptying all topics empties the ledger as well, and ends all long polls and all faults on purpose;
+    emptying one leaves its rows in the ledger, and the faults.
     """
+    broker = call.broker
     if what.topic is UNSET:
-        await call.broker.faults.clear()
-        await call.broker.upkeep.reset.all()
-        return ResetOut("all")
-    await call.broker.upkeep.reset.topic(what.topic)
-    return ResetOut(what.topic)
+        begin_us = broker.clock.start_us if what.clock == "start" else None
+        if isinstance(what.clock, int):
+            begin_us = what.clock * US_PER_MS
+        await broker.faults.clear()
+        await broker.upkeep.reset.all(begin_us)
+    elif what.clock is not UNSET:
+        raise InvalidArgumentError("clock", what.clock, "only without a topic")
+    else:
+        await broker.upkeep.reset.topic(what.topic)
+    return ResetOut(given(what.topic) or "all", broker.clock.now_us() // US_PER_MS)
 
 
 async def health(_: ApiCall, __: NoInput) -> Health:
@@ -145,7 +161,7 @@ OPERATIONS = RouteGroup(
             ResetOut,
             body=ResetIn,
             is_body_optional=True,
-            errors=[TopicNotFoundError],
+            errors=[TopicNotFoundError, ClockError],
         ),
         Route("GET", "/healthz", health, "Check that the process answers", Health, is_open=True),
         Route("GET", "/readyz", readiness, "Check that the broker is ready", Readiness, is_open=True),

@@ -19,6 +19,11 @@ _BEGIN_RUN = "INSERT INTO runs VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?)"
 _RECORD_MOVE = "INSERT INTO clock_moves (run, wall_us, from_us, to_us) VALUES (?, ?, ?, ?)"
 
 
+_FORGET_MOVES = "DELETE FROM clock_moves"
+_NOTE_RESET = """
+INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) FROM clock_moves"""
+
+
 class Past(NamedTuple):
     """What the store remembers of earlier runs. Instants in emulated microseconds, 0 if there was none."""
 
@@ -88,3 +93,20 @@ async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: C
 
     arrived: bool = await ground.writer.commit(work, alone=True)
     return arrived
+
+
+def note_reset(batch: Batch) -> None:
+    """Record that everything was emptied: what is told of moves of the clock begins here."""
+    batch.execute(_NOTE_RESET)
+
+
+def begin_again(batch: Batch, ground: Ground, run: int, instant_us: int) -> None:
+    """Set the clock to an instant in the transaction that empties the store. A restart goes on there."""
+    batch.execute(_FORGET_MOVES)
+    batch.execute(_RECORD_MOVE, (run, wall_us(), instant_us, instant_us))
+
+    def apply() -> None:
+        ground.writer.last_store_us = instant_us
+        ground.clock.begin_at(instant_us)
+
+    batch.on_commit(apply)

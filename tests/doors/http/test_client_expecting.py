@@ -113,6 +113,14 @@ async def test_the_story_and_the_leaks(call: Call) -> None:
     assert [one["kind"] for one in await call("events", max_events=1)] == ["acknowledged"]
 
 
+async def test_a_reset_sets_the_clock_back(call: Call) -> None:
+    start_ms = (await call("clock"))["now_ms"]
+    await call("advance", "1d")
+    assert (await call("reset", clock="start"))["now_ms"] == start_ms
+    assert (await call("reset", clock=start_ms + 7))["now_ms"] == start_ms + 7
+    assert (await call("reset"))["now_ms"] == start_ms + 7
+
+
 async def test_a_wait_ends_with_the_event(process: BrokerProcess) -> None:
     async with Client(process.url) as broker:
         waiter = asyncio.create_task(broker.wait_sent("orders", 2, wait="30s", tag="paid"))

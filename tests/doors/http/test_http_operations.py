@@ -91,14 +91,21 @@ async def test_reset_of_a_topic_and_of_everything(api: Api) -> None:
     for topic in ("orders", "bills"):
         await api.send(topic)
         await api.send(topic, delay_level=1)
-    assert await api.ok("POST", "/v1/reset", {"topic": "orders"}) == {"reset": "orders"}
+    now_ms = (await api.ok("GET", "/v1/clock"))["now_ms"]
+    assert await api.ok("POST", "/v1/reset", {"topic": "orders"}) == {"reset": "orders", "now_ms": now_ms}
     assert await api.receive("orders") == []
     assert [one["real_topic"] for one in (await api.ok("GET", "/v1/delayed"))["messages"]] == ["bills"]
-    assert await api.ok("POST", "/v1/reset") == {"reset": "all"}
+    assert await api.ok("POST", "/v1/reset") == {"reset": "all", "now_ms": now_ms}
     assert await api.receive("bills") == []
     assert (await api.ok("GET", "/v1/clock"))["pending"] == 0
     assert (await api.refused(404, "POST", "/v1/reset", {"topic": "none"}))["title"] == "Topic not found"
-    assert (await api.refused(400, "POST", "/v1/reset", {"all": True}))["allowed"] == "only topic"
+    assert (await api.refused(400, "POST", "/v1/reset", {"all": True}))["allowed"] == "only topic, clock"
+    await api.ok("POST", "/v1/clock/advance", {"by": "1h"})
+    assert (await api.ok("POST", "/v1/reset", {"clock": "start"}))["now_ms"] == now_ms
+    assert (await api.ok("POST", "/v1/reset", {"clock": now_ms + 5}))["now_ms"] == now_ms + 5
+    assert (await api.refused(400, "POST", "/v1/reset", {"clock": "end"}))["field"] == "clock"
+    assert (await api.refused(400, "POST", "/v1/reset", {"clock": "start", "topic": "a"}))["field"] == "clock"
+    assert (await api.refused(409, "POST", "/v1/reset", {"clock": now_ms - 1}))["title"] == "Clock"
 
 
 async def test_metrics(api: Api) -> None:

@@ -12,7 +12,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
 from mocketmq.schedule.schemes import Schemes
 from mocketmq.schedule.timer import Timer
-from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
+from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
@@ -20,8 +20,6 @@ from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
-_NOTE_MOVES = """
-INSERT OR REPLACE INTO counters SELECT 'reset_at_move', coalesce(max(move), 0) FROM clock_moves"""
 _EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT commit_offset FROM queues JOIN messages ON queue_key = key
@@ -46,8 +44,11 @@ class Reset:
         consuming: Consuming,
         timer: Timer,
         schemes: Schemes,
+        run: int,
         on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:
+        self._ground = ground
+        self._run = run
         self._database = ground.database
         self._writer = ground.writer
         self._timer = timer
@@ -57,15 +58,24 @@ class Reset:
         self._polls = consuming.polls
         self._on_reset = on_reset
 
-    async def all(self) -> None:
-        """Delete all messages, visible and pending, the ledger, and what groups have consumed."""
+    async def all(self, begin_us: int | None = None) -> None:
+        """Delete all messages, visible and pending, the ledger, and what groups have consumed.
+
+        The clock begins anew at ``begin_us``, earlier or later; without it, it stays. All long polls end: one
+        of the test before would take the first message of the next. Raises ClockError for an instant before
+        the one at which the clock started.
+        """
+        if begin_us is not None:
+            self._ground.clock.check_beginning(begin_us)
 
         def work(batch: Batch) -> None:
             queues = list(self._topics.queues)
             for table in _ALL:
                 batch.execute(f"DELETE FROM {table}")
             batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
-            batch.execute(_NOTE_MOVES)
+            if begin_us is not None:
+                begin_again(batch, self._ground, self._run, begin_us)
+            note_reset(batch)
             batch.on_commit(self._groups.forget_deleted)
             for act in (self._topics.emptied_at.clear, *self._on_reset, self._polls.end):
                 batch.on_commit(act)
