@@ -99,7 +99,7 @@ async def test_brokers_in_memory_share_nothing_and_leave_nothing(
 
 
 async def test_a_bad_level_table_stops_the_start_before_anything_is_made(tmp_path: Path) -> None:
-    with pytest.raises(SettingError, match="token 2, '5x'"):
+    with pytest.raises(SettingError, match="number 2, '5x'"):
         async with running_broker(tmp_path / "new", levels="1s 5x"):
             pass
     assert names(tmp_path) == []

@@ -43,7 +43,7 @@ class LevelTable:
             delay_s = int(match[1]) * _UNITS_S[match[2]] if match else None
             if delay_s is None or abs(delay_s) > _MAX_DELAY_S:
                 raise SettingError(
-                    "levels", text, f"{_ALLOWED}; token {position}, {shorten(token)}, is not one"
+                    "levels", text, f"{_ALLOWED}; number {position}, {shorten(token)}, is not one"
                 )
             delays_us.append(delay_s * US_PER_S)
         return cls(text, tuple(delays_us))

@@ -53,12 +53,12 @@ def test_a_bad_token_is_named(text: str, position: int, token: str) -> None:
     with pytest.raises(SettingError) as refused:
         LevelTable.parse(text)
     assert refused.value.field == "levels"
-    assert f"token {position}, '{token}', is not one" in str(refused.value)
+    assert f"number {position}, '{token}', is not one" in str(refused.value)
     assert "from -36500d to 36500d" in refused.value.allowed
 
 
 def test_a_bad_token_is_shown_in_part_when_it_is_long() -> None:
-    with pytest.raises(SettingError, match=r"token 1, 'x+…, is not one") as refused:
+    with pytest.raises(SettingError, match=r"number 1, 'x+…, is not one") as refused:
         LevelTable.parse("x" * 10_000)
     assert len(str(refused.value)) < 400
 
