@@ -1,8 +1,11 @@
 """The ledger: the columns that are promised, and what each of them holds after every kind of delivery."""
 
+import asyncio
 import re
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.message.message import Message
@@ -20,6 +23,8 @@ from tests.support.brokers import (
     send,
     visible,
 )
+from tests.support.held_up import HeldUp
+from tests.support.patience import PATIENCE_S
 
 STAGES = ("born_us", "stored_us", "due_us", "picked_us", "delivered_us", "pulled_us", "acked_us")
 
@@ -140,8 +145,27 @@ async def test_a_pull_by_offset_counts_as_well(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)
-        [row] = recorded(tmp_path)
+    [row] = recorded(tmp_path)
     assert (row["pulled_by"], row["pulled_us"]) == ("puller", row["delivered_us"])
+
+
+async def test_no_pull_waits_for_its_note_in_the_ledger(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await delivered(broker)
+        await broker.consuming.pull.pull("puller", TOPIC, 1, 0, 10)  # the group is stored
+        held_up = HeldUp(broker, monkeypatch)
+        other = asyncio.create_task(send(broker))
+        await held_up.begun()
+        async with asyncio.timeout(PATIENCE_S):
+            [message] = (await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)).messages
+        assert not other.done()
+        looking = asyncio.create_task(broker.looking.histories.of(message.unique_key))
+        held_up.go.set()
+        [record] = (await looking).deliveries
+        assert (record.pulled_by, record.pulled_us) == ("puller", record.delivered_us)
+        await other
 
 
 async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:

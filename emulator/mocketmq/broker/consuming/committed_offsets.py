@@ -6,19 +6,18 @@ once, too: whoever was being given it or settling it finds it closed.
 docs/protocol/remoting.md §2.4
 """
 
-import asyncio
 import logging
 from collections.abc import Mapping, Sequence
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue, Notice
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.take import Outcome, Take
 from mocketmq.broker.registry.clients import BROADCASTING
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import EmulatorError, InvalidArgumentError
-from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.takes import save_outcome
@@ -36,7 +35,7 @@ class CommittedOffsets:
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
-        ledger: Ledger,
+        notes: LedgerNotes,
         trail: PullTrail,
     ) -> None:
         self._writer = ground.writer
@@ -47,8 +46,7 @@ class CommittedOffsets:
         self._registered = registry.groups
         self._clients = registry.clients
         self._polls = polls
-        self._ledger = ledger
-        self._notes: set[asyncio.Task[None]] = set()
+        self._notes = notes
 
     def of(self, group_name: str, topic_name: str, queue_id: int) -> int | None:
         """The first offset that the group has not finished; None when it never consumed the queue."""
@@ -162,27 +160,15 @@ class CommittedOffsets:
         await self._writer.commit(work, alone=any(moved.values()))
 
     def _note_acked(self, group: ConsumingGroup, queue: Queue, offset: int) -> None:
-        """Note in the ledger, in the background, that delayed messages below the offset are acknowledged."""
+        """Note in the ledger that delayed messages below the offset are acknowledged."""
         noted = group.pulled.get(queue, {})
         passed = [each for each in noted if each < offset]
         if passed:
-            note = asyncio.create_task(self._acked([noted.pop(each) for each in passed]))
-            self._notes.add(note)
-            note.add_done_callback(self._notes.discard)
-
-    async def _acked(self, commit_offsets: Sequence[int]) -> None:
-        def work(batch: Batch) -> None:
-            for commit_offset in commit_offsets:
-                self._ledger.acked(batch, commit_offset)
-
-        try:
-            await self._writer.commit(work)
-        except EmulatorError:
-            log.warning("acknowledgement times missing in the ledger: %d", len(commit_offsets))
+            self._notes.acked([noted.pop(each) for each in passed])
 
     async def close(self) -> None:
         """Store the reported offsets that are not stored yet, if the store still takes them."""
-        await asyncio.gather(*self._notes)
+        await self._notes.written()
         unsaved: dict[GroupQueue, Sequence[Take]] = {
             group_queue: ()
             for group in self._groups

@@ -4,6 +4,7 @@ from dataclasses import dataclass
 
 from mocketmq.broker.consuming.committed_offsets import CommittedOffsets
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.offset_resets import Offsets
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pops import Pops
@@ -23,9 +24,10 @@ from mocketmq.store.ground import Ground
 
 @dataclass(frozen=True)
 class Consuming:
-    """Consuming by receipt, pop and offset; long polls, takes and queue locks."""
+    """Consuming by receipt, pop and offset; long polls, takes, notes in the ledger and queue locks."""
 
     groups: ConsumingGroups
+    notes: LedgerNotes
     polls: Polls
     takes: Takes
     receipts: Receipts
@@ -53,15 +55,15 @@ async def open_consuming(
     takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
     receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
-    trail = PullTrail()
-    committed = CommittedOffsets(ground, registry, groups, polls, ledger, trail)
+    notes, trail = LedgerNotes(ground.writer, ledger), PullTrail()
+    committed = CommittedOffsets(ground, registry, groups, polls, notes, trail)
     pull = Pull(
         ground,
         registry,
         groups,
         takes,
         polls,
-        ledger,
+        notes,
         retries,
         trail,
         max_messages=settings.max_pull_messages,
@@ -69,6 +71,7 @@ async def open_consuming(
     )
     return Consuming(
         groups=groups,
+        notes=notes,
         polls=polls,
         takes=takes,
         receipts=receipts,

@@ -3,7 +3,6 @@
 docs/protocol/remoting.md §2.3, §2.4 and §6.2
 """
 
-import logging
 from collections.abc import Sequence
 from enum import Enum
 from functools import partial
@@ -11,6 +10,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.group_queue import GroupQueue
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.retries import Retries
@@ -22,17 +22,13 @@ from mocketmq.clock import steady_us
 from mocketmq.errors import (
     MessageNotFoundError,
     QueueNotFoundError,
-    StoreError,
 )
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import RETRY_TOPIC, decode_properties
-from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import NO_LIMIT, SCAN, Span, from_first, messages_at, run_of_messages
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
-
-log = logging.getLogger(__name__)
 
 MAX_NOTED = 10_000
 """Pulled delayed messages that are remembered, by group and queue, for the ledger."""
@@ -74,7 +70,7 @@ class Pull:
         groups: ConsumingGroups,
         takes: Takes,
         polls: Polls,
-        ledger: Ledger,
+        notes: LedgerNotes,
         retries: Retries,
         trail: PullTrail,
         *,
@@ -89,7 +85,7 @@ class Pull:
         self._groups = groups
         self._takes = takes
         self._polls = polls
-        self._ledger = ledger
+        self._notes = notes
         self._retries = retries
         self._statistics = registry.statistics
         self._clock = ground.clock
@@ -243,16 +239,7 @@ class Pull:
         delayed = [message for message in messages if message.parked_offset is not None]
         if not delayed:
             return
-
-        def work(batch: Batch) -> None:
-            for message in delayed:
-                self._ledger.pulled(batch, message.commit_offset, group.name)
-
-        try:
-            await self._writer.commit(work)
-        except StoreError as error:  # the messages can be read all the same
-            log.warning("pull times missing in the ledger: %d (%s)", len(delayed), error)
-            return
+        await self._notes.pulled([message.commit_offset for message in delayed], group.name)
         noted = group.pulled.setdefault(queue, {})
         for message in delayed:
             noted[message.queue_offset] = message.commit_offset

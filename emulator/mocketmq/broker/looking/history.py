@@ -7,6 +7,7 @@ from typing import Literal, NamedTuple
 
 import msgspec
 
+from mocketmq.broker.consuming.ledger_notes import LedgerNotes
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
@@ -87,12 +88,15 @@ class History(NamedTuple):
 class Histories:
     """Looks messages up by id or key, without consuming them."""
 
-    def __init__(self, ground: Ground, topics: Topics, schemes: Schemes, keys: MessageKeys) -> None:
+    def __init__(
+        self, ground: Ground, topics: Topics, schemes: Schemes, keys: MessageKeys, notes: LedgerNotes
+    ) -> None:
         self._store_host = ground.writer.store_host
         self._database = ground.database
         self._schemes = schemes
         self._topics = topics
         self._keys = keys
+        self._notes = notes
 
     async def records(self, message_id: str) -> list[StoredMessage]:
         """Every record of a message, oldest first, by its unique key or the id of any of its records.
@@ -165,6 +169,7 @@ class Histories:
 
     async def of(self, message_id: str) -> History:
         """The history of a message. Raises MessageNotFoundError."""
+        await self._notes.written()
         records = await self.records(message_id)
         offsets = [record.commit_offset for record in records]
         marks = ",".join("?" * len(offsets))

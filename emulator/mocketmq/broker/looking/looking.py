@@ -42,7 +42,7 @@ def make_looking(
     """Make the parts. They load nothing, and read from the store when asked."""
     groups, polls = consuming.groups, consuming.polls
     expectations = Expectations(ground, registry, groups, polls, schemes, max_message_bytes)
-    histories = Histories(ground, registry.topics, schemes, keys)
+    histories = Histories(ground, registry.topics, schemes, keys, consuming.notes)
     return Looking(
         histories=histories,
         pending=PendingMessages(timer, registry.topics, schemes, histories),

@@ -1,0 +1,59 @@
+"""What consumers by offset do, noted in the ledger in the background: no answer waits for it."""
+
+import asyncio
+import logging
+from collections.abc import Callable, Sequence
+
+from mocketmq.errors import EmulatorError
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.store.writer import Batch, Writer
+
+log = logging.getLogger(__name__)
+
+MOST = 64
+"""Notes that are not stored yet, before pulls wait for them: more would hold up sends."""
+
+
+class LedgerNotes:
+    """Notes when delayed messages, given by their commit offsets, were pulled and acknowledged.
+
+    A kill may lose the notes of the last answers; the messages are as they were.
+    """
+
+    def __init__(self, writer: Writer, ledger: Ledger) -> None:
+        self._writer = writer
+        self._ledger = ledger
+        self._writing: set[asyncio.Task[None]] = set()
+
+    async def pulled(self, commit_offsets: Sequence[int], group_name: str) -> None:
+        """Note that a consumer of the group is given them. Waits only if too many notes are behind."""
+        if len(self._writing) >= MOST:
+            await self.written()
+        self._note(
+            "pull", lambda batch, offset: self._ledger.pulled(batch, offset, group_name), commit_offsets
+        )
+
+    def acked(self, commit_offsets: Sequence[int]) -> None:
+        """Note that a group has committed an offset behind them."""
+        self._note("acknowledgement", self._ledger.acked, commit_offsets)
+
+    def _note(self, kind: str, record: Callable[[Batch, int], None], commit_offsets: Sequence[int]) -> None:
+        note = asyncio.create_task(self._write(kind, record, commit_offsets))
+        self._writing.add(note)
+        note.add_done_callback(self._writing.discard)
+
+    async def _write(
+        self, kind: str, record: Callable[[Batch, int], None], commit_offsets: Sequence[int]
+    ) -> None:
+        def work(batch: Batch) -> None:
+            for commit_offset in commit_offsets:
+                record(batch, commit_offset)
+
+        try:
+            await self._writer.commit(work)
+        except EmulatorError as error:
+            log.warning("%s times missing in the ledger: %d (%s)", kind, len(commit_offsets), error)
+
+    async def written(self) -> None:
+        """Wait until all notes so far are stored, or cannot be."""
+        await asyncio.gather(*self._writing)
