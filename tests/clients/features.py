@@ -17,6 +17,7 @@ from mocketmq.message.identity import VERSION
 from mocketmq.remoting.requests.families import FAMILIES
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients import upstream_codes
+from tests.clients.dashboard import versions as dashboard
 from tests.clients.exporter import versions as exporter
 from tests.clients.frameworks import versions as frameworks
 from tests.clients.go import versions as go
@@ -45,9 +46,10 @@ FRAMEWORKS = {
     "spring-boot-3": "Spring Boot 3: `rocketmq-spring-boot-starter`",
     "stream": "Spring Cloud Stream: `spring-cloud-starter-stream-rocketmq`",
     "camel": "Apache Camel: `camel-rocketmq`",
+    "dashboard": "RocketMQ Dashboard",
     "exporter": "`rocketmq-exporter`",
 }
-"""Frameworks that bring a Java client. Their rows list the features that tests try them with."""
+"""Frameworks and tools that bring a Java client. Their rows list the features that tests try them with."""
 
 MQADMIN = {"mqadmin-4.9": "`mqadmin`", "mqadmin-5.3": "`mqadmin`"}
 """Versions of RocketMQ's command line. Its rows are the commands that tests run."""
@@ -105,8 +107,14 @@ FEATURES = {
     ],
 }
 
-FRAMEWORK_FEATURES = [*(name for names in FEATURES.values() for name in names), "Metrics for Prometheus"]
-"""Frameworks have all features that clients have, and one more."""
+FRAMEWORK_FEATURES = [
+    *(name for names in FEATURES.values() for name in names),
+    "Pages of the cluster and of topics",
+    "Pages of groups and clients",
+    "Pages of messages, dead letters and traces",
+    "Metrics for Prometheus",
+]
+"""Frameworks have all features that clients have; tools have their own."""
 
 _HEAD = """\
 # RocketMQ's clients
@@ -171,8 +179,8 @@ def versions() -> dict[str, str]:
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
     ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
-    found = (java.versions(), go.versions(), rust.versions(), frameworks.versions(), exporter.versions())
-    return {client: version for each in (ours, *found) for client, version in each.items()}
+    pinned = (java, go, rust, frameworks, dashboard, exporter)
+    return ours | {client: version for each in pinned for client, version in each.versions().items()}
 
 
 def page(results: Results) -> str:

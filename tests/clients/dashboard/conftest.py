@@ -1,8 +1,6 @@
 """The RocketMQ Dashboard's back end, built from its source, and a broker that it looks into."""
 
-import os
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from typing import Any
 
 import aiohttp
@@ -10,19 +8,10 @@ import pytest
 import pytest_asyncio
 
 from tests.clients import from_source
-from tests.clients.from_source import Source
+from tests.clients.dashboard.versions import SOURCE
 from tests.clients.remoting.conftest import RemotingBroker, broker
 
 __all__ = ["broker"]
-
-SOURCE = Source(
-    "the Dashboard",
-    os.environ.get("ROCKETMQ_DASHBOARD", "https://github.com/apache/rocketmq-dashboard.git"),
-    "rocketmq-dashboard-2.1.0",
-    "a013c8fad163122713b0bd2db3d73b3bf0db373e",
-    Path(__file__).parent,
-)
-"""Its back end only: the pages need npm, and none of the calls."""
 
 
 class DashboardError(Exception):

@@ -52,6 +52,7 @@ async def eventually(look: Callable[[], Awaitable[Any]]) -> Any:
             await asyncio.sleep(1)
 
 
+@pytest.mark.feature("Pages of the cluster and of topics", "dashboard")
 async def test_the_cluster(broker: RemotingBroker, dashboard: Dashboard) -> None:
     shown = await dashboard.get("/cluster/list.query")
     assert shown["clusterInfo"]["clusterAddrTable"] == {"DefaultCluster": ["broker-a"]}
@@ -64,6 +65,7 @@ async def test_the_cluster(broker: RemotingBroker, dashboard: Dashboard) -> None
     assert configuration["brokerName"] == "broker-a"
 
 
+@pytest.mark.feature("Pages of the cluster and of topics", "dashboard")
 async def test_a_topic_from_its_creation_to_its_end(dashboard: Dashboard, topic: str) -> None:
     wanted = {
         "topicName": topic,
@@ -91,6 +93,7 @@ async def test_a_topic_from_its_creation_to_its_end(dashboard: Dashboard, topic:
     assert topic not in (await dashboard.get("/topic/list.query"))["topicList"]
 
 
+@pytest.mark.feature("Pages of groups and clients", "dashboard")
 async def test_progress_and_moving_it(
     broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str
 ) -> None:
@@ -113,6 +116,7 @@ async def test_progress_and_moving_it(
     assert shown["diffTotal"] == 0
 
 
+@pytest.mark.feature("Pages of messages, dead letters and traces", "dashboard")
 async def test_messages_are_found(
     broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str
 ) -> None:
@@ -131,6 +135,7 @@ async def test_messages_are_found(
     assert track["trackType"] in ("NOT_ONLINE", "UNKNOWN")  # nobody of the group is there
 
 
+@pytest.mark.feature("Pages of messages, dead letters and traces", "dashboard")
 async def test_dead_letters(broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str) -> None:
     await filled(broker, topic, group)
     await broker.control.give_back(group, await broker.control.receive(topic, group=group), delay_level=-1)
@@ -147,6 +152,7 @@ async def test_dead_letters(broker: RemotingBroker, dashboard: Dashboard, topic:
     assert [one["messageBody"] for one in shown["page"]["content"]] == ["body 3"]
 
 
+@pytest.mark.feature("Pages of groups and clients", "dashboard")
 async def test_a_group_from_its_creation_to_its_end(dashboard: Dashboard, group: str) -> None:
     wanted = {
         **CLUSTER,
@@ -164,6 +170,7 @@ async def test_a_group_from_its_creation_to_its_end(dashboard: Dashboard, group:
     assert group not in {one["group"] for one in await dashboard.get("/consumer/groupList.query")}
 
 
+@pytest.mark.feature("Pages of groups and clients", "dashboard")
 async def test_who_is_connected_and_a_message_is_resent(
     broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str
 ) -> None:
@@ -202,6 +209,7 @@ async def answered(client: RemotingClient) -> None:
     client.send(push.answer(0, {}, json.dumps(result).encode(), None))
 
 
+@pytest.mark.feature("Pages of messages, dead letters and traces", "dashboard")
 async def test_the_trace_of_a_message(broker: RemotingBroker, dashboard: Dashboard, topic: str) -> None:
     """Of the Dashboard's own, sent by a producer that traces, and consumed by one that cannot be asked to."""
     await broker.control.put_topic(topic)
@@ -228,6 +236,7 @@ async def test_the_trace_of_a_message(broker: RemotingBroker, dashboard: Dashboa
     assert kinds == ["Pub", "SubBefore", "SubAfter"]
 
 
+@pytest.mark.feature("Pages of the cluster and of topics", "dashboard")
 async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, group: str) -> None:
     await filled(broker, topic, group)
     today = datetime.now(UTC).astimezone().strftime("%Y-%m-%d")
@@ -240,6 +249,7 @@ async def test_charts(broker: RemotingBroker, dashboard: Dashboard, topic: str, 
     assert f"{topic},3" in await dashboard.get("/dashboard/topicCurrent.query")
 
 
+@pytest.mark.feature("Pages of the cluster and of topics", "dashboard")
 async def test_what_is_missing_is_told(dashboard: Dashboard) -> None:
     with pytest.raises(DashboardError, match="No topic route info in name server for the topic: no/where"):
         await dashboard.get("/topic/stats.query", topic="no/where")
