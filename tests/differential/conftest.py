@@ -72,6 +72,7 @@ async def _running_duel(
                 Ends(HOST, broker.name_server[1], broker.broker_port),
                 Known(rules),
                 side,
+                [],
             )
             config.stash.setdefault(_DUELS, []).append(duel)
             yield duel
@@ -110,3 +111,6 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.section("differences that docs/differences.md lists")
         for rule in duel.known.rules:
             terminalreporter.write_line(f"{duel.known.needed[rule.id] or 'never met':>9} {rule.id}")
+        terminalreporter.write_line(
+            f"{len(duel.cut_short):>9} plays cut short, as real time made an order chance"
+        )

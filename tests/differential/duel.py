@@ -24,12 +24,13 @@ _runs = itertools.count()
 
 
 class Duel(NamedTuple):
-    """The two brokers."""
+    """The two brokers. A play is ``cut_short`` after an operation that made the order of messages chance."""
 
     theirs: Ends
     ours: Ends
     known: Known
-    side: type[Side] = Side
+    side: type[Side]
+    cut_short: list[Op]
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
         """The differences that no rule explains."""
@@ -38,6 +39,9 @@ class Duel(NamedTuple):
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:
             for op in ops:
                 parted = await self._step(theirs, ours, op)
+                if theirs.arrivals.by_chance or ours.arrivals.by_chance:
+                    self.cut_short.append(op)
+                    break
                 found += [each for each in parted if not self.known.explains(each)]
                 if any(map(self.known.ends, parted)):
                     break
@@ -45,7 +49,11 @@ class Duel(NamedTuple):
 
     async def _step(self, theirs: Side, ours: Side, op: Op) -> list[Difference]:
         if op.name == "collect":
-            await _delivered(theirs, ours, op.args["topic"])
+            await _delivered(theirs, ours, theirs.real(op.args["topic"]))
+        elif op.name in CHANGING:  # what comes into a queue now comes after what is late
+            now_s = monotonic()
+            for topic in {*theirs.arrivals.overdue(now_s), *ours.arrivals.overdue(now_s)}:
+                await _delivered(theirs, ours, topic)
         until = monotonic() + PATIENCE_S
         while True:
             parted = differences(op, *await asyncio.gather(_seen(theirs, op), _seen(ours, op)))
@@ -82,7 +90,9 @@ async def _delivered(theirs: Side, ours: Side, topic: str) -> None:
     while monotonic() < until:
         try:
             if all(await asyncio.gather(theirs.has_all(topic), ours.has_all(topic))):
-                return
+                break
         except ClosedError:
-            return  # whose connection it was is seen next
+            break  # whose connection it was is seen next
         await asyncio.sleep(POLL_S)
+    theirs.arrivals.came(topic)
+    ours.arrivals.came(topic)

@@ -6,6 +6,7 @@ Names of topics, groups and clients end in ``~``, which stands for the run: the 
 import asyncio
 from collections.abc import AsyncIterator, Mapping
 from contextlib import AsyncExitStack, asynccontextmanager
+from time import monotonic
 from typing import Any
 
 from mocketmq.clock import US_PER_MS, wall_us
@@ -40,12 +41,16 @@ class Side(Player):
         """10, 310 or 320 with one message."""
         content = _content(body)
         ext = producing.header(code, properties, batch=False, **fields)
-        answer = await (await self.client()).call(code, ext, content, version=version)
+        client, sent_s = await self.client(), monotonic()
+        answer = await client.call(code, ext, content, version=version)
         self._expect(answer, fields, 1, properties)
         given = decode_properties(properties)
         is_parked = given.get("DELAY", "0") not in ("0", "-1")
         if is_parked:
             self._waiting.add(fields["topic"])
+        if answer.code == 0 and TRAN_MSG not in given:
+            level = int(given["DELAY"]) if is_parked else 0
+            self.arrivals.add(fields["topic"], int(answer.ext["queueId"]), level, sent_s, monotonic())
         if answer.code == 0 and fields["sys_flag"] & 0xC == 0x4:
             self._halves[body.partition(":")[0]] = answer.ext
         seen = self._sent(answer, None if is_parked or TRAN_MSG in given else fields["topic"])
@@ -62,8 +67,11 @@ class Side(Player):
         for content, text in messages:
             body += producing.batch((_content(content), decode_properties(text)), flag=flag)
         ext = producing.header(producing.BATCH, properties, **fields)
-        answer = await (await self.client()).call(producing.BATCH, ext, body)
+        client, sent_s = await self.client(), monotonic()
+        answer = await client.call(producing.BATCH, ext, body)
         self._expect(answer, fields, len(messages), "")
+        if answer.code == 0:
+            self.arrivals.add(fields["topic"], int(answer.ext["queueId"]), 0, sent_s, monotonic())
         return self._sent(answer, fields["topic"])
 
     def _expect(self, answer: Command, fields: Mapping[str, Any], count: int, properties: str) -> None:
@@ -338,13 +346,16 @@ class Side(Player):
         if most is not None:
             ext["maxReconsumeTimes"] = most
         sent = {name: str(value) for name, value in ext.items()}
-        answer = await (await self.client()).call(consuming.SEND_BACK, sent, version=version)
+        client, sent_s = await self.client(), monotonic()
+        answer = await client.call(consuming.SEND_BACK, sent, version=version)
         if answer.code == 0:
             limit = 16 if most is None or version < 121 else most
             is_dead = level < 0 or record.reconsume_times >= limit
             topic = (DLQ_PREFIX if is_dead else RETRY_PREFIX) + group
             self._expected[topic] += 1
             self._waiting.add(topic)
+            waits = 0 if is_dead else level or 3 + record.reconsume_times
+            self.arrivals.add(topic, 0, waits, sent_s, monotonic())
         return self._seen(answer)
 
     async def view(self, serial: str, shift: int, is_deleted: bool = False) -> Seen:  # noqa: ARG002

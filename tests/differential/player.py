@@ -10,6 +10,7 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import Record
 from tests.differential.answers import Names, json_seen
+from tests.differential.arrivals import Arrivals
 from tests.differential.op import Ends, Op, Seen
 from tests.differential.undecided import UndecidedProducer
 from tests.doors.remoting import consuming
@@ -22,6 +23,7 @@ class Player:
     def __init__(self, ends: Ends, run: str, stack: AsyncExitStack) -> None:
         self._expected: Counter[str] = Counter()
         self._waiting: set[str] = set()
+        self.arrivals = Arrivals()
         self._made_again: set[str] = set()
         self.names = Names(f"_{run}")
         self._ends = ends
