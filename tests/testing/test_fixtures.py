@@ -14,7 +14,7 @@ from urllib.request import urlopen
 
 import pytest
 
-START = datetime(2030, 1, 1, tzinfo=UTC)
+from mocketmq import BrokerError
 
 
 def test_messages_and_time(mocketmq):
@@ -34,6 +34,7 @@ def test_messages_and_time(mocketmq):
     later = before + timedelta(days=1)
     mocketmq.clock.to(later)
     assert mocketmq.clock.now() == later
+    mocketmq.faults.add("read-only")
     assert mocketmq.clock()["mode"] == "manual"
     assert len(mocketmq.topic("orders")["queues"]) == 2
 
@@ -42,6 +43,23 @@ def test_nothing_is_left_of_another_test(mocketmq):
     mocketmq.create_topic("orders")
     assert mocketmq.receive("orders", group="billing", max_messages=10) == []
     assert mocketmq.clock()["pending"] == 0
+    assert mocketmq.faults() == []
+    assert mocketmq.clock.now() - datetime.now(UTC) < timedelta(hours=1)
+
+
+def test_faults(mocketmq, mocketmq_async):
+    fault = mocketmq.faults.add("refuse", error="SYSTEM_BUSY", operation="send", topic="bills", next=1)
+    with pytest.raises(BrokerError):
+        mocketmq.send("bills", "x")
+    mocketmq.send("bills", "x")
+    mocketmq.faults.remove(fault["name"])
+
+    async def main():
+        await mocketmq_async.faults.add("refuse", error="SYSTEM_BUSY", operation="send")
+        assert [one["do"] for one in await mocketmq_async.faults()] == ["refuse"]
+        assert len(await mocketmq_async.faults.clear()) == 1
+    asyncio.run(main())
+    assert mocketmq.faults() == []
 
 
 def test_addresses(mocketmq):
@@ -108,7 +126,7 @@ class TestMarked:
 
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PROJECT)
-    run("-W", "error").assert_outcomes(passed=8)
+    run("-W", "error").assert_outcomes(passed=9)
 
 
 MODES = """

@@ -11,6 +11,7 @@ from mocketmq.client.answer import JsonObject, RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 from mocketmq.testing.broker import Broker
 from mocketmq.testing.clock import AsyncClock
+from mocketmq.testing.faults import AsyncFaults
 
 
 class AsyncBroker(Operations):
@@ -20,12 +21,15 @@ class AsyncBroker(Operations):
     async tests, and needs the standard library alone.
     """
 
-    clock: AsyncClock  # called, it is the operation that it takes the place of
+    # Called, they are the operations that they take the places of.
+    clock: AsyncClock
+    faults: AsyncFaults
 
     def __init__(self, broker: Broker) -> None:
         super().__init__(broker.url, broker.token)
         self._broker = broker
         self.clock = AsyncClock(self)
+        self.faults = AsyncFaults(self)
 
     @property
     def http_url(self) -> str:

@@ -7,13 +7,16 @@ from urllib.parse import urlsplit
 from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.testing.clock import Clock
+from mocketmq.testing.faults import Faults
 from mocketmq.testing.process import BrokerProcess
 
 
 class Broker(BlockingClient):
     """A broker with all operations of :class:`BlockingClient`; in ``process`` if it was started here."""
 
-    clock: Clock  # called, it is the operation that it takes the place of
+    # Called, they are the operations that they take the places of.
+    clock: Clock
+    faults: Faults
 
     def __init__(self, url: str, *, token: str | None = None, process: BrokerProcess | None = None) -> None:
         super().__init__(url, token)
@@ -21,6 +24,7 @@ class Broker(BlockingClient):
         self.process = process
         self.doors = self.info()["doors"]
         self.clock = Clock(self)
+        self.faults = Faults(self)
 
     @property
     def http_url(self) -> str:
@@ -50,8 +54,8 @@ class Broker(BlockingClient):
         return self.process is not None and not self.process.is_running
 
     def begin(self, topics: Iterable[str]) -> None:
-        """Begin a test: with the topics, and without anything that another test left."""
-        self.reset()
+        """Begin a test: with the topics, and without messages, faults and moves of the clock of another."""
+        self.reset(clock="start")
         for topic in topics:
             self.create_topic(topic)
 

@@ -3,6 +3,7 @@
 import os
 import re
 import shutil
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,13 @@ from tests.clients import node_sdk
 from tests.clients.go.versions import FOLDER as GO
 from tests.clients.recipes.pages import DOCS, PAGES, files, run, write
 from tests.support.network import inside, namespaces
+
+
+def test_pytest(tmp_path: Path) -> None:
+    write("pytest", tmp_path)
+    plugin = ("-p", "mocketmq.testing.plugin")  # others take long to import
+    env = {"PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "HOME": str(tmp_path)}
+    assert "6 passed" in run(sys.executable, "-m", "pytest", *plugin, cwd=tmp_path, **env)
 
 
 @pytest.mark.interop
