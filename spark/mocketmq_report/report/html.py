@@ -11,7 +11,6 @@ from importlib import resources
 from itertools import groupby
 from typing import Any, Final, NamedTuple, get_args
 
-import vl_convert
 from jinja2 import Environment, StrictUndefined, Template
 from markupsafe import Markup
 
@@ -29,6 +28,7 @@ from mocketmq_report.document import (
 )
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report import headline
+from mocketmq_report.report.bundle import javascript
 from mocketmq_report.report.chart import DASHES
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.spectrum_charts import comparison_chart
@@ -110,7 +110,7 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         compared=list(_compared(comparison)) if comparison else [],
         specs=_embedded({chart.name: chart.spec for chart in [*drawn, *filter(None, [compared])]}),
         css=Markup(_file("report.css")),  # noqa: S704 - our own
-        javascript=Markup(_javascript()),  # noqa: S704 - our own, and Vega
+        javascript=Markup(javascript()),  # noqa: S704 - our own, and Vega
     )
     return page
 
@@ -152,13 +152,6 @@ def _page() -> Template:
 
 def _file(name: str) -> str:
     return resources.files("mocketmq_report.report").joinpath(name).read_text("utf-8")
-
-
-@cache
-def _javascript() -> str:
-    """``report.js``, and the parts of Vega that it needs."""
-    bundle: str = vl_convert.javascript_bundle(_file("report.js"))
-    return bundle
 
 
 def _embedded(specs: dict[str, Any]) -> Markup:

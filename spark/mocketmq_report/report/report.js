@@ -1,4 +1,4 @@
-// Draw the charts of a report's page, and switch its theme. Bundled with Vega by spark/mocketmq_report/report/html.py.
+// Draw the charts of a report's page, and switch its theme. Bundled with Vega by spark/mocketmq_report/report/bundle.py.
 "use strict";
 
 const MINUTE = 60e6;
