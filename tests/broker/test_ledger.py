@@ -72,6 +72,7 @@ async def test_a_delivery_is_recorded_with_all_its_stages(tmp_path: Path) -> Non
         "pulled_us": start_us + 60 * S,
         "pulled_by": GROUP,
         "acked_us": start_us + 63 * S,
+        "fault": None,
     }
 
 

@@ -325,6 +325,7 @@ async def test_every_delivery_has_its_row_in_the_ledger(tmp_path: Path) -> None:
         "pulled_us": now_us + 2 * S,
         "pulled_by": GROUP,
         "acked_us": now_us + 3 * S,
+        "fault": None,
     }
 
 

@@ -141,6 +141,7 @@ def _insert_deliveries(path: Path, made: Shape) -> list[dict[str, Any]]:
             waiting += table.filter(pa.array(states == "pending")).to_pylist()
             done = table.filter(pa.array(states == "delivered")).rename_columns({"message_id": "unique_key"})
             done = done.append_column("run", pa.array([part.run + 1] * done.num_rows, pa.int64()))
+            done = done.append_column("fault", pa.nulls(done.num_rows, pa.string()))
             cursor.adbc_ingest("deliveries", done.select(names), mode="append")
         connection.commit()
     return waiting

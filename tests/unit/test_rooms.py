@@ -74,7 +74,7 @@ KNOWS = {
     "access": "ground",
     "store": "ground",
     "faults": "ground store",
-    "schedule": "ground store",
+    "schedule": "ground store faults",
     "filters": "ground",
     "registry": "ground store filters",
     "delay": "ground store schedule",

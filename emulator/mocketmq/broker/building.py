@@ -21,6 +21,7 @@ from mocketmq.broker.upkeep.upkeep import Upkeep
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
@@ -82,17 +83,22 @@ async def open_broker(
         for warning in warnings:
             log.warning(warning)
         schemes = Schemes(writer)
+        parked_queue = topics.get(TIMER_TOPIC).queues[0]
+        held = HeldDeliveries(ground, faults, ledger, topics, parked_queue, topics.levels, timer.changed)
         host = SchemeHost(
             ground,
             run.started_us,
             ledger,
             topics,
-            topics.get(TIMER_TOPIC).queues[0],
+            parked_queue,
             timer.changed,
             statistics.delivered,
+            held.catch,
         )
         levels = LevelQueues(host, states, table, profile)
         schemes.add(levels)
+        await held.load()
+        schemes.add(held)
         for open_scheme in delay_schemes:
             scheme = await open_scheme(settings, host)
             stack.push_async_callback(scheme.close)

@@ -75,10 +75,11 @@ def _delivered(history: JsonObject) -> Iterator[_Event]:
         late = (
             f"{format_duration(abs(late_us))} {'late' if late_us >= 0 else 'early'}" if late_us else "on time"
         )
+        cause = f", by fault {delivery['fault']}" if delivery.get("fault") else ""
         by_hand = " by hand" if delivery["forced"] else ""
         if not delivery["forced"]:
             yield _Event(delivery["due_us"], order, 1, "due")
-        yield _Event(delivery["delivered_us"], order, 2, f"delivered{by_hand}{where}, {late}")
+        yield _Event(delivery["delivered_us"], order, 2, f"delivered{by_hand}{where}, {late}{cause}")
 
 
 def _intervened(history: JsonObject) -> Iterator[_Event]:

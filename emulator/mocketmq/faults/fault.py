@@ -99,6 +99,27 @@ class Fault:
             and (rule.client is UNSET or any(fnmatchcase(each, rule.client) for each in request.clients))
         )
 
+    def fits_delivery(self, topic: str, level: int | None) -> bool:
+        """Whether the rule is about the delivery of such a message."""
+        rule = self.rule
+        return (rule.topic is UNSET or fnmatchcase(topic, rule.topic)) and rule.level in (UNSET, level)
+
+    @property
+    def repeats(self) -> int:
+        """How often a message is to be delivered again."""
+        if self.rule.do != "deliver-again":
+            return 0
+        return 1 if self.rule.times is UNSET else self.rule.times
+
+    @property
+    def interval_us(self) -> int:
+        """The least distance of two deliveries."""
+        return 0 if self.rule.per_second is UNSET else -(-US_PER_S // self.rule.per_second)
+
+    def recount(self, matched: int, fired: int) -> None:
+        """Set the counts."""
+        self.matched, self.fired = matched, fired
+
     def strikes(self, now_us: int) -> bool:
         """Count something that fits; whether the rule makes it go wrong."""
         if self.state(now_us) != "active":

@@ -3,7 +3,7 @@
 ``of_requests`` is what doors look at first: it is empty, and costs nothing, while there is no rule for them.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
 from mocketmq.faults.fault import Fault, FaultyRequest
-from mocketmq.faults.rule import FaultRule
+from mocketmq.faults.rule import OF_DELIVERIES, FaultRule
 from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
 
@@ -28,6 +28,8 @@ class Faults:
 
     def __init__(self, ground: Ground) -> None:
         self.of_requests: tuple[Fault, ...] = ()
+        self.of_deliveries: tuple[Fault, ...] = ()
+        self.on_removed: Callable[[Batch, Fault], None] = lambda _batch, _fault: None
         self._ground = ground
         self._by_name: dict[str, Fault] = {}
         self._operations: dict[str, frozenset[str]] = {}
@@ -57,9 +59,14 @@ class Faults:
     async def declare_rule(self, rule: FaultRule, number: int) -> None:
         """Begin with a rule of the settings, in the place of one that a run before has left."""
         name = f"settings-{number}" if rule.name is UNSET else rule.name
-        if name in self._by_name:
+        rule = msgspec.structs.replace(rule, name=name)
+        known = self._by_name.get(name)
+        if known is not None and known.rule == rule:
+            known.recount(0, 0)
+            return
+        if known is not None:
             await self.remove(name)
-        await self.add(msgspec.structs.replace(rule, name=name))
+        await self.add(rule)
 
     async def add(self, rule: FaultRule) -> Fault:
         """Begin with a rule. Raises InvalidArgumentError."""
@@ -103,7 +110,7 @@ class Faults:
     async def remove(self, *names: str) -> Sequence[Fault]:
         """End these rules. Raises FaultNotFoundError: then all stay."""
         removed = [self.get(name) for name in names]
-        await self._ground.writer.commit(partial(self._remove, removed))
+        await self._ground.writer.commit(partial(self._remove, removed), alone=True)
         return removed
 
     async def clear(self) -> Sequence[Fault]:
@@ -113,6 +120,7 @@ class Faults:
     def _remove(self, faults: Sequence[Fault], batch: Batch) -> None:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
+            self.on_removed(batch, fault)
         batch.on_commit(partial(self._removed, faults))
 
     def _removed(self, faults: Sequence[Fault]) -> None:
@@ -122,7 +130,9 @@ class Faults:
         self._sort()
 
     def _sort(self) -> None:
-        self.of_requests = tuple(self._by_name.values())
+        kinds = OF_DELIVERIES
+        self.of_requests = tuple(fault for fault in self if fault.rule.do not in kinds)
+        self.of_deliveries = tuple(fault for fault in self if fault.rule.do in kinds)
 
     def close(self) -> None:
         """Let go of requests that are held."""
@@ -134,11 +144,15 @@ class Faults:
         now_us = self._ground.clock.now_us()
         return next((one for one in self.of_requests if one.fits(request) and one.strikes(now_us)), None)
 
+    def count(self, batch: Batch, fault: Fault) -> None:
+        """Keep the counts of a fault."""
+        batch.execute(_COUNT, (fault.matched, fault.fired, fault.name))
+
     async def record(self, fault: Fault, door: str, operation: str, unique_key: str | None) -> None:
         """Keep that the fault struck a request, for the history of its message."""
 
         def work(batch: Batch) -> None:
-            batch.execute(_COUNT, (fault.matched, fault.fired, fault.name))
+            self.count(batch, fault)
             batch.execute(_FIRED, (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key))
 
         with suppress(StoreError):  # the fault goes on

@@ -11,10 +11,24 @@ from msgspec import UNSET, Meta, UnsetType
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import InvalidArgumentError
 
-Kind = Literal["refuse", "late", "never", "twice", "close", "read-only", "disk-full"]
+Kind = Literal[
+    "refuse",
+    "late",
+    "never",
+    "twice",
+    "close",
+    "read-only",
+    "disk-full",
+    "deliver-again",
+    "deliver-late",
+    "deliver-shuffled",
+    "hold",
+    "throttle",
+]
 Stage = Literal["before", "after"]
 
 _WHERE: Final = ("door", "operation", "topic", "group", "client")
+_DELIVERIES: Final = ("topic", "level")
 _WHEN: Final = ("name", "next", "every", "from_ms", "to_ms", "lasts", "probability", "seed")
 _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "refuse": (*_WHERE, "error"),
@@ -24,9 +38,22 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "close": (*_WHERE, "stage"),
     "read-only": ("door", "topic", "group", "client"),
     "disk-full": ("door", "topic", "group", "client"),
+    "deliver-again": (*_DELIVERIES, "times", "by"),
+    "deliver-late": (*_DELIVERIES, "by"),
+    "deliver-shuffled": (*_DELIVERIES, "by"),
+    "hold": _DELIVERIES,
+    "throttle": (*_DELIVERIES, "per_second"),
 }
 """The fields of each kind, beside those of all."""
-_NEEDS: Final = {"refuse": "error", "late": "by"}
+_NEEDS: Final = {
+    "refuse": "error",
+    "late": "by",
+    "deliver-late": "by",
+    "deliver-shuffled": "by",
+    "throttle": "per_second",
+}
+OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "level" in fields)
+"""The kinds that strike messages when they are due."""
 
 _Ms = Annotated[
     int,
@@ -66,6 +93,9 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     error: str | UnsetType = UNSET
     by: str | Annotated[list[str], Meta(max_length=100_000)] | UnsetType = UNSET
     stage: Stage | UnsetType = UNSET
+    level: Annotated[int, Meta(ge=1, le=1000, description="Number of the delay level")] | UnsetType = UNSET
+    times: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
+    per_second: Annotated[int, Meta(ge=1, le=1_000_000)] | UnsetType = UNSET
 
 
 def check_fields(rule: FaultRule) -> None:

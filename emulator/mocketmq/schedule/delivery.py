@@ -24,12 +24,30 @@ class DueMessage(NamedTuple):
     due_us: int
 
 
+Catch = Callable[[Batch, str, DueMessage, Draft | int, int], int | None]
+"""``catch(batch, scheme, message, content, fires_us)``: the record that a fault holds, or None."""
+
+
+def _catch_nothing(
+    _batch: Batch, _scheme: str, _message: DueMessage, _content: Draft | int, _us: int
+) -> None:
+    """No fault holds any delivery."""
+
+
 class Delivery:
-    """Delivers for one scheme, and counts; ``on_delivered`` hears of each message that became visible."""
+    """Delivers for one scheme, and counts; ``on_delivered`` hears of each message that became visible.
+
+    A fault on purpose may ``catch`` a message instead.
+    """
 
     def __init__(
-        self, scheme: str, ledger: Ledger, on_delivered: Callable[[int], None] = lambda _count: None
+        self,
+        scheme: str,
+        ledger: Ledger,
+        on_delivered: Callable[[int], None] = lambda _count: None,
+        catch: Catch = _catch_nothing,
     ) -> None:
+        self._catch = catch
         self.delivered = 0  # since the start; not those that were forced
         self.early = 0  # of these, those before their due time: a defect
         self._scheme = scheme
@@ -45,6 +63,9 @@ class Delivery:
         whose body has so many bytes: that is copied inside SQLite.
         """
         batch.reach(fires_us)
+        held = self._catch(batch, self._scheme, message, content, fires_us)
+        if held is not None:
+            return held
         batch.on_commit(partial(self._count, is_early=batch.now_us < message.due_us))
         return self._append(batch, message, content, max(picked_us, fires_us), forced=False)
 

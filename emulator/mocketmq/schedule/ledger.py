@@ -23,6 +23,7 @@ delivered_us      store time of the delivered message, given just before its com
 pulled_us         first given to a consumer; null: not yet
 pulled_by         the group of that consumer
 acked_us          first acknowledged; null: not yet
+fault             the rule for faults that put this delivery off, or made it as a repeat; null: none
 ================  ==============================================================================
 
 Lateness is ``delivered_us - due_us``; negative means early, which is a defect, with one exception. After a
@@ -37,9 +38,9 @@ from mocketmq.store.writer import Batch
 
 _RECORD = """
 INSERT INTO deliveries (delivered_offset, run, parked_offset, unique_key, topic, queue_id, queue_offset,
- scheme, level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us)
+ scheme, level, attempt, size, forced, born_us, stored_us, due_us, picked_us, delivered_us, fault)
 SELECT ?1, ?2, ?3, unique_key, ?4, ?5, queue_offset,
- ?6, ?7, reconsume_times + 1, length(body), ?8, born_us, ?9, ?10, ?11, store_us
+ ?6, ?7, reconsume_times + 1, length(body), ?8, born_us, ?9, ?10, ?11, store_us, ?12
 FROM messages WHERE commit_offset = ?1"""
 _PULLED = (
     "UPDATE deliveries SET pulled_us = ?, pulled_by = ? WHERE delivered_offset = ? AND pulled_us IS NULL"
@@ -66,6 +67,7 @@ class Ledger:
         due_us: int,
         picked_us: int,
         forced: bool = False,
+        fault: str | None = None,
     ) -> None:
         """Record the delivery of a message that was placed in this batch."""
         batch.execute(
@@ -82,6 +84,7 @@ class Ledger:
                 stored_us,
                 due_us,
                 picked_us,
+                fault,
             ),
         )
 

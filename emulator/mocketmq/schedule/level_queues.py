@@ -58,7 +58,7 @@ class LevelQueues:
         self._by_queue = {level.queue.key: level for level in levels}
         self.table = table
         self.profile = profile
-        self._delivery = Delivery(self.name, host.ledger)
+        self._delivery = Delivery(self.name, host.ledger, catch=host.catch)
         self._clock = host.ground.clock
         self._database = host.ground.database
         self._writer = host.ground.writer

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final, Protocol
 
 from mocketmq.clock import wall_us
+from mocketmq.schedule.delivery import Catch
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
@@ -62,4 +63,5 @@ class SchemeHost:
     parked_queue: Queue  # in which messages that wait are shown
     changed: Callable[[], None]  # to be called when something is due earlier than all before
     on_delivered: Callable[[int], None]
+    catch: Catch  # lets a fault on purpose put off a delivery
     numbers: Numbers = field(default_factory=Numbers)

@@ -50,7 +50,7 @@ class TimedScheme(ABC):
 
     def __init__(self, host: SchemeHost) -> None:
         self.host = host
-        self.delivery = Delivery(self.name, host.ledger, host.on_delivered)
+        self.delivery = Delivery(self.name, host.ledger, host.on_delivered, host.catch)
 
     # To be written for each scheme
 

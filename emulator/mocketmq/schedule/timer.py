@@ -207,10 +207,14 @@ class Timer:
         most_bytes = batch.bytes + MAX_BATCH_BYTES
         everything = heapq.merge(*(due_now() for due_now in prepared), key=attrgetter("instant_us"))
         for due in islice(everything, BATCH):
-            if due.fire is None or due.instant_us > until_us or batch.bytes >= most_bytes:
+            if (
+                due.fire is None
+                or due.instant_us > min(until_us, batch.until_us)
+                or batch.bytes >= most_bytes
+            ):
                 break
             batch.reach(due.instant_us)
             due.fire(batch)
             delivered += due.delivers
             instant_us = due.instant_us
-        return Fired(delivered, instant_us)
+        return Fired(delivered - batch.held, instant_us)

@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0006"
+HEAD_REVISION: Final = "0007"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -100,7 +100,8 @@ CREATE TABLE deliveries (
     delivered_us BIGINT NOT NULL,
     pulled_us BIGINT,
     pulled_by TEXT,
-    acked_us BIGINT
+    acked_us BIGINT,
+    fault TEXT  -- the rule that put this delivery off, or made it as a repeat
 );
 
 CREATE TABLE groups (
@@ -194,6 +195,24 @@ CREATE TABLE fault_hits (
     unique_key TEXT  -- of the message that the request was about, if known
 );
 CREATE INDEX fault_hits_by_key ON fault_hits (unique_key);
+
+-- Due messages that a fault keeps from being visible, and repeats that it wants.
+CREATE TABLE held_deliveries (
+    held INTEGER NOT NULL PRIMARY KEY,
+    release_us BIGINT,  -- null: when the rule ends
+    fault TEXT NOT NULL,
+    is_repeat INTEGER NOT NULL,
+    record_offset BIGINT NOT NULL,
+    parked_offset BIGINT NOT NULL,
+    queue_key INTEGER NOT NULL,
+    scheme TEXT NOT NULL,
+    level INTEGER,
+    stored_us BIGINT NOT NULL,
+    due_us BIGINT NOT NULL,
+    size INTEGER NOT NULL
+);
+CREATE INDEX held_deliveries_by_release ON held_deliveries (release_us);
+CREATE INDEX held_deliveries_by_record ON held_deliveries (record_offset);
 
 CREATE TABLE counters (
     name TEXT NOT NULL PRIMARY KEY,  -- next_commit_offset, keys_indexed_to, reset_at_move

@@ -13,7 +13,7 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from mocketmq.clock import Clock, steady_us
+from mocketmq.clock import LATEST_US, Clock, steady_us
 from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
@@ -50,6 +50,8 @@ class Batch:
         self.after_rollback: list[Callable[[], None]] = []
         self.rows = 0
         self.bytes = 0
+        self.until_us = LATEST_US  # the timer fires nothing later than this in the same transaction
+        self.held = 0  # deliveries that faults have put off
         self._store_host = store_host
 
     def append(

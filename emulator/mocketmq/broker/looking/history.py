@@ -49,6 +49,7 @@ class DeliveryRecord(msgspec.Struct, frozen=True):
     pulled_us: int | None
     pulled_by: str | None
     acked_us: int | None
+    fault: str | None
 
 
 class InterventionRecord(msgspec.Struct, frozen=True):
@@ -175,8 +176,8 @@ class Histories:
         marks = ",".join("?" * len(offsets))
         deliveries = await self._database.rows(
             "SELECT delivered_offset, parked_offset, scheme, stored_us, due_us, picked_us, delivered_us,"
-            f" forced, pulled_us, pulled_by, acked_us FROM deliveries WHERE delivered_offset IN ({marks})"
-            " ORDER BY 1",
+            " forced, pulled_us, pulled_by, acked_us, fault FROM deliveries"
+            f" WHERE delivered_offset IN ({marks}) ORDER BY 1",
             offsets,
         )
         rows = await self._database.rows(

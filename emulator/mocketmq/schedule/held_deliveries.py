@@ -1,0 +1,333 @@
+"""What faults on purpose put off: due messages that become visible later, and repeats.
+
+A delay scheme hands each due message to :meth:`HeldDeliveries.catch`. If a rule strikes it, a row of the
+table ``held_deliveries`` takes its place in the delivering transaction. So a kill loses nothing and repeats
+nothing, and a restart delivers nothing earlier. It is a delay scheme itself: what it holds is listed,
+cancelled and forced as all that waits.
+"""
+
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from contextlib import asynccontextmanager
+from functools import partial
+from typing import Final, NamedTuple
+
+from mocketmq.clock import LATEST_US
+from mocketmq.errors import NotPendingError
+from mocketmq.faults.fault import Fault
+from mocketmq.faults.faults import Faults
+from mocketmq.message.message import Draft, StoredMessage
+from mocketmq.schedule.delivery import DueMessage
+from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.ledger import Ledger
+from mocketmq.schedule.scheme import Figures
+from mocketmq.schedule.scheme_host import TopicLookup
+from mocketmq.store.ground import Ground
+from mocketmq.store.queue import Queue
+from mocketmq.store.writer import Batch
+
+READ_AHEAD: Final = 256
+
+_COLUMNS: Final = (
+    "held, release_us, fault, is_repeat, record_offset, parked_offset, queue_key, scheme, level,"
+    " stored_us, due_us, size"
+)
+_HOLD: Final = f"INSERT INTO held_deliveries ({_COLUMNS}) VALUES (NULL, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"
+_RELEASED: Final = (
+    f"SELECT {_COLUMNS} FROM held_deliveries WHERE release_us <= ? ORDER BY release_us, held LIMIT ?"
+)
+_DONE: Final = "DELETE FROM held_deliveries WHERE held = ?"
+_FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
+_ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
+_END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
+_RELEASE: Final = "UPDATE held_deliveries SET release_us = ? WHERE fault = ?"
+_FORGET: Final = "DELETE FROM held_deliveries WHERE record_offset = ?"
+_INTERVENE: Final = "INSERT INTO interventions VALUES (?, ?, ?)"
+_PAGE: Final = """
+SELECT m.* FROM messages m JOIN held_deliveries h ON h.record_offset = m.commit_offset
+JOIN queues q ON q.key = h.queue_key
+WHERE NOT h.is_repeat AND m.commit_offset > ?1 AND (?2 IS NULL OR q.topic = ?2)
+AND (?3 IS NULL OR h.level = ?3)
+ORDER BY m.commit_offset LIMIT ?4"""
+
+
+class Held(NamedTuple):
+    """A row. Instants in emulated microseconds; it is delivered at ``release_us``, or when its rule ends."""
+
+    held: int
+    release_us: int | None
+    fault: str
+    is_repeat: int
+    record_offset: int  # commit offset of the record that has the content
+    parked_offset: int  # as in the ledger
+    queue_key: int
+    scheme: str
+    level: int | None
+    stored_us: int
+    due_us: int
+    size: int
+
+
+class HeldDeliveries:
+    """A :class:`~mocketmq.schedule.scheme.DelayScheme` of messages that a rule keeps from being visible."""
+
+    name = "held"
+
+    def __init__(
+        self,
+        ground: Ground,
+        faults: Faults,
+        ledger: Ledger,
+        topics: TopicLookup,
+        parked_queue: Queue,
+        level_queues: Callable[[], Iterable[Queue]],
+        changed: Callable[[], None],
+    ) -> None:
+        self.delivered = 0
+        self.early = 0
+        self._clock = ground.clock
+        self._database = ground.database
+        self._faults = faults
+        self._ledger = ledger
+        self._queue_of = topics.queue
+        self._parked_queue = parked_queue
+        self._level_queues = level_queues
+        self._changed = changed
+        self._records: set[int] = set()  # of those that are no repeats
+        self._next_us: int | None = None
+        self._last_us: dict[str, int] = {}  # by rule: the latest instant at which something is let go
+        faults.on_removed = self._release
+
+    async def load(self) -> None:
+        """Find what was held when the broker stopped."""
+        for record_offset, fault, release_us in await self._database.rows(_ALL):
+            self._records.add(record_offset)
+            self._last_us[fault] = max(self._last_us.get(fault, 0), release_us or 0)
+        await self._look()
+
+    async def _look(self) -> None:
+        self._next_us = (await self._database.rows(_FIRST))[0][0]
+
+    # Hold
+
+    def catch(
+        self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
+    ) -> int | None:
+        """Put off the delivery of a due message, if a rule says so; then the offset of its record.
+
+        Or have it delivered again later, which leaves this delivery as it is.
+        """
+        for fault in self._faults.of_deliveries:
+            if not fault.fits_delivery(message.queue.topic, message.level):
+                continue
+            before = fault.matched, fault.fired
+            if fault.strikes(fires_us):
+                batch.on_rollback(partial(fault.recount, *before))
+                record = self._strike(batch, fault, scheme, message, content, fires_us)
+                self._faults.count(batch, fault)
+                return record
+        return None
+
+    def _strike(
+        self,
+        batch: Batch,
+        fault: Fault,
+        scheme: str,
+        message: DueMessage,
+        content: Draft | int,
+        fires_us: int,
+    ) -> int | None:
+        repeats = fault.repeats
+        instants = [self._release_us(fault, fires_us)]
+        if repeats:
+            instants = [fires_us + number * fault.draw_us() for number in range(1, repeats + 1)]
+        elif instants[0] is not None and instants[0] <= fires_us:
+            fault.fired -= 1  # there was room for it
+            return None
+        if isinstance(content, int):
+            record_offset, size = message.parked_offset, content
+        else:
+            queue, size = message.queue, len(content.body)
+            record_offset = batch.append(
+                self._parked_queue, content, due_us=message.due_us, real_queue_key=queue.key
+            ).commit_offset
+        for release_us in instants:
+            row = (
+                *(release_us, fault.name, int(bool(repeats)), record_offset, message.parked_offset),
+                *(message.queue.key, scheme, message.level, message.stored_us, message.due_us, size),
+            )
+            batch.execute(_HOLD, row)
+            if release_us is not None:
+                batch.until_us = min(batch.until_us, release_us)
+        first_us = min((each for each in instants if each is not None), default=None)
+        batch.on_commit(partial(self._has_held, None if repeats else record_offset, first_us))
+        if repeats:
+            return None
+        batch.held += 1
+        return record_offset
+
+    def _release_us(self, fault: Fault, fires_us: int) -> int | None:
+        kind, last_us = fault.rule.do, self._last_us.get(fault.name, 0)
+        if kind == "hold":
+            return fault.to_us if fault.to_us <= LATEST_US else None
+        release_us = fires_us + fault.draw_us()
+        if kind == "throttle":
+            release_us = max(fires_us, last_us + fault.interval_us)
+        elif kind == "deliver-late":  # in order
+            release_us = max(release_us, last_us)
+        self._last_us[fault.name] = release_us
+        return release_us
+
+    def _has_held(self, record_offset: int | None, first_us: int | None) -> None:
+        if record_offset is not None:
+            self._records.add(record_offset)
+        if first_us is not None:
+            self._next_us = first_us if self._next_us is None else min(self._next_us, first_us)
+        self._changed()
+
+    def _release(self, batch: Batch, fault: Fault) -> None:
+        """The rule ends: deliver now what it holds, and repeat nothing more."""
+        batch.execute(_END_REPEATS, (fault.name,))
+        batch.execute(_RELEASE, (batch.now_us, fault.name))
+
+        def released() -> None:
+            self._last_us.pop(fault.name, None)
+            if self._records or self._next_us is not None:
+                self._next_us = 0  # not known before it is read
+                self._changed()
+
+        batch.on_commit(released)
+
+    # What is due
+
+    def next_due_us(self) -> int | None:
+        """When the first is let go."""
+        return self._next_us
+
+    def next_delivery_us(self) -> int | None:
+        """The same."""
+        return self._next_us
+
+    @asynccontextmanager
+    async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
+        """Prepare what is let go by ``until_us``."""
+        rows = [Held._make(row) for row in await self._database.rows(_RELEASED, (until_us, READ_AHEAD))]
+        picked_us = self._clock.now_us()
+        yield partial(self._due_now, rows, picked_us)
+        await self._look()
+
+    def _due_now(self, rows: Sequence[Held], picked_us: int) -> Iterator[Due]:
+        instant_us = 0
+        for row in rows:
+            instant_us = row.release_us or 0
+            yield Due(instant_us, partial(self._deliver, row, picked_us), delivers=True)
+        if len(rows) == READ_AHEAD:
+            yield Due(instant_us, None)
+
+    def _deliver(self, row: Held, picked_us: int, batch: Batch) -> None:
+        queue = self._queue_of(row.queue_key)
+        commit_offset = batch.copy(queue, row.record_offset, row.size)
+        self._ledger.record(
+            batch,
+            commit_offset,
+            queue,
+            parked_offset=row.parked_offset,
+            scheme=row.scheme,
+            level=row.level,
+            stored_us=row.stored_us,
+            due_us=row.due_us,
+            picked_us=max(picked_us, row.release_us or 0),
+            fault=row.fault,
+        )
+        batch.execute(_DONE, (row.held,))
+        batch.on_commit(partial(self._has_delivered, row))
+
+    def _has_delivered(self, row: Held) -> None:
+        self.delivered += 1
+        if not row.is_repeat:
+            self._records.discard(row.record_offset)
+
+    # What waits
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait; repeats do not."""
+        return len(self._records)
+
+    def figures(self) -> Sequence[Figures]:
+        """One row, if anything is held."""
+        return [Figures(self.name, None, self.pending, self._next_us, None)] if self._records else []
+
+    def holds(self, parked: StoredMessage) -> bool:
+        """Whether the message is held."""
+        return parked.due_us is not None and parked.commit_offset in self._records
+
+    async def page(
+        self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
+    ) -> list[StoredMessage]:
+        """Held messages with a commit offset above ``after``, oldest first."""
+        if not self._records:
+            return []
+        return [
+            StoredMessage._make(row) for row in await self._database.rows(_PAGE, (after, topic, level, limit))
+        ]
+
+    def retained(self) -> Iterable[tuple[Queue, int]]:
+        """While anything is held, all that was parked: its records are anywhere among them."""
+        if not self._records and self._next_us is None:
+            return []
+        return [(queue, queue.min_offset) for queue in (*self._level_queues(), self._parked_queue)]
+
+    # By hand
+
+    def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
+        """Never deliver these."""
+        return self._cancel(batch, (one.commit_offset for one in messages if self.holds(one)))
+
+    async def cancel_topic(self, topic: str) -> Callable[[Batch], int]:
+        """Look up what is held for the topic; the work that cancels it."""
+        found = await self.page(-1, max(1, self.pending), topic=topic)
+        return lambda batch: self.cancel(batch, found)
+
+    def _cancel(self, batch: Batch, record_offsets: Iterable[int]) -> int:
+        offsets = set(record_offsets)
+        for offset in offsets:
+            batch.execute(_FORGET, (offset,))
+            batch.execute(_INTERVENE, (offset, "cancelled", batch.now_us))
+        batch.on_commit(partial(self._records.difference_update, offsets))
+        return len(offsets)
+
+    def force(self, batch: Batch, parked: StoredMessage) -> None:
+        """Deliver the message now."""
+        if parked.due_us is None or parked.real_queue_key is None:
+            raise NotPendingError(f"message {parked.unique_key} is not a delayed message")
+        queue = self._queue_of(parked.real_queue_key)
+        commit_offset = batch.copy(queue, parked.commit_offset, len(parked.body))
+        self._ledger.record(
+            batch,
+            commit_offset,
+            queue,
+            parked_offset=parked.commit_offset,
+            scheme=self.name,
+            level=None,
+            stored_us=parked.store_us,
+            due_us=parked.due_us,
+            picked_us=batch.now_us,
+            forced=True,
+        )
+        batch.execute(_FORGET, (parked.commit_offset,))
+        batch.execute(_INTERVENE, (parked.commit_offset, "forced", batch.now_us))
+        batch.on_commit(partial(self._records.discard, parked.commit_offset))
+
+    def clear(self, batch: Batch) -> None:
+        """Forget everything that is held."""
+        batch.execute("DELETE FROM held_deliveries")
+
+        def forget() -> None:
+            self._records.clear()
+            self._last_us.clear()
+            self._next_us = None
+
+        batch.on_commit(forget)
+
+    async def close(self) -> None:
+        """Nothing is unsaved."""

@@ -1,0 +1,199 @@
+"""Deliveries that go wrong on purpose: late, out of order, held, throttled, repeated; and nothing is lost."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.cli.timeline import timeline
+from mocketmq.faults.rule import FaultRule
+from tests.support.api import running_api
+from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, send, visible
+
+LEVEL = 1  # one second
+
+
+async def add(broker: Broker, do: str, **rule: Any) -> str:
+    return (await broker.faults.add(FaultRule(do=do, **rule))).name  # type: ignore[arg-type]
+
+
+async def send_in(broker: Broker, kind: str, body: str) -> None:
+    """Send a message that is due in a second, by either scheme."""
+    if kind == "level":
+        await send(broker, body, level=LEVEL)
+    else:
+        await send(broker, body, TIMER_DELAY_MS="1000")
+
+
+async def seen(broker: Broker) -> list[str]:
+    """The bodies in the topic, in order of arrival."""
+    found = sorted(await visible(broker, TOPIC), key=lambda message: message.commit_offset)
+    return bodies(found)
+
+
+KINDS = pytest.mark.parametrize("kind", ["level", "due time"])
+
+
+@KINDS
+async def test_deliveries_are_late_and_in_order(kind: str) -> None:
+    async with running_broker() as broker:
+        await add(broker, "deliver-late", by="10s", next=2)
+        for body in "abc":
+            await send_in(broker, kind, body)
+        assert (await broker.mover.advance(1 * S)).fired == 1
+        assert await seen(broker) == ["c"]
+        assert (broker.looking.pending.count, broker.looking.pending.next_due_us) == (
+            2,
+            broker.clock.now_us() + 10 * S,
+        )
+        assert bodies(p.message for p in await broker.looking.pending.list()) == ["a", "b"]
+        assert (await broker.mover.advance(10 * S - 1)).fired == 0
+        assert (await broker.mover.advance(1)).fired == 2
+        assert await seen(broker) == ["c", "a", "b"]
+        assert broker.looking.pending.count == 0
+        [row] = await broker.ground.database.rows(
+            "SELECT count(*), max(delivered_us - due_us), min(delivered_us - due_us) FROM deliveries"
+            " WHERE fault = 'fault-1'"
+        )
+        assert tuple(row) == (2, 10 * S, 10 * S)
+        [row] = await broker.ground.database.rows("SELECT count(*) FROM deliveries WHERE fault IS NULL")
+        assert row[0] == 1
+        assert broker.faults.get("fault-1").fired == 2
+        assert broker.schemes.early == 0
+
+
+@KINDS
+async def test_deliveries_are_out_of_order_by_the_seed(kind: str) -> None:
+    orders = []
+    for seed in (1, 1, 2):
+        async with running_broker() as broker:
+            await add(broker, "deliver-shuffled", by="uniform(0, 10s)", seed=seed)
+            for body in "abcdefgh":
+                await send_in(broker, kind, body)
+            await broker.mover.advance(20 * S)
+            orders.append(await seen(broker))
+    assert orders[0] == orders[1] != orders[2]
+    assert sorted(orders[0]) == list("abcdefgh") != orders[0]
+
+
+@KINDS
+async def test_a_held_level_is_silent_until_the_rule_ends(kind: str) -> None:
+    async with running_broker() as broker:
+        name = await add(broker, "hold", topic=TOPIC)
+        await send_in(broker, kind, "a")
+        await send(broker, "other", topic="others", level=LEVEL)
+        await broker.mover.advance(3_600 * S)
+        assert await seen(broker) == []
+        assert len(await visible(broker, "others")) == 1
+        assert broker.looking.pending.count == 1
+        await broker.faults.remove(name)
+        await broker.mover.advance(0)
+        assert await seen(broker) == ["a"]
+
+
+async def test_one_level_is_dead_and_the_others_are_fine() -> None:
+    async with running_broker() as broker:
+        await add(broker, "hold", level=1, lasts="1h")
+        await send(broker, "dead", level=1)
+        await send(broker, "fine", level=2)
+        await broker.mover.advance(60 * S)
+        assert await seen(broker) == ["fine"]
+        await broker.mover.advance(3_600 * S)
+        assert await seen(broker) == ["fine", "dead"]
+
+
+@KINDS
+async def test_deliveries_are_throttled(kind: str) -> None:
+    async with running_broker() as broker:
+        await add(broker, "throttle", per_second=2)
+        for body in "abcde":
+            await send_in(broker, kind, body)
+        counts = []
+        for _ in range(4):
+            await broker.mover.advance(1 * S)
+            counts.append(len(await seen(broker)))
+        assert counts == [1, 3, 5, 5]
+        assert await seen(broker) == list("abcde")
+
+
+@KINDS
+async def test_messages_are_delivered_again(kind: str) -> None:
+    async with running_broker() as broker:
+        await add(broker, "deliver-again", times=2, by="1s", next=1)
+        for body in "ab":
+            await send_in(broker, kind, body)
+        await broker.mover.advance(1 * S)
+        assert await seen(broker) == ["a", "b"]
+        assert broker.looking.pending.count == 0
+        await broker.mover.advance(5 * S)
+        assert await seen(broker) == ["a", "b", "a", "a"]
+        repeats = await broker.ground.database.rows(
+            "SELECT delivered_us - due_us, fault FROM deliveries WHERE fault IS NOT NULL ORDER BY 1"
+        )
+        assert [tuple(row) for row in repeats] == [(1 * S, "fault-1"), (2 * S, "fault-1")]
+
+
+async def test_repeats_end_with_their_rule() -> None:
+    async with running_broker() as broker:
+        name = await add(broker, "deliver-again", times=3, by="1s")
+        await send_in(broker, "level", "a")
+        await broker.mover.advance(2 * S)
+        await broker.faults.remove(name)
+        await broker.mover.advance(60 * S)
+        assert await seen(broker) == ["a", "a"]
+
+
+@KINDS
+async def test_a_restart_loses_nothing_that_is_held_and_delivers_nothing_early(
+    kind: str, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await add(broker, "deliver-late", by="1h")
+        await send_in(broker, kind, "a")
+        await send_in(broker, kind, "b")
+        await broker.mover.advance(1 * S)
+        assert await seen(broker) == []
+    async with running_broker(tmp_path) as broker:
+        assert broker.looking.pending.count == 2
+        await broker.mover.advance(3_599 * S)
+        assert await seen(broker) == []
+        await broker.mover.advance(1 * S)
+        assert await seen(broker) == ["a", "b"]
+    assert [row["fault"] for row in rows(tmp_path, "SELECT fault FROM deliveries")] == ["fault-1"] * 2
+    assert rows(tmp_path, "SELECT * FROM held_deliveries") == []
+
+
+@KINDS
+async def test_held_messages_are_cancelled_forced_and_cleared(kind: str) -> None:
+    async with running_broker() as broker:
+        await add(broker, "hold")
+        for body in "abc":
+            await send_in(broker, kind, body)
+        await broker.mover.advance(1 * S)
+        a, b, _ = [pending.message for pending in await broker.looking.pending.list()]
+        await broker.schemes.cancel([a])
+        await broker.schemes.force(b)
+        assert await seen(broker) == ["b"]
+        assert broker.looking.pending.count == 1
+        assert (await broker.looking.histories.of(a.unique_key)).state == "cancelled"
+        await broker.upkeep.reset.all()
+        assert broker.looking.pending.count == 0
+        await broker.faults.clear()
+        await broker.mover.advance(60 * S)
+        assert await seen(broker) == []
+
+
+async def test_the_history_names_the_fault_of_a_late_delivery() -> None:
+    async with running_api() as api:
+        await api.ok(
+            "POST", "/v1/faults", {"do": "deliver-late", "by": "31s", "name": "storm", "level": LEVEL}
+        )
+        sent = await api.send(delay_level=LEVEL)
+        await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
+        life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")
+        assert (life["state"], life["deliveries"]) == ("pending", [])
+        await api.ok("POST", "/v1/clock/advance", {"by": "22s"})
+        life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")
+        assert life["deliveries"][0]["fault"] == "storm"
+        assert any("31s late, by fault storm" in text for _, _, text in timeline(life))
