@@ -250,7 +250,7 @@ async def test_rules_stay_after_a_restart_with_their_counts_and_are_cleared_by_a
     ("rule", "field", "allowed"),
     [
         ({"do": "explode"}, "do", "'refuse'"),
-        ({"do": "close", "door": "grpc"}, "door", "remoting, aliyun, http"),
+        ({"do": "close", "door": "mqtt"}, "door", "remoting, aliyun, grpc, http"),
         ({"do": "close", "operation": "snd"}, "operation", "send"),
         ({"do": "twice", "door": "http"}, "door", "remoting"),
         ({"do": "close", "next": 0}, "next", "1"),

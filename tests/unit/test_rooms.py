@@ -88,7 +88,7 @@ KNOWS = {
     "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
     "listening": f"ground access store {BROKER} wire remoting requests",
-    "grpc": f"ground access store schedule {BROKER} wire remoting requests listening",
+    "grpc": f"ground access store schedule faults {BROKER} wire remoting requests listening",
     "http": "ground faults",
     "json": f"ground faults schedule {BROKER} http",
     "discovery": "ground http",

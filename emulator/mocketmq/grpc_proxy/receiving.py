@@ -35,16 +35,15 @@ _giving_back: set[asyncio.Task[None]] = set()
 Send = Callable[[Any], Awaitable[None]]
 
 
-async def receive(call: Call, send: Send) -> None:
-    """Answer with up to ``batch_size`` messages; those that cannot be sent are visible again at once."""
+async def answer(call: Call, taken: Sequence[Taken], send: Send) -> None:
+    """Answer with these messages; those that cannot be sent are visible again at once."""
     group = group_of(call.request.group)
-    taken = await _take(call, group)
     try:
         await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
         for one in taken:
-            answer = _Answer()
-            answer.message.CopyFrom(_message(call, one))
-            await send(answer)
+            found = _Answer()
+            found.message.CopyFrom(_message(call, one))
+            await send(found)
         await send(_delivery_time())
     except BaseException:
         task = asyncio.ensure_future(call.broker.consuming.receipts.release(group, taken))
@@ -65,12 +64,14 @@ def _status(code: int, message: str) -> Any:
 
 
 def _delivery_time() -> Any:
-    answer = _Answer()
-    set_us(answer.delivery_timestamp, wall_us())
-    return answer
+    now = _Answer()
+    set_us(now.delivery_timestamp, wall_us())
+    return now
 
 
-async def _take(call: Call, group: str) -> Sequence[Taken]:
+async def take(call: Call) -> Sequence[Taken]:
+    """Pop up to ``batch_size`` messages, and wait for the first as long as the client does."""
+    group = group_of(call.request.group)
     request, pops = call.request, call.broker.consuming.pops
     topic = topic_of(request.message_queue.topic)
     invisible_us = _invisible_us(request)

@@ -12,6 +12,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.doors import Door, with_port
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.connection import GrpcConnection
+from mocketmq.grpc_proxy.faulty import DOOR, operations
 from mocketmq.remoting.listening.tls import Tls
 from mocketmq.settings import Settings
 
@@ -54,6 +55,7 @@ class GrpcServer:
                 " choose another port by --grpc-port, or none by --no-grpc"
             ) from error
         self.port = self._server.sockets[0].getsockname()[1]
+        self._broker.faults.declare(DOOR, operations())
 
     async def _protocol(self) -> Any:
         if self._engine is None:

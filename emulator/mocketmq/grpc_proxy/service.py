@@ -17,12 +17,13 @@ from grpclib.exceptions import GRPCError
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.doors import with_port
-from mocketmq.errors import RefusedError, as_emulator_error
+from mocketmq.errors import InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.clients import Command, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.faulty import faultily
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.grpc_proxy.signature import check_access
@@ -110,12 +111,15 @@ class Service:
     async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
         request = await _read(stream)
         try:
-            answer = await handle(self._admit(name, stream, request))
+            call = self._admit(name, stream, request)
+            client = (call.client_id, call.remote)
+            answer = await faultily(self._broker, name, stream, client, request, partial(handle, call))
             if not answer.status.code:
                 set_status(answer)
         except Exception as error:  # noqa: BLE001 - every request is answered
             code, message = _told(error)
-            answer = set_status(message_class(f"{name}Response")(), code, message)
+            stored = error.answer if isinstance(error, InjectedError) else None
+            answer = set_status(stored or message_class(f"{name}Response")(), code, message)
         self._count(name, answer.status, stream)
         await stream.send_message(answer)
 
@@ -123,7 +127,10 @@ class Service:
         request = await _read(stream)
         try:
             call = self._admit("ReceiveMessage", stream, request)
-            await receiving.receive(call, stream.send_message)
+            take = partial(receiving.take, call)
+            client = (call.client_id, call.remote)
+            taken = await faultily(self._broker, "ReceiveMessage", stream, client, request, take)
+            await receiving.answer(call, taken, stream.send_message)
             self.answered["ReceiveMessage", Code.OK] += 1
         except Exception as error:
             if stream._send_initial_metadata_done:  # too late for a refusal

@@ -1,0 +1,79 @@
+"""Serve RPCs with the faults on purpose that strike them."""
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, TypeVar
+
+from mocketmq.broker.broker import Broker
+from mocketmq.faults.carrying_out import carry_out
+from mocketmq.faults.fault import FaultyRequest, Unanswered
+
+DOOR: Final = "grpc"
+T = TypeVar("T")
+
+_WORDS: Final[Mapping[str, str]] = {
+    "SendMessage": "send",
+    "ReceiveMessage": "receive",
+    "AckMessage": "ack",
+    "ForwardMessageToDeadLetterQueue": "give-back",
+    "ChangeInvisibleDuration": "extend",
+    "EndTransaction": "end-transaction",
+    "QueryRoute": "route",
+    "Heartbeat": "heartbeat",
+}
+"""RPCs that have a word in rules, the same as those of other doors."""
+_OTHERS: Final = ("QueryAssignment", "RecallMessage", "NotifyClientTermination")
+
+
+def operations() -> Iterable[str]:
+    """Every name of the RPCs that rules can strike."""
+    return (*_WORDS, *_WORDS.values(), *_OTHERS)
+
+
+async def faultily(
+    broker: Broker,
+    rpc: str,
+    stream: Any,
+    client: tuple[str, str],
+    request: Any,
+    act: Callable[[], Awaitable[T]],
+) -> T:
+    """The outcome of ``act``, faulty if a rule strikes; ``client`` is its id and ``host:port``.
+
+    Without an answer to give, it waits until the client gives up.
+    """
+    if not broker.faults.of_requests:
+        return await act()
+    faulty = _faulty_request(rpc, client, request)
+    fault = broker.faults.strike(faulty)
+    if fault is None:
+        return await act()
+    try:
+        return await carry_out(broker.faults, fault, faulty, act)
+    except Unanswered as unanswered:
+        if unanswered.closes:
+            stream._stream.connection.close()
+        await asyncio.Event().wait()  # until the deadline, or the connection's end, cancels it
+        raise
+
+
+def _faulty_request(rpc: str, client: tuple[str, str], request: Any) -> FaultyRequest:
+    names = (_WORDS[rpc], rpc) if rpc in _WORDS else (rpc,)
+    client_id, remote = client
+    key = None
+    if rpc == "SendMessage":
+        topic = request.messages[0].topic if request.messages else None
+        key = request.messages[0].system_properties.message_id if request.messages else None
+    elif rpc == "ReceiveMessage":
+        topic = request.message_queue.topic
+    else:
+        topic = getattr(request, "topic", None)
+    group = getattr(request, "group", None)
+    return FaultyRequest(
+        DOOR,
+        names,
+        topic.name if topic and topic.name else None,
+        group.name if group and group.name else None,
+        (client_id, remote, remote.rpartition(":")[0].strip("[]")),
+        key or None,
+    )
