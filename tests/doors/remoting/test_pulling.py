@@ -47,8 +47,9 @@ async def fill(remoting: Remoting, *tags: str | None) -> None:
 @pytest.mark.parametrize(
     ("offset", "code", "status", "next_offset"),
     [
-        (0, 21, "OFFSET_TOO_SMALL", 2),
-        (1, 21, "OFFSET_TOO_SMALL", 2),
+        (-1, 21, "OFFSET_TOO_SMALL", 2),
+        (0, 20, "NO_MATCHED_MESSAGE", 2),  # from before the reset
+        (1, 20, "NO_MATCHED_MESSAGE", 2),
         (2, 0, "FOUND", 4),
         (3, 0, "FOUND", 4),
         (4, 19, "OFFSET_OVERFLOW_ONE", 4),

@@ -112,7 +112,7 @@ class Pull:
     ) -> Pulled:
         began_us = steady_us()
         pulled = await self._look(queue, offset, limit, tag_filter, max_bytes)
-        if group is not None and queue.is_young and pulled.status is PullStatus.OFFSET_TOO_SMALL:
+        if group is not None and queue.is_young and 0 <= offset < pulled.min_offset:
             # A reset emptied the queue. Told that its offset is illegal, Java's client would pause for 10 s.
             pulled = pulled._replace(status=PullStatus.NO_MATCHED_MESSAGE)
         took_us = steady_us() - began_us
