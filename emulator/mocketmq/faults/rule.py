@@ -70,8 +70,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     a door's own name of a request. `next` limits the rule to the next so many that fit, `every` to every
     such one, `probability` is drawn from `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's
     clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to draw
-    from; `stage` says
-    whether a fault comes before the request is carried out, or after.
+    from; `stage` says whether a fault comes before the request is carried out, or after.
     """
 
     do: Kind

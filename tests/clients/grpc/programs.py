@@ -63,10 +63,20 @@ def java(version: str) -> Callable[[Path], Program]:
     return made
 
 
+def rust(_home: Path) -> Program:
+    """``rocketmq``, whose build needs protoc."""
+    if shutil.which("protoc") is None:
+        pytest.skip("needs protoc")
+    folder = FOLDER / "rust"
+    _install("cargo", "build", "--quiet", "--locked", folder=folder)
+    return Program((str(folder / "target" / "debug" / "scenario"),))
+
+
 PROGRAMS: Mapping[str, Callable[[Path], Program]] = {
     "python": python,
     "node": node,
     **{f"java {version}": java(version) for version in JAVA},
+    "rust": rust,
 }
 
 

@@ -19,6 +19,8 @@ STEPS = (
     *("normal", "delay", "recall", "change", "filter", "fifo"),
     *("dead letter", "transaction", "shutdown"),
 )
+OF_RUST = ("normal", "delay", "filter", "fifo", "transaction", "shutdown")
+"""Its published client has no more: no push consumer, no recall, no change of invisible durations."""
 RUN_S = 240.0
 
 
@@ -46,4 +48,6 @@ async def test_an_application_of_the_sdk_works(name: str, tmp_path: Path) -> Non
                 process.kill()
                 await process.wait()
     done = [line.removeprefix("ok ") for line in output.decode().splitlines() if line.startswith("ok ")]
-    assert (tuple(done), process.returncode) == (STEPS, 0), errors.decode()[-4_000:]
+    assert (tuple(done), process.returncode) == (OF_RUST if name == "rust" else STEPS, 0), errors.decode()[
+        -4_000:
+    ]
