@@ -32,6 +32,7 @@ ASKING = {
     "topics": "topics",
     "groups": "groups",
     "clients": "clients",
+    "faults": "faults ls",
     "client": "client me@1 --group g",
     "reset": "reset",
     "healthcheck": "healthcheck",
