@@ -1,6 +1,7 @@
 """Fixtures and rules shared by all tests."""
 
 import os
+import signal
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 # A slow machine is no defect.
 settings.register_profile("patient", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("patient")
+
+# A script has what it runs in the background ignore SIGINT, and so would the programs that tests start.
+if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 os.environ["SPARK_CONF_DIR"] = str(Path(__file__).with_name("spark-conf"))
 

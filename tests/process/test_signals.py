@@ -72,14 +72,6 @@ async def code_after(process: Process, number: signal.Signals) -> tuple[int | No
     return process.returncode, said.decode()
 
 
-@pytest.fixture(autouse=True)
-def _heeded() -> Iterator[None]:
-    """Have SIGINT heeded. Scripts ignore it in what they run in the background, as commands then do."""
-    before = signal.signal(signal.SIGINT, signal.default_int_handler)
-    yield
-    signal.signal(signal.SIGINT, before)
-
-
 @pytest.fixture
 def silent() -> Iterator[socket.socket]:
     """A server that takes connections and never answers."""

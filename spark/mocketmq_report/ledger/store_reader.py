@@ -26,6 +26,8 @@ from mocketmq.store.log_header import check_log
 from mocketmq.store.tables import HEAD_REVISION
 
 BATCH_ROWS: Final = 16_384
+OLDEST_REVISION: Final = "0005"
+"""The oldest schema that is read. Later ones have added what no ledger needs."""
 _NEEDED: Final = {
     *("clock_moves", "delay_offsets", "deliveries", "interventions", "messages", "queues", "runs"),
     "timed_messages",
@@ -69,7 +71,7 @@ class StoreReader:
         self._connection.close()
 
     def check(self) -> None:
-        """Raise StoreUnreadableError unless this is a store of this version's schema."""
+        """Raise StoreUnreadableError unless this is a store whose schema this version knows."""
         tables = self.table("SELECT name FROM sqlite_master WHERE type = 'table' ORDER BY name")["name"]
         names = tables.to_pylist()
         if not self.has_log and (cut := _cut(self._database)):  # otherwise the rest is in the log
@@ -78,13 +80,13 @@ class StoreReader:
             found = f"is a database of another program, it has a table {names[0]!r}" if names else "is empty"
             raise StoreUnreadableError(f"{self._database} {found}: {_STORE}")
         revisions = self.table("SELECT version_num FROM alembic_version")["version_num"].to_pylist()
-        if revisions != [HEAD_REVISION]:
+        if not [OLDEST_REVISION] <= revisions <= [HEAD_REVISION]:
             advice = "read it with the newer version of mocketmq that wrote it"
-            if revisions < [HEAD_REVISION]:
+            if revisions < [OLDEST_REVISION]:
                 advice = "start a broker of this version on it once, which brings it up to date"
             raise StoreUnreadableError(
                 f"{self._database} has the schema {', '.join(revisions) or 'of no version'}, this version of"
-                f" mocketmq reads {HEAD_REVISION}: {advice}"
+                f" mocketmq reads {OLDEST_REVISION} to {HEAD_REVISION}: {advice}"
             )
         if missing := sorted(_NEEDED.difference(names)):
             raise StoreUnreadableError(f"{self._database} is damaged: the table {missing[0]} is not there")

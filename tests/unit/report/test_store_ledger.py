@@ -17,7 +17,7 @@ from mocketmq.store.lock import DirectoryLock
 from mocketmq.store.tables import HEAD_REVISION
 from mocketmq_report.ledger import columns, frames, sources, store_snapshot
 from mocketmq_report.ledger.ledger import BrokenLedgerError
-from mocketmq_report.ledger.store_reader import StoreReader
+from mocketmq_report.ledger.store_reader import OLDEST_REVISION, StoreReader
 from mocketmq_report.ledger.store_snapshot import read, take_snapshot
 from tests.support.brokers import S, rows
 from tests.support.ledger_rows import rows_of
@@ -301,7 +301,7 @@ def content(data: bytes) -> Callable[[Path], object]:
 
 NO_STORE = "a store is the file mocketmq.db in the data directory of a broker"
 SCHEMA = "UPDATE alembic_version SET version_num = '{}'"
-READS = f"this version of mocketmq reads {HEAD_REVISION}"
+READS = f"this version of mocketmq reads {OLDEST_REVISION} to {HEAD_REVISION}"
 OLDER = "start a broker of this version on it once, which brings it up to date"
 NEWER = "read it with the newer version of mocketmq that wrote it"
 SPOILT = " is damaged: SQLite finds it malformed; restore it from a copy"
