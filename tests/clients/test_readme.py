@@ -143,6 +143,8 @@ async def reading(tmp_path: Path) -> AsyncIterator[Reader]:
     prepared_checkout(directory)
     home.mkdir()
     environment = clean_environment() | {"HOME": str(home), "COLUMNS": "120"}
+    environment.pop("MAKELEVEL", None)  # make in make says which directory it enters
+    environment.pop("MAKEFLAGS", None)
     with namespaces(NETWORK):
         async with (
             terminal(directory, environment, inside(NETWORK)) as first,
