@@ -8,24 +8,15 @@ The setting ``max_wait`` is the flag ``--max-wait``, the variable ``MOCKETMQ_MAX
 Each is read from text by the same rule. Topics and groups can be declared in the file only.
 """
 
-import re
 import tomllib
 from collections.abc import Callable, Mapping
 from dataclasses import Field, dataclass, field, fields, replace
-from ipaddress import IPv6Address
 from pathlib import Path
-from typing import Any, Final, Literal, NamedTuple, get_args
+from typing import Any, Final, Literal, NamedTuple
 
-from mocketmq.duration import parse_duration_us
+from mocketmq import setting_rules as rules
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
-from mocketmq.message.names import (
-    GROUP_NAMES,
-    TOPIC_NAMES,
-    check_group_name,
-    check_topic_name,
-    is_system_topic,
-)
 from mocketmq.nearest import nearest
 
 Profile = Literal["exact", "rocketmq4"]
@@ -44,128 +35,9 @@ _URL: Final = "MOCKETMQ_URL"  # the broker that client commands talk to
 _NOT_SETTINGS: Final = {_CONFIG, _URL, FAILPOINT}
 
 
-class Rule(NamedTuple):
-    """What a setting may be: ``allowed`` in words, ``parse`` as a function that reads text or refuses it."""
-
-    allowed: str
-    parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
-
-
-def _pattern(expression: str, allowed: str) -> Rule:
-    def parse(text: str) -> str:
-        if not re.fullmatch(expression, text):
-            raise ValueError(text)
-        return text
-
-    return Rule(allowed, parse)
-
-
-def _choice(literal: object) -> Rule:
-    names = get_args(literal)
-    return _pattern("|".join(names), " or ".join(names))
-
-
-def _within(low: int, number: int, high: int) -> int:
-    if not low <= number <= high:
-        raise ValueError(number)
-    return number
-
-
-def _whole(low: int, high: int) -> Rule:
-    return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
-
-
-def _parse_bytes(text: str) -> int:
-    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:])
-    return int(text[:-1]) * factor if factor else int(text)
-
-
-def _bytes(low: str, high: str) -> Rule:
-    return Rule(
-        f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
-        lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
-    )
-
-
-def _duration(longest: str, shortest: str = "0") -> Rule:
-    return Rule(
-        f"a duration such as 200ms, 30s or 1h30m, from {shortest} to {longest}",
-        lambda text: _within(
-            parse_duration_us(shortest), parse_duration_us(text), parse_duration_us(longest)
-        ),
-    )
-
-
-def _address(port: str, form: str) -> Rule:
-    """``port`` is the pattern of the part behind the host."""
-    pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
-
-    def parse(text: str) -> str:
-        match = pattern.fullmatch(text)
-        if match is None:
-            raise ValueError(text)
-        host, number = match.groups()
-        if host.startswith("["):
-            IPv6Address(host[1:-1])
-        if number is not None:
-            _within(1, int(number), 65_535)
-        return text
-
-    return Rule(f"{form}, with a port from 1 to 65535; an IPv6 address in [ and ]", parse)
-
-
-def _parse_clock(text: str) -> str:
-    speed = re.fullmatch(r"x([0-9]+(?:\.[0-9]+)?)", text)
-    if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
-        raise ValueError(text)
-    return text
-
-
-def _parse_keys(text: str) -> dict[str, str]:
-    keys: dict[str, str] = {}
-    for pair in text.split(","):
-        name, _, secret = pair.strip().partition(":")
-        if name in keys or not (_VISIBLE.fullmatch(name) and _VISIBLE.fullmatch(secret)):
-            raise ValueError(text)
-        keys[name] = secret
-    return keys
-
-
-def _parse_topic(text: str) -> str:
-    check_topic_name(text)
-    if is_system_topic(text):
-        raise ValueError(text)
-    return text
-
-
-def _parse_group(text: str) -> str:
-    check_group_name(text)
-    return text
-
-
-def _parse_auto_create(text: str) -> object:
-    return text if text == "send" else _BOOLEAN.parse(text)
-
-
-_VISIBLE: Final = re.compile("[!-~]{1,256}")
-_TEXT: Final = _pattern("(?s).+", "any text that is not empty")
-_BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
-_AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create)
-_PORT: Final = _whole(0, 65_535)
-_ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(text), 0))
-_QUEUES: Final = _whole(1, 1024)
-_CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
-_TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
-_KEYS: Final = Rule(
-    "id:secret pairs of visible ASCII characters, separated by commas, each id once", _parse_keys
-)
-_ADDRESS: Final = _address(":([0-9]+)", "host:port")
-_HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
-_TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
-_GROUP: Final = Rule(GROUP_NAMES, _parse_group)
-
-
-def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", secret: bool = False) -> Any:
+def _setting(
+    default: str, rule: rules.Rule, help_text: str = "", *, name: str = "", secret: bool = False
+) -> Any:
     """A field whose default is written as a user would write it; empty stands for None.
 
     ``name`` is the name for users, if it differs from the field's. A secret is never shown.
@@ -181,12 +53,12 @@ def _setting(default: str, rule: Rule, help_text: str = "", *, name: str = "", s
 class TopicDeclaration:
     """A topic that exists from the start. In the file, the numbers of queues default to ``topic_queues``."""
 
-    name: str = field(metadata={"rule": _TOPIC})
-    read_queues: int = _setting("4", _QUEUES)
-    write_queues: int = _setting("4", _QUEUES)
-    perm: Permission = _setting("rw", _choice(Permission))
+    name: str = field(metadata={"rule": rules.TOPIC})
+    read_queues: int = _setting("4", rules.QUEUES)
+    write_queues: int = _setting("4", rules.QUEUES)
+    perm: Permission = _setting("rw", rules.choice(Permission))
     type: MessageType | None = _setting(
-        "", _choice(MessageType)
+        "", rules.choice(MessageType)
     )  # its attribute message.type, for gRPC clients
 
 
@@ -194,154 +66,169 @@ class TopicDeclaration:
 class GroupDeclaration:
     """A consumer group that exists from the start."""
 
-    name: str = field(metadata={"rule": _GROUP})
-    max_retries: int = _setting("16", _whole(0, 1000))
-    retry_queues: int = _setting("1", _whole(1, 64))
-    fifo: bool = _setting("false", _BOOLEAN)  # gRPC clients consume in order
+    name: str = field(metadata={"rule": rules.GROUP})
+    max_retries: int = _setting("16", rules.whole_number(0, 1000))
+    retry_queues: int = _setting("1", rules.whole_number(1, 64))
+    fifo: bool = _setting("false", rules.BOOLEAN)  # gRPC clients consume in order
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
     """What a broker is started with. Fields in ``_us`` are in microseconds, fields in ``_bytes`` in bytes."""
 
-    data: str = _setting("mocketmq-data", _TEXT, "data directory, or :memory: to keep nothing")
-    host: str = _setting("127.0.0.1", _TEXT, "address to listen on")
-    http_port: int = _setting("9877", _PORT, "port of the JSON API; 0 picks a free one")
+    data: str = _setting("mocketmq-data", rules.TEXT, "data directory, or :memory: to keep nothing")
+    host: str = _setting("127.0.0.1", rules.TEXT, "address to listen on")
+    http_port: int = _setting("9877", rules.PORT, "port of the JSON API; 0 picks a free one")
     aliyun_port: int | None = _setting(
-        "", _PORT, "extra port for Aliyun's HTTP protocol, which http_port serves as well; 0 picks a free one"
+        "",
+        rules.PORT,
+        "extra port for Aliyun's HTTP protocol, which http_port serves as well; 0 picks a free one",
     )
-    remoting: bool = _setting("true", _BOOLEAN, "serve RocketMQ clients, as name server and broker")
-    namesrv_port: int = _setting("9876", _PORT, "port of the name server; 0 picks a free one")
+    remoting: bool = _setting("true", rules.BOOLEAN, "serve RocketMQ clients, as name server and broker")
+    namesrv_port: int = _setting("9876", rules.PORT, "port of the name server; 0 picks a free one")
     broker_port: int = _setting(
-        "10911", _PORT, "port of the broker; its VIP channel is two below; 0 picks free ones"
+        "10911", rules.PORT, "port of the broker; its VIP channel is two below; 0 picks free ones"
     )
-    grpc: bool = _setting("true", _BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
-    grpc_port: int = _setting("8081", _PORT, "port for gRPC; 0 picks a free one")
+    grpc: bool = _setting("true", rules.BOOLEAN, "serve the clients of RocketMQ 5, which speak gRPC")
+    grpc_port: int = _setting("8081", rules.PORT, "port for gRPC; 0 picks a free one")
     advertise: str | None = _setting(
-        "", _HOST, "host or host:port of the broker to give to clients, instead of the one each used"
+        "", rules.HOST, "host or host:port of the broker to give to clients, instead of the one each used"
     )
     namesrv_address: str | None = _setting(
-        "", _ADDRESS, "host:port of the name server to give to clients that ask over HTTP, instead of our own"
+        "",
+        rules.ADDRESS,
+        "host:port of the name server to give to clients that ask over HTTP, instead of our own",
     )
-    port: int | None = _setting("", _ZERO, "0 picks a free port for each listener without a port setting")
+    port: int | None = _setting(
+        "", rules.ZERO, "0 picks a free port for each listener without a port setting"
+    )
     ready_file: str | None = _setting(
-        "", _TEXT, "file that names the ports, as JSON; it exists while the broker is ready"
+        "", rules.TEXT, "file that names the ports, as JSON; it exists while the broker is ready"
     )
-    clock: str = _setting("real", _CLOCK, "how time runs: real, manual, or xN for N times as fast")
+    clock: str = _setting("real", rules.CLOCK, "how time runs: real, manual, or xN for N times as fast")
     profile: Profile = _setting(
-        "exact", _choice(Profile), "timing of the delay levels: exact, or as rocketmq4"
+        "exact", rules.choice(Profile), "timing of the delay levels: exact, or as rocketmq4"
     )
     levels: str = _setting(
         "1s 5s 10s 30s 1m 2m 3m 4m 5m 6m 7m 8m 9m 10m 20m 30m 1h 2h",
-        _TEXT,
+        rules.TEXT,
         "delays of the delay levels, from level 1 on",
     )
     start_deliver_time: StartDeliverMode = _setting(
-        "aliyun4", _choice(StartDeliverMode), "rules for __STARTDELIVERTIME: aliyun4, aliyun5 or dongwo"
+        "aliyun4", rules.choice(StartDeliverMode), "rules for __STARTDELIVERTIME: aliyun4, aliyun5 or dongwo"
     )
     start_deliver_window_us: int = _setting(
         "40d",
-        _duration("36500d"),
+        rules.duration("36500d"),
         "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
         name="start_deliver_window",
     )
     durability: Durability = _setting(
         "full",
-        _choice(Durability),
+        rules.choice(Durability),
         "whether acknowledged messages survive a power cut (full), or only a kill (normal)",
     )
     delay_sync: DelaySync = _setting(
         "always",
-        _choice(DelaySync),
+        rules.choice(DelaySync),
         "when files of delayed messages are synced to disk: before a send is answered"
         " (always), every second (interval), or when the system does it (never)",
     )
     delay_quota_bytes: int = _setting(
         "0",
-        _bytes("0", "1000000G"),
+        rules.size("0", "1000000G"),
         "largest disk space for files of delayed messages; 0 sets no limit",
         name="delay_quota",
     )
     token: str | None = _setting(
-        "", _TOKEN, "secret that every request to the JSON API must carry, except health", secret=True
+        "", rules.TOKEN, "secret that every request to the JSON API must carry, except health", secret=True
     )
     access_keys: Mapping[str, str] | None = _setting(
         "",
-        _KEYS,
+        rules.KEYS,
         "id:secret pairs; RocketMQ clients and Aliyun's HTTP clients must sign with one",
         secret=True,
     )
     acl: str | None = _setting(
-        "", _TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
+        "", rules.TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
     )
     tls: TlsMode = _setting(
-        "permissive", _choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"
+        "permissive", rules.choice(TlsMode), "TLS for RocketMQ clients: permissive, enforcing or disabled"
     )
     tls_cert: str | None = _setting(
-        "", _TEXT, "certificate, a PEM file; without one, a self-signed certificate is made"
+        "", rules.TEXT, "certificate, a PEM file; without one, a self-signed certificate is made"
     )
     tls_key: str | None = _setting(
-        "", _TEXT, "key of the certificate, a PEM file, unless the certificate's file has it"
+        "", rules.TEXT, "key of the certificate, a PEM file, unless the certificate's file has it"
     )
     auto_create_topics: AutoCreate = _setting(
         "true",
-        _AUTO_CREATE,
+        rules.AUTO_CREATE,
         "create topics when a client first asks for their route (true), or first sends to them (send, and in"
         " profile rocketmq4), or never (false)",
     )
-    auto_create_groups: bool = _setting("true", _BOOLEAN, "create consumer groups on first use")
-    topic_queues: int = _setting("4", _QUEUES, "queues of a topic created on first use")
+    auto_create_groups: bool = _setting("true", rules.BOOLEAN, "create consumer groups on first use")
+    topic_queues: int = _setting("4", rules.QUEUES, "queues of a topic created on first use")
     max_message_bytes: int = _setting(
-        "4M", _bytes("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
+        "4M", rules.size("1", "15M"), "largest body of a message; a RocketMQ frame holds 16M in total"
     )
-    max_pull_messages: int = _setting("32", _whole(1, 1024), "most messages in the answer to a pull")
+    max_pull_messages: int = _setting(
+        "32", rules.whole_number(1, 1024), "most messages in the answer to a pull"
+    )
     max_pull_bytes: int = _setting(
-        "256K", _bytes("1", "15M"), "most bytes in the answer to a pull, unless its first message is larger"
+        "256K",
+        rules.size("1", "15M"),
+        "most bytes in the answer to a pull, unless its first message is larger",
     )
     recall_levels: bool = _setting(
-        "false", _BOOLEAN, "give handles to recall messages that are delayed by level, too"
+        "false", rules.BOOLEAN, "give handles to recall messages that are delayed by level, too"
     )
     strict_recall: bool = _setting(
-        "false", _BOOLEAN, "refuse to recall what no longer waits; RocketMQ answers with success"
+        "false", rules.BOOLEAN, "refuse to recall what no longer waits; RocketMQ answers with success"
     )
-    max_wait_us: int = _setting("30s", _duration("5m"), "longest long poll of a consumer", name="max_wait")
+    max_wait_us: int = _setting(
+        "30s", rules.duration("5m"), "longest long poll of a consumer", name="max_wait"
+    )
     aliyun_invisible_us: int = _setting(
         "300s",
-        _duration("12h", "1ms"),
+        rules.duration("12h", "1ms"),
         "invisible time of messages taken by Aliyun's HTTP protocol",
         name="aliyun_invisible",
     )
     aliyun_ordered_invisible_us: int = _setting(
         "60s",
-        _duration("12h", "1ms"),
+        rules.duration("12h", "1ms"),
         "invisible time of messages taken in order by that protocol",
         name="aliyun_ordered_invisible",
     )
     transaction_timeout_us: int = _setting(
         "6s",
-        _duration("365d"),
+        rules.duration("365d"),
         "time until a producer is first asked about its half message",
         name="transaction_timeout",
     )
     transaction_check_interval_us: int = _setting(
         "60s",
-        _duration("365d", "1ms"),
+        rules.duration("365d", "1ms"),
         "time between two further questions",
         name="transaction_check_interval",
     )
     transaction_check_max: int = _setting(
-        "15", _whole(1, 1000), "number of questions before the half message is given up"
+        "15", rules.whole_number(1, 1000), "number of questions before the half message is given up"
     )
     retain_age_us: int = _setting(
-        "72h", _duration("36500d"), "remove messages that are older than this; 0 keeps all", name="retain_age"
+        "72h",
+        rules.duration("36500d"),
+        "remove messages that are older than this; 0 keeps all",
+        name="retain_age",
     )
     retain_bytes: int = _setting(
         "0",
-        _bytes("0", "1000000G"),
+        rules.size("0", "1000000G"),
         "remove the oldest messages when the store is larger than this; 0 keeps all",
         name="retain_size",
     )
-    log_level: LogLevel = _setting("info", _choice(LogLevel), "least severe log lines to show")
+    log_level: LogLevel = _setting("info", rules.choice(LogLevel), "least severe log lines to show")
     topics: tuple[TopicDeclaration, ...] = ()
     groups: tuple[GroupDeclaration, ...] = ()
     faults: tuple[Mapping[str, object], ...] = ()  # as read; the app checks them
@@ -364,7 +251,7 @@ class Option(NamedTuple):
 def options() -> tuple[Option, ...]:
     """Every setting that has a flag, in the order of declaration."""
     return tuple(
-        Option(name, each.metadata["help"], each.metadata["default"], each.metadata["rule"] is _BOOLEAN)
+        Option(name, each.metadata["help"], each.metadata["default"], each.metadata["rule"] is rules.BOOLEAN)
         for name, each in _by_name(Settings).items()
     )
 

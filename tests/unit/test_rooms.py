@@ -19,7 +19,7 @@ ROOMS = {
     "ground": {
         *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.doors", "mocketmq.duration"),
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.instant", "mocketmq.message"),
-        *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.settings"),
+        *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.setting_rules", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},

@@ -1,0 +1,140 @@
+"""What a setting may be: rules that read a text or refuse it, each with what is allowed in words."""
+
+import re
+from collections.abc import Callable
+from ipaddress import IPv6Address
+from typing import Final, NamedTuple, get_args
+
+from mocketmq.duration import parse_duration_us
+from mocketmq.message.names import (
+    GROUP_NAMES,
+    TOPIC_NAMES,
+    check_group_name,
+    check_topic_name,
+    is_system_topic,
+)
+
+
+class Rule(NamedTuple):
+    """``allowed`` in words, and ``parse``, a function that reads text or refuses it."""
+
+    allowed: str
+    parse: Callable[[str], object]  # raises ValueError or InvalidArgumentError
+
+
+def _pattern(expression: str, allowed: str) -> Rule:
+    def parse(text: str) -> str:
+        if not re.fullmatch(expression, text):
+            raise ValueError(text)
+        return text
+
+    return Rule(allowed, parse)
+
+
+def choice(literal: object) -> Rule:
+    """One of the words of a ``Literal``."""
+    names = get_args(literal)
+    return _pattern("|".join(names), " or ".join(names))
+
+
+def _within(low: int, number: int, high: int) -> int:
+    if not low <= number <= high:
+        raise ValueError(number)
+    return number
+
+
+def whole_number(low: int, high: int) -> Rule:
+    """From ``low`` to ``high``."""
+    return Rule(f"a whole number from {low} to {high}", lambda text: _within(low, int(text), high))
+
+
+def _parse_bytes(text: str) -> int:
+    factor = {"K": 1 << 10, "M": 1 << 20, "G": 1 << 30}.get(text[-1:])
+    return int(text[:-1]) * factor if factor else int(text)
+
+
+def size(low: str, high: str) -> Rule:
+    """A number of bytes, such as 64K."""
+    return Rule(
+        f"a size in bytes such as 1500, 64K, 4M or 2G, from {low} to {high}",
+        lambda text: _within(_parse_bytes(low), _parse_bytes(text), _parse_bytes(high)),
+    )
+
+
+def duration(longest: str, shortest: str = "0") -> Rule:
+    """Such as 30s; the value is in microseconds."""
+    return Rule(
+        f"a duration such as 200ms, 30s or 1h30m, from {shortest} to {longest}",
+        lambda text: _within(
+            parse_duration_us(shortest), parse_duration_us(text), parse_duration_us(longest)
+        ),
+    )
+
+
+def _address(port: str, form: str) -> Rule:
+    """``port`` is the pattern of the part behind the host."""
+    pattern = re.compile(rf"([A-Za-z0-9_][A-Za-z0-9._-]*|\[[^\]]+\]){port}")
+
+    def parse(text: str) -> str:
+        match = pattern.fullmatch(text)
+        if match is None:
+            raise ValueError(text)
+        host, number = match.groups()
+        if host.startswith("["):
+            IPv6Address(host[1:-1])
+        if number is not None:
+            _within(1, int(number), 65_535)
+        return text
+
+    return Rule(f"{form}, with a port from 1 to 65535; an IPv6 address in [ and ]", parse)
+
+
+def _parse_clock(text: str) -> str:
+    speed = re.fullmatch(r"x([0-9]+(?:\.[0-9]+)?)", text)
+    if text not in ("real", "manual") and not (speed and 0 < float(speed[1]) <= 1_000_000):
+        raise ValueError(text)
+    return text
+
+
+def _parse_keys(text: str) -> dict[str, str]:
+    keys: dict[str, str] = {}
+    for pair in text.split(","):
+        name, _, secret = pair.strip().partition(":")
+        if name in keys or not (_VISIBLE.fullmatch(name) and _VISIBLE.fullmatch(secret)):
+            raise ValueError(text)
+        keys[name] = secret
+    return keys
+
+
+def _parse_topic(text: str) -> str:
+    check_topic_name(text)
+    if is_system_topic(text):
+        raise ValueError(text)
+    return text
+
+
+def _parse_group(text: str) -> str:
+    check_group_name(text)
+    return text
+
+
+def _parse_auto_create(text: str) -> object:
+    return text if text == "send" else BOOLEAN.parse(text)
+
+
+_VISIBLE: Final = re.compile("[!-~]{1,256}")
+TEXT: Final = _pattern("(?s).+", "any text that is not empty")
+BOOLEAN: Final = Rule("true or false", lambda text: ("false", "true").index(text) == 1)
+AUTO_CREATE: Final = Rule("true, send or false", _parse_auto_create)
+PORT: Final = whole_number(0, 65_535)
+ZERO: Final = Rule("0, which picks free ports", lambda text: _within(0, int(text), 0))
+QUEUES: Final = whole_number(1, 1024)
+CLOCK: Final = Rule("real, manual, or xN with a number N above 0 and up to 1000000", _parse_clock)
+TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
+KEYS: Final = Rule(
+    "id:secret pairs of visible ASCII characters, separated by commas, each id once", _parse_keys
+)
+ADDRESS: Final = _address(":([0-9]+)", "host:port")
+HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
+TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)
+GROUP: Final = Rule(GROUP_NAMES, _parse_group)
