@@ -163,7 +163,7 @@ def _none_of(failed: Sequence[tuple[str, ReceiptError]]) -> str:
 def consuming(settings: Settings) -> RouteGroup:
     """The routes, with waits limited by the settings."""
     path = "/v1/groups/{group}/"
-    errors = [GroupNotFoundError, ReceiptError]
+    errors = [NoPermissionError, GroupNotFoundError, ReceiptError]
     return RouteGroup(
         "consuming",
         "Receive messages for a consumer group, and settle them by receipt",

@@ -37,6 +37,13 @@ def schemas_in(part: Any) -> list[Any]:
     return found + [one for value in part.values() for one in schemas_in(value)]
 
 
+@pytest.mark.parametrize("operation", ["ack", "extend", "give-back"])
+async def test_it_says_that_the_brokers_own_group_is_refused(api: Api, document: Any, operation: str) -> None:
+    body = {"receipts": ["any"]} | ({"invisible_ms": 1} if operation == "extend" else {})
+    await api.refused(403, "POST", f"/v1/groups/CID_RMQ_SYS_TRANS/{operation}", body)
+    assert "403" in document["paths"][f"/v1/groups/{{group}}/{operation}"]["post"]["responses"]
+
+
 async def test_it_is_valid(document: Any) -> None:
     assert document["openapi"].startswith("3.1.")
     assert [str(error) for error in OPENAPI_31_VALIDATOR.iter_errors(document)] == []
