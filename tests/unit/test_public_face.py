@@ -99,7 +99,7 @@ def test_importing_mocketmq_imports_nothing_else() -> None:
             "Settings",
             {
                 *("duration", "errors", "failpoint", "message", "message.identity", "message.names"),
-                *("nearest", "rocketmq_versions", "settings"),
+                *("nearest", "rocketmq_versions", "setting_rules", "settings"),
             },
         ),
     ],
