@@ -1,6 +1,7 @@
 """A real RocketMQ: name server and broker, each a process with a small heap, on free ports."""
 
 import asyncio
+import shutil
 import socket
 from asyncio.subprocess import DEVNULL, STDOUT, Process
 from collections.abc import AsyncIterator, Mapping, Sequence
@@ -27,7 +28,11 @@ _JAVA = (
     "--add-opens=java.base/java.nio=ALL-UNNAMED",  # it unmaps its files by reflection
     "--add-opens=java.base/sun.nio.ch=ALL-UNNAMED",
     "--add-opens=java.base/jdk.internal.ref=ALL-UNNAMED",  # likewise those of a topic that is deleted
+    "-Drocketmq.broker.diskSpaceWarningLevelRatio=0.99",  # 4.x heeds it; 5.x allows no more than FULLEST_DISK
 )
+FULLEST_DISK = 0.90
+"""The part of its disk that is in use above which 5.x refuses messages, which no comparison would survive."""
+
 _CLASSES = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
@@ -74,6 +79,11 @@ async def running_upstream(home: Path, version: str, **settings: str) -> AsyncIt
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port = _free_ports()
     (home / "conf").mkdir(parents=True)
+    disk = shutil.disk_usage(home)
+    if version.startswith("5.") and disk.used > FULLEST_DISK * (disk.used + disk.free):
+        raise UpstreamError(
+            f"RocketMQ {version} refuses messages on a disk over {FULLEST_DISK:.0%} full: make room"
+        )
     store = home / "store"
     broker = {
         "brokerName": BROKER,
