@@ -153,9 +153,12 @@ class Telemetry:
 
     async def settings(self, **fields: Any) -> Any:
         """Say the client's settings; returns the answer."""
-        command = message_class("TelemetryCommand")(settings=fields)
-        await self._call.send_message(command)
+        await self.say(message_class("TelemetryCommand")(settings=fields))
         return await self.command()
+
+    async def say(self, command: Any) -> None:
+        """Send a command."""
+        await self._call.send_message(command)
 
     async def produce(self, *topics: str) -> Any:
         """Be a producer."""

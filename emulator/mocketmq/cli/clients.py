@@ -20,10 +20,10 @@ _TYPES = {"CONSUME_PASSIVELY": "push", "CONSUME_ACTIVELY": "pull", "CONSUME_POP"
 def clients(broker: BlockingClient, output: Output) -> None:
     """List the connected RocketMQ clients: a line for each of their groups, with its subscriptions."""
     found = broker.clients()
-    columns = ("client", "address", "language", "version", "group", "as", "subscriptions", ">lag")
+    columns = ("client", "address", "door", "language", "version", "group", "as", "subscriptions", ">lag")
     rows: list[tuple[object, ...]] = []
     for client in found:
-        who = (client["client_id"], client["address"], client["language"], client["version"])
+        who = tuple(client[name] for name in ("client_id", "address", "door", "language", "version"))
         rows += [(*who, group, "producer", None, None) for group in client["producer_groups"]]
         rows += [
             (*who, one["group"], _role(one), _subscriptions(one), one["lag"])
@@ -31,7 +31,7 @@ def clients(broker: BlockingClient, output: Output) -> None:
         ]
         if not client["producer_groups"] and not client["consumer_groups"]:
             rows.append((*who, *[None] * 4))
-    least = ("version", "language", "address", "as", "subscriptions")
+    least = ("version", "language", "door", "address", "as", "subscriptions")
     shown = Table(columns, rows, least=least, folded="subscriptions")
     output.show({"clients": found}, shown if found else "no clients")
 

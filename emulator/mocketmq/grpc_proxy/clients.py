@@ -15,32 +15,36 @@ from mocketmq.broker.registry.clients import (
     PushedReply,
     Subscription,
 )
-from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.errors import ClientFailedError
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
+from mocketmq.errors import ClientFailedError, ClientOfflineError
+from mocketmq.grpc_proxy.faulty import DOOR
 from mocketmq.grpc_proxy.message_out import message_out
-from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.questions import Command, Questions, running_info
 from mocketmq.message.message import StoredMessage
 from mocketmq.rocketmq_versions import V5_0_0
 from mocketmq.store.queue import Queue
 
-PRODUCER, PUSH_CONSUMER = 1, 2
+PRODUCER, PUSH_CONSUMER, SIMPLE_CONSUMER = 1, 2, 3
 """Values of ClientType."""
 BEAT_US: Final = 60 * US_PER_S
 """For so long, in real time, a client without a Telemetry stream lives after its last heartbeat."""
-
-Command: Any = message_class("TelemetryCommand")
 
 
 class GrpcClient:
     """A client's Telemetry stream: the broker's channel to it. ``commands`` are to be written to it."""
 
-    def __init__(self, broker: Broker, client_id: str, language: str, remote: str) -> None:
+    door = DOOR
+
+    def __init__(self, broker: Broker, client_id: str, language: str, release: str, remote: str) -> None:
         self._broker = broker
+        self._began_us = wall_us()
         self.client_id = client_id
         self.language = language
+        self.release = release  # of its SDK
         self.remote = remote
         self.topics: list[str] = []  # to which it produces
         self.commands: asyncio.Queue[Any] = asyncio.Queue()
+        self.questions = Questions(client_id, self.commands.put_nowait)
 
     def notify_members_changed(self, group: str) -> None:
         """Nothing: every member gets messages of all queues."""
@@ -57,19 +61,23 @@ class GrpcClient:
         self.commands.put_nowait(command)
 
     async def push_reply(self, reply: PushedReply) -> None:  # noqa: ARG002 - of the broker's interface
-        """Raise ClientFailedError, as the other three."""
+        """The protocol has no replies. Raises ClientFailedError."""
         raise self._unable("take replies")
 
-    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:  # noqa: ARG002
-        """The protocol has no such question."""
-        raise self._unable("tell what it is doing")
+    async def running_info(self, group: str, client_id: str, *, with_stacks: bool) -> ClientAnswer:
+        """What it said of itself; only its threads are asked for, as upstream."""
+        member = self._broker.registry.clients.consumer(group, client_id)
+        if member is None:
+            raise ClientOfflineError(f"The Consumer <{group}> <{client_id}> not online")
+        stacks = await self.questions.stacks() if with_stacks else None
+        return running_info(member.consumers[group], self.release, self._began_us // US_PER_MS, stacks)
 
     async def consume(self, group: str, client_id: str, message: StoredMessage, queue: Queue) -> ClientAnswer:  # noqa: ARG002
-        """The SDKs refuse it."""
-        raise self._unable("consume a message on demand")
+        """Ask it to verify the message: to consume it now."""
+        return await self.questions.verify(message_out(self._broker, message, queue.topic))
 
     async def consumed_offsets(self, group: str, topic: str) -> ClientAnswer:  # noqa: ARG002
-        """It has none."""
+        """It knows no offsets. Raises ClientFailedError."""
         raise self._unable("tell its offsets")
 
     def _unable(self, what: str) -> ClientFailedError:
@@ -87,20 +95,33 @@ class GrpcClients:
     def produces(self, client: GrpcClient, topics: Sequence[str]) -> None:
         """Register a producer of these topics, by which names upstream's proxy knows producer groups."""
         client.topics = list(topics)
-        self._register(client, Heartbeat(client.client_id, client.language, V5_0_0, producers=client.topics))
+        self._register(client, producers=client.topics)
 
-    def consumes(self, client: GrpcClient, group: str, subscriptions: Sequence[Subscription]) -> None:
-        """Register a consumer."""
-        data = ConsumerData(
-            group, "CONSUME_PASSIVELY", CLUSTERING, "CONSUME_FROM_FIRST_OFFSET", subscriptions
-        )
-        self._register(client, Heartbeat(client.client_id, client.language, V5_0_0, consumers=[data]))
+    def consumes(
+        self, client: GrpcClient, kind: int, group: str, subscriptions: Sequence[Subscription]
+    ) -> None:
+        """Register a consumer of this ClientType."""
+        consume_type = "CONSUME_ACTIVELY" if kind == SIMPLE_CONSUMER else "CONSUME_PASSIVELY"
+        data = ConsumerData(group, consume_type, CLUSTERING, "CONSUME_FROM_FIRST_OFFSET", subscriptions)
+        self._register(client, consumers=[data])
 
-    def _register(self, client: GrpcClient, beat: Heartbeat) -> None:
+    def _register(
+        self, client: GrpcClient, *, producers: Sequence[str] = (), consumers: Sequence[ConsumerData] = ()
+    ) -> None:
         streams = self._streams.setdefault(client.client_id, [])
         if client not in streams:
             streams.append(client)
-        self._registry.heartbeat(client, beat)
+        self._registry.heartbeat(
+            client,
+            Heartbeat(
+                client.client_id,
+                client.language,
+                V5_0_0,
+                producers=producers,
+                consumers=consumers,
+                release=client.release,
+            ),
+        )
 
     def sends_to(self, client_id: str, topic: str) -> None:
         """Note a topic that a producer has begun to use after it said to which it produces."""
@@ -124,6 +145,7 @@ class GrpcClients:
 
     def gone(self, client: GrpcClient) -> bool:
         """Forget a stream that has ended. True if it was the client's last."""
+        client.questions.end()
         self._registry.gone(client)
         streams = self._streams.get(client.client_id, [])
         if client in streams:

@@ -20,11 +20,12 @@ from mocketmq.doors import with_port
 from mocketmq.errors import InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
 from mocketmq.grpc_proxy.call import Call
-from mocketmq.grpc_proxy.clients import Command, GrpcClient, GrpcClients
+from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.faulty import faultily
 from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.renewals import Renewals
 from mocketmq.grpc_proxy.signature import check_access
 from mocketmq.settings import Settings
@@ -146,12 +147,21 @@ class Service:
         except RefusedError as error:
             await stream.send_message(set_status(Command(), code_of(error), str(error)))
             return
-        client = GrpcClient(self._broker, _client_id(stream), _language(stream), _remote(stream))
+        client = GrpcClient(
+            self._broker,
+            _client_id(stream),
+            _header(stream, "x-mq-language") or "OTHER",
+            _header(stream, "x-mq-client-version"),
+            _remote(stream),
+        )
         writing = asyncio.create_task(_write(stream, client))
         try:
             while (command := await _read(stream)) is not None:
-                if command.WhichOneof("command") == "settings":
+                kind = command.WhichOneof("command")
+                if kind == "settings":
                     client.commands.put_nowait(self._answer_settings(client, command.settings))
+                elif kind in ("thread_stack_trace", "verify_message_result"):
+                    client.questions.answered(command)
         finally:
             writing.cancel()
             if self._clients.gone(client):
@@ -235,11 +245,11 @@ def _told(error: Exception) -> tuple[int, str]:
 
 
 def _client_id(stream: Any) -> str:
-    return str(stream.metadata.get("x-mq-client-id", ""))
+    return _header(stream, "x-mq-client-id")
 
 
-def _language(stream: Any) -> str:
-    return str(stream.metadata.get("x-mq-language", "OTHER"))
+def _header(stream: Any, name: str) -> str:
+    return str(stream.metadata.get(name, ""))
 
 
 def _remote(stream: Any) -> str:

@@ -12,10 +12,11 @@ from mocketmq.broker.registry.clients import Subscription
 from mocketmq.broker.registry.groups import MAX_RETRIES
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.grpc_proxy.call import Call
-from mocketmq.grpc_proxy.clients import PRODUCER, Command, GrpcClient, GrpcClients
+from mocketmq.grpc_proxy.clients import PRODUCER, GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import set_status
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
+from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.times import set_us
 
 _BATCH: Final = 32
@@ -55,7 +56,10 @@ def answer_settings(
     else:
         group = group_of(settings.subscription.group)
         clients.consumes(
-            client, group, [_subscription(entry) for entry in settings.subscription.subscriptions]
+            client,
+            settings.client_type,
+            group,
+            [_subscription(entry) for entry in settings.subscription.subscriptions],
         )
         _set_consumer(out, broker, group)
     out.metric.on = False

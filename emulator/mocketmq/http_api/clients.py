@@ -11,7 +11,6 @@ from mocketmq.broker.registry.clients import BROADCASTING, ClientAnswer, Consume
 from mocketmq.errors import ClientFailedError, ClientOfflineError, ClientTimeoutError, MessageNotFoundError
 from mocketmq.http_api.fields import GroupName, Input, MessageId, NoInput
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
-from mocketmq.rocketmq_versions import version_name
 
 
 class SubscriptionOut(msgspec.Struct, frozen=True):
@@ -37,10 +36,15 @@ class ConsumingOut(msgspec.Struct, frozen=True):
 
 
 class ClientOut(msgspec.Struct, frozen=True):
-    """A client. `version` is RocketMQ's name for its version, or the number if there is no name."""
+    """A client. `door` is `remoting` or `grpc`.
+
+    `version` is RocketMQ's name for its version, or the number if there is no name; of gRPC clients, as they
+    write it.
+    """
 
     client_id: str
     address: str
+    door: str
     language: str
     version: str
     producer_groups: list[str]
@@ -95,7 +99,7 @@ async def clients(call: ApiCall, _: NoInput) -> ClientsOut:
 
 
 async def running_info(call: ApiCall, path: ConsumerPath) -> RunningInfoOut:
-    """Asks the client, and waits 10 s for its answer."""
+    """Asks a remoting client, and waits 10 s for its answer; of a gRPC client it is what is known."""
     answer = await call.broker.looking.consumers.running_info(path.group, path.client_id, with_stacks=False)
     return RunningInfoOut(dict(_content(answer)))
 
@@ -130,8 +134,9 @@ def _client_out(broker: Broker, member: Member) -> ClientOut:
     return ClientOut(
         member.client_id,
         member.channel.remote,
+        member.channel.door,
         member.language,
-        version_name(member.version),
+        member.version_text,
         sorted(member.producers),
         [_consuming_out(broker, one) for _, one in sorted(member.consumers.items())],
     )

@@ -32,6 +32,8 @@ class RemotingChannel:
     ``send`` writes a command; ``hang_up`` closes the connection because of the fault on purpose of this name.
     """
 
+    door = "remoting"
+
     def __init__(
         self,
         write: Callable[[Command], None],

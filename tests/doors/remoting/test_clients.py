@@ -63,6 +63,7 @@ async def test_a_client_is_shown_with_its_groups_and_their_lag() -> None:
             {
                 "client_id": "10.0.0.7@42#1",
                 "address": client.address,
+                "door": "remoting",
                 "language": "GO",
                 "version": "V4_5_2",
                 "producer_groups": ["CLIENT_INNER_PRODUCER", "makers"],
@@ -88,7 +89,7 @@ async def test_a_client_is_shown_with_its_groups_and_their_lag() -> None:
             }
         ]
         lines = (await shown(remoting)).splitlines()
-        who = rf"10\.0\.0\.7@42#1 +{re.escape(client.address)} +GO +V4_5_2 +"
+        who = rf"10\.0\.0\.7@42#1 +{re.escape(client.address)} +remoting +GO +V4_5_2 +"
         for line, text in zip(
             lines[2:],
             (
@@ -119,7 +120,9 @@ async def test_a_client_without_groups_is_shown_by_itself() -> None:
     async with running_remoting() as remoting:
         await remoting.client.ok(HEART_BEAT, body=beat(client="bare"), version=2_147_481_762)
         [line] = (await shown(remoting)).splitlines()[2:]
-        assert re.fullmatch(rf"bare +{remoting.client.address} +JAVA +2147481762 +– +– +– +– *", line)
+        assert re.fullmatch(
+            rf"bare +{remoting.client.address} +remoting +JAVA +2147481762 +– +– +– +– *", line
+        )
 
 
 async def test_what_a_client_says_cannot_command_a_terminal() -> None:

@@ -57,6 +57,10 @@ class Channel(Protocol):
     """A client's connection, as the broker uses it."""
 
     @property
+    def door(self) -> str:
+        """The door by which the client came in, as rules of faults name it."""
+
+    @property
     def remote(self) -> str:
         """The client's ``host:port``."""
 
@@ -109,7 +113,10 @@ class ConsumerData(NamedTuple):
 
 
 class Heartbeat(NamedTuple):
-    """What a client says about itself. A brief one leaves out the subscriptions."""
+    """What a client says about itself. A brief one leaves out the subscriptions.
+
+    ``release`` is the version of its library, where that is not RocketMQ's ``version``.
+    """
 
     client_id: str
     language: str
@@ -117,6 +124,7 @@ class Heartbeat(NamedTuple):
     producers: Sequence[str] = ()
     consumers: Sequence[ConsumerData] = ()
     is_brief: bool = False
+    release: str = ""
 
 
 class Member(NamedTuple):
@@ -129,6 +137,12 @@ class Member(NamedTuple):
     producers: Sequence[str]
     consumers: Mapping[str, ConsumerData]
     seen_us: int  # by the wall clock: its last heartbeat
+    release: str
+
+    @property
+    def version_text(self) -> str:
+        """The version of its library, or RocketMQ's name for it."""
+        return self.release or version_name(self.version)
 
 
 @dataclass(slots=True)
@@ -204,8 +218,15 @@ class Clients:
             if beat.is_brief and known is not None:
                 one = one._replace(subscriptions=known.subscriptions)  # noqa: PLW2901
             consumers[one.group] = one
-        self._members[channel] = Member(
-            channel, beat.client_id, beat.language, beat.version, list(producers), consumers, wall_us()
+        member = self._members[channel] = Member(
+            channel,
+            beat.client_id,
+            beat.language,
+            beat.version,
+            list(producers),
+            consumers,
+            wall_us(),
+            beat.release,
         )
         self._by_id.setdefault(beat.client_id, {})[channel] = None
         for one in beat.consumers:
@@ -215,7 +236,7 @@ class Clients:
                 "client %s (%s, %s) at %s has joined: producer of %s, consumer of %s",
                 beat.client_id,
                 beat.language,
-                version_name(beat.version),
+                member.version_text,
                 channel.remote,
                 ", ".join(producers) or "nothing",
                 ", ".join(consumers) or "nothing",

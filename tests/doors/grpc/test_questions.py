@@ -1,0 +1,115 @@
+"""Connected clients are listed, and asked by tools to consume a message or to show their threads."""
+
+import asyncio
+import json
+from typing import Any
+
+from aiohttp import ClientSession
+
+from mocketmq.grpc_proxy import questions
+from mocketmq.grpc_proxy.messages import message_class
+from tests.support.api import Api
+from tests.support.grpc import Telemetry, running_grpc
+from tests.support.remoting import connected
+
+RUNNING_INFO = 307
+
+
+async def answer(telemetry: Telemetry, kind: str, code: int, **fields: Any) -> Any:
+    """Answer the next question; returns it."""
+    asked = await telemetry.command()
+    question = getattr(asked, asked.WhichOneof("command"))
+    command = message_class("TelemetryCommand")(status={"code": code, "message": "so it said"})
+    getattr(command, kind).nonce = question.nonce
+    for name, text in fields.items():
+        setattr(getattr(command, kind), name, text)
+    await telemetry.say(command)
+    return question
+
+
+async def test_clients_are_listed_with_the_version_of_their_sdk() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        client.metadata["x-mq-client-version"] = "5.1.2"
+        async with client.telemetry() as telemetry, client.telemetry() as second:
+            entry = {"topic": {"name": "orders"}, "expression": {"type": 2, "expression": "a > 1"}}
+            await telemetry.settings(
+                client_type=3, subscription={"group": {"name": "billing"}, "subscriptions": [entry]}
+            )
+            await second.produce("orders")
+            consumer, producer = sorted(
+                (await api.ok("GET", "/v1/clients"))["clients"], key=lambda one: len(one["producer_groups"])
+            )
+            assert (consumer["client_id"], consumer["door"], consumer["language"], consumer["version"]) == (
+                "host@1@0@abc",
+                "grpc",
+                "PYTHON",
+                "5.1.2",
+            )
+            [group] = consumer["consumer_groups"]
+            assert (group["group"], group["consume_type"]) == ("billing", "CONSUME_ACTIVELY")
+            assert group["subscriptions"] == [
+                {"topic": "orders", "expression": "a > 1", "expression_type": "SQL92"}
+            ]
+            assert producer["producer_groups"] == ["orders"]
+        assert (await api.ok("GET", "/v1/clients"))["clients"] == []
+
+
+async def test_a_consumer_consumes_a_message_when_asked() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        sent = await api.send(body="again", tag="A")
+        asked = {"group": "billing", "message_id": sent["message_id"]}
+        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+        async with client.telemetry() as telemetry:
+            await telemetry.consume()
+            for code, result in ((20_000, "CR_SUCCESS"), (60_000, "CR_LATER"), (40_016, "CR_RETURN_NULL")):
+                asking = asyncio.create_task(api.ok("POST", path, asked))
+                question = await answer(telemetry, "verify_message_result", code)
+                assert (question.message.body, question.message.system_properties.tag) == (b"again", "A")
+                assert (await asking)["result"] == result
+            asking = asyncio.create_task(api.refused(502, "POST", path, asked))
+            await answer(telemetry, "verify_message_result", 50_100)
+            assert "50100" in (await asking)["detail"]
+
+
+async def test_a_consumer_tells_its_threads_to_mqadmin() -> None:
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        await telemetry.consume()
+        assert emulator.remoting
+        async with connected("127.0.0.1", emulator.remoting.broker_port) as remoting:
+            ext = {"consumerGroup": "billing", "clientId": client.metadata["x-mq-client-id"]}
+            asking = asyncio.create_task(remoting.call(RUNNING_INFO, ext | {"jstackEnable": "true"}))
+            await answer(telemetry, "thread_stack_trace", 20_000, thread_stack_trace="main at work")
+            info = json.loads((await asking).body)
+            assert info["jstack"] == "main at work"
+            [subscription] = info["subscriptionSet"]
+            assert (subscription["topic"], subscription["subString"]) == ("orders", "*")
+            assert info["properties"]["PROP_CONSUME_TYPE"] == "CONSUME_PASSIVELY"
+            plain = json.loads((await remoting.call(RUNNING_INFO, ext)).body)  # not asked of the client
+            assert "jstack" not in plain
+
+
+async def test_a_client_that_does_not_answer_is_waited_for_a_while(monkeypatch: Any) -> None:
+    monkeypatch.setattr(questions, "ANSWER_S", 0.01)
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        sent = await api.send()
+        asked = {"group": "billing", "message_id": sent["message_id"]}
+        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+        async with client.telemetry() as telemetry:
+            await telemetry.consume()
+            assert "not answered" in (await api.refused(504, "POST", path, asked))["detail"]
+
+
+async def test_a_client_that_goes_answers_no_question() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        sent = await api.send()
+        asked = {"group": "billing", "message_id": sent["message_id"]}
+        path = f"/v1/clients/{client.metadata['x-mq-client-id']}/consume"
+        async with client.telemetry() as telemetry:
+            await telemetry.consume()
+            asking = asyncio.create_task(api.refused(502, "POST", path, asked))
+            await telemetry.command()
+        assert "has ended" in (await asking)["detail"]
