@@ -20,7 +20,7 @@ from mocketmq.store.writer import Batch
 _ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM faults WHERE name = ?"
 _COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
-_FIRED: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?)"
+_FIRED: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?, ?)"
 
 
 class Faults:
@@ -153,7 +153,8 @@ class Faults:
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
-            batch.execute(_FIRED, (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key))
+            row = (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key)
+            batch.execute(_FIRED, (*row, batch.next_commit_offset))
 
         with suppress(StoreError):  # the fault goes on
             await self._ground.writer.commit(work)

@@ -6,10 +6,11 @@ from mocketmq.store.database import Database
 class Queue:
     """A queue as of the last commit: messages ``min_offset`` to ``next_offset - 1``.
 
-    ``first_offset`` is where it began, or where a reset emptied it.
+    ``first_offset`` is where it began, or where a reset emptied it. ``emptied_at`` is the next commit offset
+    when its topic was last reset or deleted: records before it, also of what was delayed, count no more.
     """
 
-    __slots__ = ("first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
+    __slots__ = ("emptied_at", "first_offset", "key", "min_offset", "next_offset", "queue_id", "topic")
 
     def __init__(
         self,
@@ -19,6 +20,7 @@ class Queue:
         min_offset: int = 0,
         next_offset: int = 0,
         first_offset: int = 0,
+        emptied_at: int = 0,
     ) -> None:
         self.key = key
         self.topic = topic
@@ -26,6 +28,7 @@ class Queue:
         self.min_offset = min_offset
         self.next_offset = next_offset
         self.first_offset = first_offset
+        self.emptied_at = emptied_at
 
     @property
     def is_young(self) -> bool:
@@ -44,6 +47,7 @@ async def load_queues(database: Database) -> list[Queue]:
     rows = await database.rows(
         "SELECT key, topic, queue_id, min_offset, max(next_offset, coalesce("
         "(SELECT queue_offset + 1 FROM messages WHERE queue_key = key ORDER BY queue_offset DESC LIMIT 1), 0)"
-        "), CASE next_offset WHEN min_offset THEN min_offset ELSE 0 END FROM queues ORDER BY topic, queue_id"
+        "), CASE next_offset WHEN min_offset THEN min_offset ELSE 0 END, emptied_at FROM queues"
+        " ORDER BY topic, queue_id"
     )
     return [Queue(*row) for row in rows]

@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0007"
+HEAD_REVISION: Final = "0008"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -31,7 +31,8 @@ CREATE TABLE queues (
     -- Offsets below min_offset were removed. next_offset is a lower bound, for a queue whose newest messages
     -- were removed; otherwise the next offset follows from the messages.
     min_offset BIGINT NOT NULL,
-    next_offset BIGINT NOT NULL
+    next_offset BIGINT NOT NULL,
+    emptied_at BIGINT NOT NULL DEFAULT 0  -- the next commit offset when its topic was last reset or deleted
 );
 CREATE UNIQUE INDEX queues_by_topic ON queues (topic, queue_id);
 
@@ -185,14 +186,15 @@ CREATE TABLE faults (
     fired INTEGER NOT NULL
 ) WITHOUT ROWID;
 
--- Requests that a fault has struck.
+-- Requests and deliveries that a fault has struck.
 CREATE TABLE fault_hits (
     at_us BIGINT NOT NULL,
     fault TEXT NOT NULL,
     do TEXT NOT NULL,
     door TEXT NOT NULL,
     operation TEXT NOT NULL,
-    unique_key TEXT  -- of the message that the request was about, if known
+    unique_key TEXT,  -- of the message that it was about, if known
+    next_offset BIGINT NOT NULL DEFAULT 0  -- the next commit offset then
 );
 CREATE INDEX fault_hits_by_key ON fault_hits (unique_key);
 

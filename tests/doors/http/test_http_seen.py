@@ -1,6 +1,7 @@
 """Asking what was sent, waiting for what becomes of it, and what nobody expected."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -321,3 +322,24 @@ async def test_what_was_sent_is_found_after_a_restart(tmp_path: Any) -> None:
         await api.ok("POST", "/v1/clock/advance", {"by": "2m"})
         found = await wait(api, delivered=4, exactly=True)
         assert (found["reached"], found["sent"]) == (True, 4)
+
+
+@pytest.mark.parametrize("delete", [True, False])
+@pytest.mark.parametrize("delay", [{"delay_level": 3}, {"delay_ms": 10_000}])
+async def test_what_was_sent_before_a_topic_was_emptied_is_not_seen_after_a_restart(
+    tmp_path: Path, delay: Json, delete: bool
+) -> None:
+    async with running_api(data=str(tmp_path)) as api:
+        await api.send(body="delivered", **delay)
+        await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
+        await api.send(body="cancelled", **delay)
+        if delete:
+            await api.ok("DELETE", "/v1/topics/orders")
+        else:
+            await api.ok("POST", "/v1/reset", {"topic": "orders"})
+    async with running_api(data=str(tmp_path)) as api:
+        await api.ok("PUT", "/v1/topics/orders")
+        assert await sent(api) == []
+        await api.send(body="new", **delay)
+        assert await sent(api) == ["new"]
+        assert (await wait(api, sent=2))["sent"] == 1

@@ -224,7 +224,7 @@ class SentMessages:
     def _add_outside(self, message: StoredMessage) -> None:
         queue = self._topics.queue(message.real_queue_key or 0)
         key = (message.unique_key, message.commit_offset)
-        if key in self._found or not self._is_wanted(queue.topic):
+        if key in self._found or not self._is_wanted(queue):
             return
         properties = decode_properties(message.properties)
         if self._differs(message.unique_key, properties, is_delayed=True, level=None):
@@ -261,7 +261,7 @@ class SentMessages:
         own = (record.unique_key, -1 - record.commit_offset)
         if queue.topic in (SCHEDULE_TOPIC, TIMER_TOPIC) and record.real_queue_key is not None:
             real = self._topics.queue(record.real_queue_key)
-            if not self._is_wanted(real.topic, record.commit_offset):
+            if not self._is_wanted(real, record.commit_offset):
                 return None
             level: int | None = queue.queue_id + 1
             if record.cancelled_number is not None:
@@ -271,7 +271,7 @@ class SentMessages:
             return SentMessage(
                 own, real, record.store_us, record.commit_offset, due_us=record.due_us, level=level
             )
-        if record.real_queue_key is not None or not self._is_wanted(queue.topic, record.commit_offset):
+        if record.real_queue_key is not None or not self._is_wanted(queue, record.commit_offset):
             return None
         if record.parked_offset is None:
             return SentMessage(own, queue, record.store_us, record.commit_offset)
@@ -341,9 +341,10 @@ class SentMessages:
         place = Place(queue, record.queue_offset, record.commit_offset, record.store_us)
         sent.again[group] = Again(place if is_visible else None, record.due_us or 0, is_dead)
 
-    def _is_wanted(self, topic: str, commit_offset: int | None = None) -> bool:
-        if commit_offset is not None and commit_offset < self._topics.emptied_at.get(topic, 0):
-            return False  # a record of what a reset of the topic cancelled
+    def _is_wanted(self, queue: Queue, commit_offset: int | None = None) -> bool:
+        if commit_offset is not None and commit_offset < queue.emptied_at:
+            return False  # a record of what was delayed: the level queues keep it
+        topic = queue.topic
         if self._topic is not None:
             return topic == self._topic
         return not is_system_topic(topic) and not topic.startswith((RETRY_PREFIX, DLQ_PREFIX))

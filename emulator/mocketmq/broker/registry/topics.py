@@ -45,7 +45,7 @@ _SAVE_TOPIC = (
     " particulars = excluded.particulars"
 )
 _DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
-_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0)"
+_SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
 
 
 class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -112,7 +112,6 @@ class Topics:
     ) -> None:
         self.default_queues = default_queues
         self.version = DataVersion()
-        self.emptied_at: dict[str, int] = {}  # the commit offset at which a topic was reset
         self._database = ground.database
         self._writer = ground.writer
         self._on_deleted = on_deleted

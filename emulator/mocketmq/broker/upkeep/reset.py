@@ -20,7 +20,7 @@ from mocketmq.store.takes import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
-_EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ? WHERE key = ?"
+_EMPTIED = "UPDATE queues SET min_offset = ?, next_offset = ?, emptied_at = ? WHERE key = ?"
 _AGAIN_OF = f"""
 SELECT commit_offset FROM queues JOIN messages ON queue_key = key
 WHERE (substr(topic, 1, 7) = '%RETRY%' OR substr(topic, 1, 5) = '%DLQ%') AND {IS_RETRY_OF}"""
@@ -77,7 +77,7 @@ class Reset:
                 begin_again(batch, self._ground, self._run, begin_us)
             note_reset(batch)
             batch.on_commit(self._groups.forget_deleted)
-            for act in (self._topics.emptied_at.clear, *self._on_reset, self._polls.end):
+            for act in (*self._on_reset, self._polls.end):
                 batch.on_commit(act)
             self._schemes.clear(batch)
             self._empty(batch, queues)
@@ -131,8 +131,6 @@ class Reset:
                 batch.execute(SAVE_NEXT_COMMIT_OFFSET, (batch.next_commit_offset,))
                 self._empty(batch, queues)
                 batch.on_commit(partial(self._forget, again))
-                emptied_at = batch.next_commit_offset
-                batch.on_commit(lambda: self._topics.emptied_at.update({name: emptied_at}))
                 also(batch)
                 return cancelled
 
@@ -147,12 +145,14 @@ class Reset:
                     take.close()
 
     def _empty(self, batch: Batch, queues: list[Queue]) -> None:
+        emptied_at = batch.next_commit_offset
         for queue in queues:
-            batch.execute(_EMPTIED, (queue.next_offset, queue.next_offset, queue.key))
+            batch.execute(_EMPTIED, (queue.next_offset, queue.next_offset, emptied_at, queue.key))
 
         def apply() -> None:
             for queue in queues:
                 queue.min_offset = queue.first_offset = queue.next_offset
+                queue.emptied_at = emptied_at
             for group in self._groups:
                 group.forget(queues)
 
