@@ -18,7 +18,8 @@ IS_RETRY_OF = "instr(char(2) || properties, char(2) || 'RETRY_TOPIC' || char(1) 
 SCAN = 10_000
 """Offsets of one queue that are searched at once for messages that pass a filter."""
 _RECORD = 91
-"""Bytes of a record of RocketMQ's log beside body, topic and properties (CommitLog.java, 4.9.8)."""
+"""Bytes of a record of RocketMQ's log beside body, topic and properties, which end without a separator
+(CommitLog.calMsgLength and MessageDecoder.messageProperties2String, 4.9.8)."""
 _LOOK = 200
 """Messages whose properties are read before other tasks have their turn."""
 
@@ -30,8 +31,9 @@ _PROPERTIES = (
 )
 _RUN = """
 WITH sizes AS (
- SELECT queue_offset, length(body) + length(CAST(properties AS BLOB)) + ?6 AS size FROM messages
- WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks} ORDER BY queue_offset LIMIT ?4
+ SELECT queue_offset, length(body) + length(CAST(rtrim(properties, char(2)) AS BLOB)) + ?6 AS size
+ FROM messages WHERE queue_key = ?1 AND queue_offset >= ?2 AND queue_offset < ?3{marks}
+ ORDER BY queue_offset LIMIT ?4
 ), sums AS (
  SELECT queue_offset, sum(size) OVER so_far AS bytes, row_number() OVER so_far AS number
  FROM sizes WINDOW so_far AS (ORDER BY queue_offset)

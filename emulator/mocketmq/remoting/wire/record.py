@@ -55,12 +55,15 @@ def encode_record(
 ) -> bytes:
     """The record of a message, with IPv4 hosts, because many clients read no others.
 
-    ``version`` is that of the consumer: clients of 5.x trace only messages that name their region.
+    ``version`` is that of the consumer: clients of 5.x trace only messages that name their region. Others get
+    the bytes that 4.9.8 would store, without a separator at the end of the properties.
     """
     body = message.body
     name = topic.encode()
     properties = message.properties.encode()
-    if version >= V5_0_0 and _REGION not in properties:
+    if version < V5_0_0:
+        properties = properties.removesuffix(b"\x02")
+    elif _REGION not in properties:
         properties += _REGION
     if len(properties) > MAX_PROPERTIES_BYTES:
         properties = _fitting(properties)
