@@ -193,6 +193,8 @@ async def test_the_history_names_the_fault_of_a_late_delivery() -> None:
         await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
         life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")
         assert (life["state"], life["deliveries"]) == ("pending", [])
+        assert [(each["fault"], each["door"]) for each in life["faults"]] == [("storm", "")]
+        assert any(text == "fault storm: deliver-late for delivery" for _, _, text in timeline(life))
         await api.ok("POST", "/v1/clock/advance", {"by": "22s"})
         life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")
         assert life["deliveries"][0]["fault"] == "storm"

@@ -110,5 +110,6 @@ def _taken(history: JsonObject) -> Iterator[_Event]:
 
 def _struck(history: JsonObject) -> Iterator[_Event]:
     for each in history.get("faults", ()):
-        what = f"fault {each['fault']}: {each['do']} for {each['operation']} by {each['door']}"
+        by = f" by {each['door']}" if each["door"] else ""
+        what = f"fault {each['fault']}: {each['do']} for {each['operation']}{by}"
         yield _Event(each["at_us"], 0, 0, what)

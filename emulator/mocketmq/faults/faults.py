@@ -20,7 +20,9 @@ from mocketmq.store.writer import Batch
 _ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM faults WHERE name = ?"
 _COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
-_FIRED: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?, ?)"
+_STRUCK: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?, ?)"
+_STRUCK_DELIVERY: Final = """
+INSERT INTO fault_hits SELECT ?, ?, ?, '', 'delivery', unique_key, ? FROM messages WHERE commit_offset = ?"""
 
 
 class Faults:
@@ -148,13 +150,18 @@ class Faults:
         """Keep the counts of a fault."""
         batch.execute(_COUNT, (fault.matched, fault.fired, fault.name))
 
+    def record_delivery(self, batch: Batch, fault: Fault, at_us: int, record_offset: int) -> None:
+        """Keep that the fault struck the delivery of the message with this record."""
+        row = (at_us, fault.name, fault.rule.do, batch.next_commit_offset, record_offset)
+        batch.execute(_STRUCK_DELIVERY, row)
+
     async def record(self, fault: Fault, door: str, operation: str, unique_key: str | None) -> None:
         """Keep that the fault struck a request, for the history of its message."""
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
             row = (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key)
-            batch.execute(_FIRED, (*row, batch.next_commit_offset))
+            batch.execute(_STRUCK, (*row, batch.next_commit_offset))
 
         with suppress(StoreError):  # the fault goes on
             await self._ground.writer.commit(work)

@@ -243,6 +243,7 @@ class EventOut(msgspec.Struct, frozen=True):
     """Something that happened. `text` says it in words, without its time.
 
     `until_ms` is when a message is due; of a move of the clock, which began at `at_ms`, where it ended.
+    `fault` is the name of the rule that struck a request or a delivery.
     """
 
     at_ms: int
@@ -256,6 +257,7 @@ class EventOut(msgspec.Struct, frozen=True):
     group: str | None
     times: int | None
     until_ms: int | None
+    fault: str | None
 
 
 class EventsOut(msgspec.Struct, frozen=True):
@@ -273,7 +275,7 @@ async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
 
 
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """What became of messages, and moves of the clock, since the last reset of everything."""
+    """What became of messages, faults on purpose, and moves of the clock, since everything was reset."""
     found, more = await call.broker.looking.events.newest(which.max)
     return EventsOut([_event(one) for one in found], more)
 
@@ -303,6 +305,7 @@ def _event(event: Event) -> EventOut:
         group=event.group,
         times=event.times,
         until_ms=to_ms(event.until_us),
+        fault=event.fault,
     )
 
 

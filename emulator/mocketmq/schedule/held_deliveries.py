@@ -150,6 +150,7 @@ class HeldDeliveries:
             record_offset = batch.append(
                 self._parked_queue, content, due_us=message.due_us, real_queue_key=queue.key
             ).commit_offset
+        self._faults.record_delivery(batch, fault, fires_us, record_offset)
         for release_us in instants:
             row = (
                 *(release_us, fault.name, int(bool(repeats)), record_offset, message.parked_offset),

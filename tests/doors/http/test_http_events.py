@@ -165,3 +165,33 @@ async def test_a_story_goes_on_after_a_restart(tmp_path: object) -> None:
         await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
     async with running_api(data=str(tmp_path)) as api:
         assert await story(api) == ["0 sent to orders: 'a'", "0 clock moved by 1s"]
+
+
+async def test_faults_that_struck_are_events_by_their_names(api: Api) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "31s", "name": "storm", "next": 1})
+    busy = {"do": "refuse", "error": "FLUSH_DISK_TIMEOUT", "operation": "send", "name": "busy", "next": 1}
+    await api.ok("POST", "/v1/faults", busy)
+    sending = {"body": "a", "delay_level": 3, "message_id": "A53FE6E206FD1A204474F20000000000"}
+    assert (await api.call("POST", "/v1/topics/orders/messages", sending)).status == 504
+    await api.send(body="b", delay_level=3)
+    await api.ok("POST", "/v1/faults", {"do": "disk-full", "name": "full"})
+    assert (await api.call("POST", "/v1/topics/orders/messages", {"body": "c"})).status == 507
+    await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
+    assert await story(api) == [
+        "0 sent to orders, parked for 10s: 'a'",
+        "0 fault busy: refuse for send by http: 'a'",
+        "0 sent to orders, parked for 10s: 'b'",
+        "0 fault full: disk-full for send by http",
+        "0 clock moved by 1m",
+        "10 fault storm: deliver-late for delivery: 'a'",
+        "10 delivered to orders: 'b'",
+        "41 delivered to orders: 'a'",
+    ]
+    struck = [
+        (one["fault"], one["topic"])
+        for one in (await api.ok("GET", "/v1/events"))["events"]
+        if one["kind"] == "fault"
+    ]
+    assert struck == [("busy", "orders"), ("full", None), ("storm", "orders")]
+    await api.ok("POST", "/v1/reset")
+    assert await story(api) == []

@@ -1,10 +1,10 @@
-"""What happened since the last reset, for the report of a failed test: messages and moves of the clock.
+"""What happened since the last reset, for the report of a failed test: messages, faults, moves of the clock.
 
 It is gathered from the store when somebody asks, the newest of each kind of row. Events of one instant are in
 the order of their messages: of takes the store has the time alone.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Final, Literal, NamedTuple
 
@@ -50,15 +50,20 @@ _MOVES = """
 SELECT from_us, to_us FROM clock_moves
 WHERE move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0)
 ORDER BY move DESC LIMIT ?"""
+_HITS = """
+SELECT unique_key, at_us, fault, do, door, operation, next_offset FROM fault_hits
+ORDER BY rowid DESC LIMIT ?"""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 1 << 62
+_AFTER_ALL = 9
+"""The rank of what comes after all else that is about a record."""
 
 
 class Event(NamedTuple):
     """Something that happened at an emulated instant, and the same in words, without the instant.
 
     ``order`` is that of events at one instant. ``until_us`` is when a message is due, or where a move of the
-    clock ended.
+    clock ended; ``fault`` the name of the rule that struck.
     """
 
     at_us: int
@@ -73,10 +78,7 @@ class Event(NamedTuple):
     group: str | None = None
     times: int | None = None
     until_us: int | None = None
-
-
-Source = Callable[[], Iterable[Event]]
-"""Events that others remember, in any order."""
+    fault: str | None = None
 
 
 class _Record(NamedTuple):
@@ -101,12 +103,11 @@ class _Record(NamedTuple):
 
 
 class Events:
-    """Gathers what happened. ``sources`` are asked, too: what goes wrong on purpose adds one."""
+    """Gathers what happened."""
 
     def __init__(
         self, ground: Ground, topics: Topics, groups: ConsumingGroups, schemes: Schemes, trail: PullTrail
     ) -> None:
-        self.sources: list[Source] = []
         self._database = ground.database
         self._topics = topics
         self._groups = groups
@@ -130,7 +131,9 @@ class Events:
                     found += self._of_take(by_offset[commit_offset], group.name, *take)
         found += self._of_trail(records)
         found += [_move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
-        found += [event for source in self.sources for event in source()]
+        by_key = {record.unique_key: record for record in records}
+        hits = await self._database.rows(_HITS, (limit + 1,))
+        found += [self._of_hit(by_key.get(unique_key), *hit) for unique_key, *hit in hits]
         found.sort(key=lambda event: (event.at_us, event.order))
         return found[-limit:], len(found) > limit
 
@@ -200,6 +203,23 @@ class Events:
             yield self._event(
                 record, settled_us, "acknowledged", f"acknowledged by {group}", rank=4, group=group
             )
+
+    def _of_hit(
+        self,
+        record: _Record | None,
+        at_us: int,
+        fault: str,
+        do: str,
+        door: str,
+        operation: str,
+        next_offset: int,
+    ) -> Event:
+        """That a fault struck a request or a delivery, about the record if it is known."""
+        text = f"fault {fault}: {do} for {operation}{f' by {door}' if door else ''}"
+        found = Event(at_us, (0, 0), "fault", text)
+        if record is not None:
+            found = self._event(record, at_us, "fault", text)
+        return found._replace(order=(next_offset - 1, _AFTER_ALL), fault=fault)
 
     def _of_trail(self, records: Iterable[_Record]) -> Iterator[Event]:
         """What consumers by offset did. A commit does not acknowledge what they have given back before."""

@@ -61,7 +61,10 @@ class InterventionRecord(msgspec.Struct, frozen=True):
 
 
 class FaultRecord(msgspec.Struct, frozen=True):
-    """A fault on purpose struck a request for the message. `fault` is the rule's name, `do` its kind."""
+    """A fault on purpose struck a request for the message, or its delivery, which has no `door`.
+
+    `fault` is the rule's name, `do` its kind.
+    """
 
     at_us: int
     fault: str
