@@ -94,7 +94,7 @@ async def test_the_next_due_time_is_found_behind_any_number_of_cancelled_message
     async with running_broker() as broker:
         await broker.sender.send_batch([Message("other", b"x", {DELAY: "1"}) for _ in range(1_000)])
         due_us = (await send(broker, level=1)).stored.due_us
-        await broker.upkeep.reset.topic("other")
+        await broker.removal.reset.topic("other")
         assert (await broker.mover.move_to_next())[1:] == (due_us, 1, None)
 
 
@@ -159,7 +159,7 @@ async def test_two_hours_with_many_messages_over_18_levels_take_few_transactions
             )
         before = broker.ground.writer.commits
         move = await broker.mover.advance(7200 * S)
-        assert (move.fired, move.next_due_us, broker.looking.pending.count) == (count, None, 0)
+        assert (move.fired, move.next_due_us, broker.inspection.pending.count) == (count, None, 0)
         assert broker.ground.writer.commits - before < 2 * count / BATCH + 18
     counts = rows(
         tmp_path,
@@ -210,7 +210,7 @@ async def test_a_real_clock_keeps_the_offset_it_was_moved_by(tmp_path: Path) -> 
     for _ in range(2):
         async with running_broker(tmp_path, clock="real") as broker:
             assert 3600 * S <= broker.clock.now_us() - wall_us() + 1 * S < 3700 * S
-            assert broker.looking.pending.count == 1
+            assert broker.inspection.pending.count == 1
 
 
 async def test_moves_and_runs_are_recorded(tmp_path: Path) -> None:
@@ -251,5 +251,5 @@ async def test_what_is_due_next_is_known_from_the_start(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         due_us = (await send(broker, level=7)).stored.due_us
     async with running_broker(tmp_path) as broker:
-        assert broker.looking.pending.next_due_us == due_us
+        assert broker.inspection.pending.next_due_us == due_us
         assert broker.levels.states()[6].next_due_us == due_us

@@ -53,7 +53,7 @@ async def test_a_pull_outside_the_queue_says_where_to_go(
     async with running_broker() as broker:
         for _ in range(2):
             await send(broker, queue=0)
-        await broker.upkeep.reset.topic(TOPIC)
+        await broker.removal.reset.topic(TOPIC)
         await send(broker, queue=0)
         pulled = await broker.consuming.pull.pull(GROUP, TOPIC, 0, offset, 10)
         assert (pulled.status, pulled.next_offset) == (status, next_offset)

@@ -40,10 +40,10 @@ async def test_a_topic_goes_with_its_messages_and_what_is_pending_for_it(tmp_pat
         await send(broker, "by level", level=3)
         await send(broker, "by time", __STARTDELIVERTIME=str(broker.clock.now_us() // 1_000 + 5_000))
         await send(broker, "of another", topic="another", level=3)
-        assert broker.looking.pending.count == 4
-        assert await broker.upkeep.reset.delete_topic(TOPIC) == 3
+        assert broker.inspection.pending.count == 4
+        assert await broker.removal.reset.delete_topic(TOPIC) == 3
         assert broker.registry.topics.find(TOPIC) is None
-        assert bodies(p.message for p in await broker.looking.pending.list()) == ["of another"]
+        assert bodies(p.message for p in await broker.inspection.pending.list()) == ["of another"]
         assert (await broker.mover.advance(3_600 * S)).fired == 1
         assert broker.registry.topics.find(TOPIC) is None
     assert rows(tmp_path, "SELECT * FROM progress") == []
@@ -62,7 +62,7 @@ async def test_a_topic_made_again_goes_on_with_its_offsets_and_nothing_else(
         for _ in range(3):
             await send(broker, "before", queue=1)
         await acknowledge(broker, await receive(broker, 1))
-        await broker.upkeep.reset.delete_topic(TOPIC)
+        await broker.removal.reset.delete_topic(TOPIC)
         if not is_restarted:
             await check_topic_made_again(broker)
     if is_restarted:
@@ -85,7 +85,7 @@ async def test_what_a_group_holds_of_a_deleted_topic_is_gone(tmp_path: Path) -> 
     async with running_broker(tmp_path) as broker:
         await send(broker)
         taken = await receive(broker)
-        await broker.upkeep.reset.delete_topic(TOPIC)
+        await broker.removal.reset.delete_topic(TOPIC)
         assert not (await acknowledge(broker, taken)).done
         assert (broker.consuming.groups.get(GROUP).takes, broker.consuming.groups.get(GROUP).queues) == (
             {},
@@ -109,10 +109,10 @@ async def test_who_waits_learns_that_the_topic_is_gone(
             else receive(broker, wait_s=30)
         )
         await waiting.begun.wait()
-        await broker.upkeep.reset.delete_topic(TOPIC)
+        await broker.removal.reset.delete_topic(TOPIC)
         with pytest.raises(TopicNotFoundError):
             await consuming
-        assert broker.looking.progress.topics_of(GROUP) == []
+        assert broker.inspection.progress.topics_of(GROUP) == []
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ async def test_who_waits_learns_that_the_topic_is_gone(
 async def test_topics_that_cannot_be_deleted(topic: str, error: type[Exception]) -> None:
     async with running_broker() as broker:
         with pytest.raises(error):
-            await broker.upkeep.reset.delete_topic(topic)
+            await broker.removal.reset.delete_topic(topic)
 
 
 @pytest.mark.parametrize("is_restarted", [True, False])
@@ -183,7 +183,7 @@ async def test_nothing_is_taken_of_a_topic_that_is_deleted_meanwhile(
 
         async def before_the_deletion(*what: Any) -> list[StoredMessage]:
             found = await messages_in(*what)
-            await broker.upkeep.reset.delete_topic(TOPIC)
+            await broker.removal.reset.delete_topic(TOPIC)
             return found
 
         with monkeypatch.context() as patched:
@@ -227,14 +227,14 @@ async def test_what_was_judged_before_the_deletion_is_refused_after_it(
         async def before_the_deletion(message: Message, **how: bool) -> AcceptedMessage:
             accepted = await accept(message, **how)
             if message.body == b"last":
-                await broker.upkeep.reset.delete_topic(TOPIC)
+                await broker.removal.reset.delete_topic(TOPIC)
             return accepted
 
         with monkeypatch.context() as patched:
             patched.setattr(broker.sender.intake, "accept", before_the_deletion)
             with pytest.raises(TopicNotFoundError):
                 await SENDS[way](broker)
-        assert (broker.looking.pending.count, broker.transactions.half_messages.open()) == (
+        assert (broker.inspection.pending.count, broker.transactions.half_messages.open()) == (
             0,
             [],
         )
@@ -258,7 +258,7 @@ async def test_nothing_is_sent_to_a_topic_that_is_just_being_deleted(
             return await page(*what, **more)
 
         monkeypatch.setattr(broker.schemes.timed(), "page", meanwhile)
-        assert await broker.upkeep.reset.delete_topic(TOPIC) == 0
+        assert await broker.removal.reset.delete_topic(TOPIC) == 0
         await SENDS[way](broker)  # makes it anew
 
 
@@ -280,14 +280,14 @@ async def test_a_deletion_finds_what_is_just_being_stored(
         monkeypatch.setattr(Database, "transact", slowly)
         sending = asyncio.ensure_future(SENDS["half" if is_half else "by level"](broker))
         await begun.wait()
-        deleting = asyncio.create_task(broker.upkeep.reset.delete_topic(TOPIC))
+        deleting = asyncio.create_task(broker.removal.reset.delete_topic(TOPIC))
         async with asyncio.timeout(PATIENCE_S):
             while not broker.ground.writer.waiting:  # noqa: ASYNC110 - it sets no event
                 await asyncio.sleep(0)
         go_on.set()
         await sending
         assert await deleting == (0 if is_half else 1)
-        assert (broker.looking.pending.count, broker.transactions.half_messages.open()) == (
+        assert (broker.inspection.pending.count, broker.transactions.half_messages.open()) == (
             0,
             [],
         )
@@ -298,7 +298,7 @@ async def test_a_reset_of_everything_forgets_the_offsets_of_deleted_groups() -> 
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
         await broker.consuming.groups.delete(GROUP, clean_offsets=False)
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
         group = await broker.consuming.groups.for_use(GROUP)
         assert group.queues == {}
 
@@ -308,7 +308,7 @@ async def test_deleting_a_topic_takes_the_offsets_of_deleted_groups_with_it() ->
         await send(broker, queue=0)
         await acknowledge(broker, await receive(broker))
         await broker.consuming.groups.delete(GROUP, clean_offsets=False)
-        await broker.upkeep.reset.delete_topic(TOPIC)
+        await broker.removal.reset.delete_topic(TOPIC)
         assert (await broker.consuming.groups.for_use(GROUP)).queues == {}
 
 
@@ -325,7 +325,7 @@ async def test_a_topic_that_is_changed_while_it_is_deleted_can_be_made_again(tmp
     async with running_broker(tmp_path) as broker:
         await send(broker)
         await asyncio.gather(
-            broker.upkeep.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6)
+            broker.removal.reset.delete_topic(TOPIC), broker.registry.topics.put(TOPIC, 9, 9, 6)
         )
         assert broker.registry.topics.find(TOPIC) is None
         topic = await broker.registry.topics.put(TOPIC, 12, 12, 6)

@@ -99,7 +99,7 @@ async def test_what_is_not_delayed_is_not_recorded(tmp_path: Path) -> None:
 async def test_a_forced_delivery_says_so(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         sent = await send(broker, level=18)
-        await broker.looking.pending.deliver_now(sent.stored.unique_key)
+        await broker.inspection.pending.deliver_now(sent.stored.unique_key)
         [row] = recorded(tmp_path)
     assert (row["forced"], row["due_us"], row["delivered_us"]) == (
         1,
@@ -162,7 +162,7 @@ async def test_no_pull_waits_for_its_note_in_the_ledger(
         async with asyncio.timeout(PATIENCE_S):
             [message] = (await broker.consuming.pull.pull("puller", TOPIC, 0, 0, 10)).messages
         assert not other.done()
-        looking = asyncio.create_task(broker.looking.histories.of(message.unique_key))
+        looking = asyncio.create_task(broker.inspection.histories.of(message.unique_key))
         held_up.go.set()
         [record] = (await looking).deliveries
         assert (record.pulled_by, record.pulled_us) == ("puller", record.delivered_us)
@@ -173,7 +173,7 @@ async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)
         [message] = await visible(broker)
-        await broker.looking.histories.of(message.unique_key)
+        await broker.inspection.histories.of(message.unique_key)
         [row] = recorded(tmp_path)
     assert row["pulled_us"] is None
 

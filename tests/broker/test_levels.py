@@ -134,9 +134,9 @@ async def test_a_batch_is_parked_or_refused_as_a_whole() -> None:
         good, bad = Message(TOPIC, b"good", {DELAY: "1"}), Message(TOPIC, b"bad", {DELAY: "x"})
         with pytest.raises(InvalidArgumentError):
             await broker.sender.send_batch([good, bad])
-        assert broker.looking.pending.count == 0
+        assert broker.inspection.pending.count == 0
         await broker.sender.send_batch([good, Message(TOPIC, b"at once")])
-        assert (broker.looking.pending.count, bodies(await visible(broker))) == (1, ["at once"])
+        assert (broker.inspection.pending.count, bodies(await visible(broker))) == (1, ["at once"])
 
 
 # The level table was changed while messages waited

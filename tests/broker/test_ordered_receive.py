@@ -310,7 +310,7 @@ async def test_whatever_is_reset_holds_nothing_up() -> None:
     async with running_broker() as broker:
         await fill(broker, "0", "1")
         await receive_in_order(broker, 1)
-        await broker.upkeep.reset.topic(TOPIC)
+        await broker.removal.reset.topic(TOPIC)
         await fill(broker, "2")
         assert bodies(await receive_in_order(broker)) == ["2"]
 

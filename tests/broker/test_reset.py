@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.upkeep.reset import DELETE_MESSAGE
+from mocketmq.broker.removal.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
-from mocketmq.store.takes import DELETE_TAKES
+from mocketmq.store.take_rows import DELETE_TAKES
 from tests.support.brokers import (
     GROUP,
     TOPIC,
@@ -31,14 +31,14 @@ async def test_a_reset_forgets_every_message_and_keeps_topics_groups_and_the_clo
         await send(broker, "pending", level=18)
         await send(broker, "delivered", level=1)
         moved_us = (await broker.mover.advance(1 * S)).now_us
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
         for _ in range(2):
             assert await visible(broker) == []
             assert await receive(broker) == []
-            assert (broker.looking.pending.count, await broker.looking.pending.list()) == (0, [])
+            assert (broker.inspection.pending.count, await broker.inspection.pending.list()) == (0, [])
             assert broker.clock.now_us() == moved_us
             with pytest.raises(MessageNotFoundError):
-                await broker.looking.histories.records(kept.unique_key)
+                await broker.inspection.histories.records(kept.unique_key)
         assert (await acknowledge(broker, [taken])).failed
     for table in ("messages", "deliveries", "interventions", "takes", "message_keys"):
         assert rows(tmp_path, f"SELECT * FROM {table}") == []
@@ -54,7 +54,7 @@ async def test_after_a_reset_offsets_go_on_and_everything_works(tmp_path: Path) 
         before = (await send(broker, queue=0)).stored
         await send(broker, level=1)
         await receive(broker)
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
     async with running_broker(tmp_path) as broker:
         now = (await send(broker, "now", queue=0)).stored
         assert now.queue_offset == before.queue_offset + 1
@@ -76,12 +76,12 @@ async def test_resetting_one_topic_leaves_the_others(tmp_path: Path) -> None:
             await receive(broker, 1, topic=topic)
             for level in (1, 18):
                 await send(broker, f"pending {level}", topic=topic, level=level)
-        await broker.upkeep.reset.topic(TOPIC)
+        await broker.removal.reset.topic(TOPIC)
         assert await visible(broker) == []
-        assert await broker.looking.pending.list(topic=TOPIC) == []
-        assert broker.looking.pending.count == 2
+        assert await broker.inspection.pending.list(topic=TOPIC) == []
+        assert broker.inspection.pending.count == 2
     async with running_broker(tmp_path) as broker:
-        assert broker.looking.pending.count == 2
+        assert broker.inspection.pending.count == 2
         assert (await broker.mover.advance(7200 * S)).fired == 2
         assert await receive(broker) == []
         assert len(await receive(broker, topic="other")) == 4
@@ -92,26 +92,26 @@ async def test_a_topic_is_reset_at_the_head_of_a_level_and_behind_it() -> None:
         for topic in ("other", TOPIC, "other", TOPIC):
             await send(broker, topic, level=1, topic=topic)
         await broker.mover.advance(500_000)
-        await broker.upkeep.reset.topic("other")
-        assert broker.looking.pending.count == 2
+        await broker.removal.reset.topic("other")
+        assert broker.inspection.pending.count == 2
         await send(broker, "new", level=1, topic="other")
         assert (await broker.mover.advance(1 * S)).fired == 3
         assert bodies(await visible(broker)) == [TOPIC, TOPIC]
         assert bodies(await visible(broker, "other")) == ["new"]
-        assert broker.looking.pending.count == 0
+        assert broker.inspection.pending.count == 0
 
 
 async def test_a_topic_that_does_not_exist_cannot_be_reset() -> None:
     async with running_broker() as broker:
         with pytest.raises(TopicNotFoundError):
-            await broker.upkeep.reset.topic(TOPIC)
+            await broker.removal.reset.topic(TOPIC)
 
 
 async def test_a_waiting_receiver_survives_a_reset() -> None:
     async with running_broker() as broker:
         receiver = asyncio.create_task(receive(broker, wait_s=30))
         await send(broker, topic="other")
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
         await send(broker, "after")
         assert bodies(await receiver) == ["after"]
 
@@ -125,7 +125,7 @@ async def test_a_reset_of_a_topic_takes_its_retries_and_dead_letters_along() -> 
             await broker.mover.advance(10 * S)
             [_, retried] = await receive(broker, topic=topic)
             await give_back(broker, [retried])
-        await broker.upkeep.reset.topic(TOPIC)
+        await broker.removal.reset.topic(TOPIC)
         await broker.mover.advance(3600 * S)
         assert await receive(broker) == []
         assert len(await receive(broker, topic="other")) == 2

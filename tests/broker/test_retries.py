@@ -59,7 +59,7 @@ async def test_sixteen_retries_from_level_3_to_18_and_then_a_dead_letter() -> No
         }.items() <= properties.items()
         assert (last.message.born_us, last.message.body) == (original.born_us, original.body)
         await give_back(broker, [last])
-        assert broker.looking.pending.count == 0
+        assert broker.inspection.pending.count == 0
         [dead] = await visible(broker, DLQ)
         assert (dead.reconsume_times, decode_properties(dead.properties)[DELAY]) == (17, "0")
         assert (await take_one(broker, topic=DLQ, group="mourners")).message == dead
@@ -101,7 +101,7 @@ async def test_a_consumer_may_give_a_message_up_at_once() -> None:
     async with running_broker() as broker:
         await send(broker)
         await give_back(broker, await receive(broker), -1)
-        assert (broker.looking.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
+        assert (broker.inspection.pending.count, bodies(await visible(broker, DLQ))) == (0, ["hello"])
 
 
 async def test_a_retry_is_for_its_group_alone() -> None:

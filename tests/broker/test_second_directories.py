@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from prometheus_client.parser import text_string_to_metric_families
 
-from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.removal.retention import Retention
 from mocketmq.message.message import Message
 from mocketmq.message.properties import (
     DELAY,
@@ -22,7 +22,7 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     decode_properties,
 )
-from mocketmq.schedule import scheme_host
+from mocketmq.schedule import scheme_context
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.delayed_file import decode
 from tests.support.api import running_api
@@ -148,7 +148,7 @@ async def test_a_start_time_that_is_past_is_no_delay(anywhere: Path | str) -> No
             due: dict[str, Any] = {name: value}
             sent = await send(broker, **due)
             assert sent.stored.due_us is None
-        assert (broker.looking.pending.count, len(await visible(broker))) == (0, 3)
+        assert (broker.inspection.pending.count, len(await visible(broker))) == (0, 3)
 
 
 # A delay level wins
@@ -200,7 +200,7 @@ async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_mid
     for run in range(3):
         async with running_broker(tmp_path, delay_sync="never") as broker:
             # Though the wall clock is set back in between, what comes later stays behind.
-            monkeypatch.setattr(scheme_host, "wall_us", partial(int, WALL_US - run * 3_600 * S))
+            monkeypatch.setattr(scheme_context, "wall_us", partial(int, WALL_US - run * 3_600 * S))
             second_us = second_us or (broker.clock.now_us() // S + 2) * S
             numbers = range(1_000 * run, 1_000 * (run + 1))
             due = [(dice.randrange(1_000), number) for number in numbers]
@@ -212,7 +212,7 @@ async def test_the_order_of_thousands_in_one_second_outlives_restarts_in_the_mid
             await broker.mover.move_to(second_us + until_ms * MS)
             due = sorted(one for one in expected if one[0] <= until_ms)
             assert await in_order_of_delivery(broker) == [str(number) for _, number in due]
-            assert broker.looking.pending.count == 3_000 - len(due)
+            assert broker.inspection.pending.count == 3_000 - len(due)
 
 
 async def test_both_schemes_deliver_in_the_order_of_their_times(anywhere: Path | str) -> None:
@@ -240,13 +240,13 @@ async def test_in_memory_nothing_is_written_and_everything_ends_with_the_broker(
     turn_by_hand(monkeypatch)
     for _ in range(2):
         async with running_broker(MEMORY) as broker:
-            assert broker.looking.pending.count == 0
+            assert broker.inspection.pending.count == 0
             await send_in(broker, 1_000, "kept")
             await send_in(broker, 1_000, "delivered")
-            await broker.looking.pending.deliver_now(
-                (await broker.looking.pending.list())[1].message.unique_key
+            await broker.inspection.pending.deliver_now(
+                (await broker.inspection.pending.list())[1].message.unique_key
             )
-            assert (broker.looking.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
+            assert (broker.inspection.pending.count, await in_order_of_delivery(broker)) == (1, ["delivered"])
             await files_of(broker).turn()
     assert [*os.scandir(tmp_path)] == []
 
@@ -334,7 +334,7 @@ async def test_retention_leaves_alone_what_waits(tmp_path: Path) -> None:
         for text in ("pending", "cancelled", "delivered"):
             sent = await send_in(broker, 500 if text == "delivered" else HOUR_MS, text)
             if text == "cancelled":
-                await broker.looking.pending.cancel(sent.stored.unique_key)
+                await broker.inspection.pending.cancel(sent.stored.unique_key)
         await broker.mover.move_to_next()
         retention = Retention(
             broker.ground, broker.registry, broker.consuming.groups, broker.schemes, age_us=0, max_bytes=1

@@ -14,7 +14,7 @@ from mocketmq.message.message import Draft, Message, StoredMessage
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY
 from mocketmq.schedule.due import Due, DueNow
-from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.queue import Queue
@@ -31,21 +31,21 @@ class EggTimer(TimedScheme):
 
     name = "egg-timer"
 
-    def __init__(self, host: SchemeHost) -> None:
-        super().__init__(host)
+    def __init__(self, context: SchemeContext) -> None:
+        super().__init__(context)
         self.waiting: dict[int, StoredMessage] = {}
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
         text = properties.get(EGG_TIMER_MS)
-        return None if level or text is None else self.host.ground.clock.now_us() + int(text) * MS
+        return None if level or text is None else self.context.ground.clock.now_us() + int(text) * MS
 
     async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        number = self.host.numbers.next() if number is None else number
-        clock, writer = self.host.ground.clock, self.host.ground.writer
+        number = self.context.numbers.next() if number is None else number
+        clock, writer = self.context.ground.clock, self.context.ground.writer
         kept = self.kept(draft, queue, due_us, number, clock.now_us(), writer.store_host)
         if not await self.has_kept(number, draft.unique_key):
             self.waiting[number] = kept
-            self.host.changed()
+            self.context.changed()
         return kept
 
     async def has_kept(self, number: int, unique_key: str) -> bool:
@@ -69,7 +69,7 @@ class EggTimer(TimedScheme):
 
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
-        picked_us = self.host.ground.clock.now_us()
+        picked_us = self.context.ground.clock.now_us()
 
         def due_now() -> Iterator[Due]:
             for message in sorted((m for m in self.waiting.values() if due_of(m) <= until_us), key=due_of):
@@ -93,7 +93,7 @@ class EggTimer(TimedScheme):
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
     ) -> list[StoredMessage]:
-        keys = {queue.key for queue in self.host.topics.get(topic).queues} if topic else None
+        keys = {queue.key for queue in self.context.topics.get(topic).queues} if topic else None
         found = [m for m in self.waiting.values() if keys is None or m.real_queue_key in keys]
         return [m for m in found if level is None and m.commit_offset > after][:limit]
 
@@ -103,8 +103,8 @@ def due_of(message: StoredMessage) -> int:
     return message.due_us
 
 
-async def open_egg_timer(_settings: Settings, host: SchemeHost) -> TimedScheme:
-    return EggTimer(host)
+async def open_egg_timer(_settings: Settings, context: SchemeContext) -> TimedScheme:
+    return EggTimer(context)
 
 
 @pytest.fixture(autouse=True)
@@ -178,9 +178,9 @@ async def test_resets_and_deletions_forget_it() -> None:
             await send(broker, topic=topic, EGG_TIMER_MS="1000")
             await send_in(broker, 1_000, topic=topic)
             await send(broker, topic=topic, level=1)
-        assert await broker.upkeep.reset.delete_topic(TOPIC) == 6
+        assert await broker.removal.reset.delete_topic(TOPIC) == 6
         assert broker.schemes.pending == 3
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
         assert broker.schemes.pending == 0
         assert (await broker.mover.advance(60 * S)).fired == 0
 

@@ -145,13 +145,13 @@ async def test_a_store_that_fails_before_the_half_is_settled_doubles_nothing(
         async with Refusing(broker, monkeypatch):
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, [half])
-        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
         await broker.mover.advance(60 * S if comes_first == "due time" else IMMUNITY_US)
         assert len(await visible(broker)) == (comes_first == "due time")
         assert (await commit(broker, await pop(broker))).done
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
-        assert broker.looking.pending.count == 0
+        assert broker.inspection.pending.count == 0
 
 
 @pytest.mark.parametrize("is_due", [False, True])
@@ -166,7 +166,7 @@ async def test_a_kill_before_the_half_is_settled_doubles_nothing(
         if is_due:
             await broker.mover.advance(60 * S)
     async with running_broker(tmp_path) as broker:
-        assert broker.looking.pending.count == (not is_due)
+        assert broker.inspection.pending.count == (not is_due)
         assert broker.transactions.half_messages.open() == []
         await broker.mover.advance(60 * S)
         assert (bodies(await visible(broker)), await pop(broker)) == (["half"], [])
@@ -246,10 +246,10 @@ async def test_what_the_timed_scheme_did_not_keep_is_not_committed(monkeypatch: 
             patched.setattr(broker.schemes.timed(), "keep", refuse)
             with pytest.raises(StoreUnavailableError):
                 await commit(broker, halves)
-        assert (await visible(broker), broker.looking.pending.count) == ([], 0)
+        assert (await visible(broker), broker.inspection.pending.count) == ([], 0)
         await broker.mover.advance(IMMUNITY_US)
         assert len((await commit(broker, await pop(broker))).done) == 2
-        assert (len(await visible(broker)), broker.looking.pending.count) == (1, 1)
+        assert (len(await visible(broker)), broker.inspection.pending.count) == (1, 1)
 
 
 async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
@@ -332,7 +332,7 @@ async def test_what_is_committed_while_its_topic_is_being_deleted_is_not_kept() 
         half = await prepare(broker, **{TIMER_DELAY_MS: "60000"})
         with broker.registry.topics.closing(TOPIC), pytest.raises(TopicNotFoundError):
             await commit(broker, [half])
-        assert (broker.looking.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
+        assert (broker.inspection.pending.count, len((await rollback(broker, [half])).done)) == (0, 1)
 
 
 async def test_a_commit_goes_to_its_end_though_nobody_waits_for_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -389,7 +389,7 @@ async def test_what_is_reset_while_it_is_being_committed_is_not_committed(
 
         async def after_a_reset(work: Work) -> object:
             monkeypatch.undo()
-            await broker.upkeep.reset.all()
+            await broker.removal.reset.all()
             return await write(work)
 
         monkeypatch.setattr(broker.ground.writer, "commit", after_a_reset)
@@ -407,10 +407,10 @@ async def test_what_loses_its_topic_while_it_is_being_kept_is_kept_no_longer(
         async def keep_after_all(
             draft: Draft, queue: Queue, due_us: int, number: int | None = None
         ) -> StoredMessage:
-            await broker.upkeep.reset.delete_topic(TOPIC)
+            await broker.removal.reset.delete_topic(TOPIC)
             return await keep(draft, queue, due_us, number)
 
         monkeypatch.setattr(broker.schemes.timed(), "keep", keep_after_all)
         assert (await commit(broker, [half])).done == []
         await broker.mover.advance(60 * S)
-        assert (broker.looking.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)
+        assert (broker.inspection.pending.count, broker.registry.topics.find(TOPIC)) == (0, None)

@@ -52,7 +52,7 @@ async def test_a_half_message_is_seen_by_no_consumer_until_it_is_committed() -> 
             broker.clock.now_us() + IMMUNITY_US,
             1,
         )
-        assert (await receive(broker), await visible(broker), broker.looking.pending.count) == ([], [], 0)
+        assert (await receive(broker), await visible(broker), broker.inspection.pending.count) == ([], [], 0)
         receiver = asyncio.create_task(receive(broker, wait_s=30, tags="A"))
         assert (await commit(broker, [half])).done == [half.handle]
         [taken] = await receiver
@@ -148,9 +148,9 @@ async def test_a_delay_level_counts_from_the_commit(level: int) -> None:
     async with running_broker() as broker:
         half = await prepare(broker, queue_id=3, **{DELAY: str(level)})
         await broker.mover.advance(7 * S)
-        assert (broker.looking.pending.count, await visible(broker)) == (0, [])
+        assert (broker.inspection.pending.count, await visible(broker)) == (0, [])
         await commit(broker, [half])
-        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
         moved = await broker.mover.move_to_next()
         assert moved.now_us - moved.from_us == DELAYS_US[level - 1]
         [message] = await visible(broker)
@@ -162,9 +162,9 @@ async def test_an_absolute_due_time_is_the_same_whenever_it_is_committed(tmp_pat
         started_us = broker.clock.now_us()
         half = await prepare(broker, queue_id=3, own="mine", **{TIMER_DELAY_MS: "15000"})
         await broker.mover.advance(7 * S)
-        assert (broker.looking.pending.count, await visible(broker)) == (0, [])
+        assert (broker.inspection.pending.count, await visible(broker)) == (0, [])
         assert (await commit(broker, [half])).done
-        assert (broker.looking.pending.count, await visible(broker)) == (1, [])
+        assert (broker.inspection.pending.count, await visible(broker)) == (1, [])
         assert (await broker.mover.move_to_next()).now_us == started_us + 15 * S
         [message] = await visible(broker)
         properties = decode_properties(message.properties)
@@ -190,7 +190,7 @@ async def test_a_start_deliver_time_is_one_of_those() -> None:
         half = await prepare(broker, **{START_DELIVER_TIME: str(due_ms)})
         await broker.mover.advance(7 * S)
         await commit(broker, [half])
-        [pending] = await broker.looking.pending.list()
+        [pending] = await broker.inspection.pending.list()
         assert pending.message.due_us is not None
         assert pending.message.unique_key == half.stored.unique_key
         assert abs(pending.message.due_us - half.stored.store_us - 3_600 * S) < 60 * S
@@ -254,7 +254,7 @@ async def test_the_longest_topic_has_half_messages_too(topic: str) -> None:
 async def test_a_reset_forgets_half_messages(tmp_path: Path, is_all: bool) -> None:
     async with running_broker(tmp_path) as broker:
         half = await prepare(broker)
-        await (broker.upkeep.reset.all() if is_all else broker.upkeep.reset.topic(TOPIC))
+        await (broker.removal.reset.all() if is_all else broker.removal.reset.topic(TOPIC))
         assert (await commit(broker, [half])).failed
         await prepare(broker, "after")
     async with running_broker(tmp_path) as broker:

@@ -195,14 +195,14 @@ class BrokerMachine(Machine):
     def cancel(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(self.model.cancel, body)
-        self.intervene(self.broker.looking.pending.cancel(f"key-{body}"), is_refused)
+        self.intervene(self.broker.inspection.pending.cancel(f"key-{body}"), is_refused)
 
     @precondition(lambda self: self.sent)
     @rule(index=which)
     def deliver_now(self, index: int) -> None:
         body = self.sent[index % len(self.sent)]
         is_refused = refuses(lambda: self.model.deliver(self.model.find_parked(body)))
-        self.intervene(self.broker.looking.pending.deliver_now(f"key-{body}"), is_refused)
+        self.intervene(self.broker.inspection.pending.deliver_now(f"key-{body}"), is_refused)
 
     def intervene(self, step: Awaitable[object], is_refused: bool) -> None:
         if is_refused:
@@ -221,7 +221,7 @@ class BrokerMachine(Machine):
     @rule(is_all=st.booleans())
     def reset(self, is_all: bool) -> None:
         self.check_ledger()
-        self.do(self.broker.upkeep.reset.all() if is_all else self.broker.upkeep.reset.topic(TOPIC))
+        self.do(self.broker.removal.reset.all() if is_all else self.broker.removal.reset.topic(TOPIC))
         self.model.reset()
 
     # What can be seen
@@ -232,11 +232,11 @@ class BrokerMachine(Machine):
 
     @invariant()
     def the_same_is_pending(self) -> None:
-        pending = self.do(self.broker.looking.pending.list(limit=1_000_000))
+        pending = self.do(self.broker.inspection.pending.list(limit=1_000_000))
         assert [(m.message.body.decode(), m.message.due_us, m.level is None) for m in pending] == [
             (record.body, record.due_us, record.is_timed) for record in self.model.pending()
         ]
-        assert self.broker.looking.pending.count == len(self.model.parked)
+        assert self.broker.inspection.pending.count == len(self.model.parked)
 
     @invariant()
     def the_same_is_visible(self) -> None:

@@ -31,9 +31,10 @@ ROOMS = {
     "registry": {"mocketmq.broker.registry"},
     "sending": {"mocketmq.broker.sending"},
     "consuming": {"mocketmq.broker.consuming"},
-    "looking": {"mocketmq.broker.looking"},
+    "inspection": {"mocketmq.broker.inspection"},
+    "verification": {"mocketmq.broker.verification"},
     "transactions": {"mocketmq.broker.transactions"},
-    "upkeep": {"mocketmq.broker.upkeep"},
+    "removal": {"mocketmq.broker.removal"},
     "broker": {"mocketmq.broker"},  # puts the others together
     # Inside the remoting door
     "wire": {"mocketmq.remoting.wire"},
@@ -67,7 +68,7 @@ ROOMS = {
 }
 """A room holds these modules, and those below them that no other room names. Rooms may lie in others."""
 
-BROKER = "filters registry sending consuming looking transactions upkeep broker"
+BROKER = "filters registry sending consuming inspection verification transactions removal broker"
 
 KNOWS = {
     "ground": "",
@@ -80,9 +81,10 @@ KNOWS = {
     "delay": "ground store schedule",
     "sending": "ground store schedule registry",
     "consuming": "ground store schedule filters registry",
-    "looking": "ground store schedule registry consuming",
+    "inspection": "ground store schedule registry consuming",
+    "verification": "ground store schedule registry consuming",
     "transactions": "ground store schedule filters registry sending consuming",
-    "upkeep": "ground store schedule registry consuming",
+    "removal": "ground store schedule registry consuming",
     "broker": f"ground store faults schedule {BROKER}",
     "wire": "ground",
     "remoting": f"ground access store faults {BROKER} wire",

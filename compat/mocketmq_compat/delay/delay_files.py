@@ -16,7 +16,7 @@ from typing import TypeVar
 from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message_id import Identity
-from mocketmq.schedule.scheme_host import Numbers
+from mocketmq.schedule.scheme_context import Numbers
 from mocketmq.store.chore import Chore
 from mocketmq.store.writer import MAX_BATCH_BYTES
 from mocketmq_compat.delay.delay_directory import DelayDirectory, Found, disk_bytes

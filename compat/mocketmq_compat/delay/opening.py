@@ -3,7 +3,7 @@
 from pathlib import Path
 
 from mocketmq.errors import StoreUnavailableError
-from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
@@ -13,7 +13,7 @@ from mocketmq_compat.delay.memory_directory import MemoryDirectory
 from mocketmq_compat.delay.second_directories import SecondDirectories
 
 
-async def open_second_directories(settings: Settings, host: SchemeHost) -> TimedScheme:
+async def open_second_directories(settings: Settings, context: SchemeContext) -> TimedScheme:
     """Second directories, or Dongwo; what waits there is found. Raises a StoreError."""
     try:
         directory = (
@@ -22,9 +22,9 @@ async def open_second_directories(settings: Settings, host: SchemeHost) -> Timed
     except OSError as error:
         raise StoreUnavailableError(f"the delay directory cannot be made: {error.strerror}") from error
     if settings.start_deliver_time == "dongwo":
-        scheme: SecondDirectories = Dongwo(host, settings, directory, Scans(host.started_us))
+        scheme: SecondDirectories = Dongwo(context, settings, directory, Scans(context.started_us))
     else:
-        scheme = SecondDirectories(host, settings, directory)
+        scheme = SecondDirectories(context, settings, directory)
     try:
         await scheme.load()
     except BaseException:

@@ -24,7 +24,7 @@ from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.message.message_id import key_hash
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.scheme import FileFigures
-from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
@@ -62,20 +62,20 @@ class SecondDirectories(TimedScheme):
 
     def __init__(
         self,
-        host: SchemeHost,
+        context: SchemeContext,
         settings: Settings,
         directory: DelayDirectory | MemoryDirectory,
         fires_at: Callable[[int], int] = exact,
     ) -> None:
-        super().__init__(host)
-        clock = host.ground.clock
+        super().__init__(context)
+        clock = context.ground.clock
         self.files = DelayFiles(
             directory,
             settings.delay_sync,
             settings.delay_quota_bytes,
             self.settled,
-            host.changed,
-            host.numbers,
+            context.changed,
+            context.numbers,
             lambda: clock.now_us() // US_PER_S,
         )
         self._clock = clock
@@ -89,7 +89,7 @@ class SecondDirectories(TimedScheme):
         """Build the index. Raises a StoreError."""
         await self.files.load()
         # Cancelled or forced messages that were copied back would otherwise be listed until they are due.
-        early = await self.host.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
+        early = await self.context.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
         entries = map(Entry._make, early)
         self.files.refuse_repeats([entry for entry in entries if entry in self.files.index])
 
@@ -116,13 +116,13 @@ class SecondDirectories(TimedScheme):
         due_ms = -(-due_us // US_PER_MS)
         digest = key_hash(draft.unique_key)
         is_new = number is None
-        number = self.host.numbers.next() if number is None else number
-        writer = self.host.ground.writer
+        number = self.context.numbers.next() if number is None else number
+        writer = self.context.ground.writer
         kept = self.kept(draft, queue, due_ms * US_PER_MS, number, now_us, writer.store_host)
         if is_new or not await self.has_kept(number, draft.unique_key):
             began_us = steady_us()
             await self.files.save(Entry(due_ms, number, digest), content_of(kept, queue))
-            writer.tell_stored([(self.host.parked_queue, 1, len(draft.body))], steady_us() - began_us)
+            writer.tell_stored([(self.context.parked_queue, 1, len(draft.body))], steady_us() - began_us)
         return kept
 
     async def has_kept(self, number: int, unique_key: str) -> bool:
@@ -222,7 +222,7 @@ class SecondDirectories(TimedScheme):
             raise DamagedFileError("name", f"by its header, the file is {file.header.entry.name}")
         properties = check_deliverable(file)
         header = file.header
-        topic = await self.host.topics.ensure(header.topic, header.queue_id + 1)
+        topic = await self.context.topics.ensure(header.topic, header.queue_id + 1)
         queue = topic.queues[header.queue_id % len(topic.queues)]
         draft = draft_in(file, properties)
         message = self.kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
@@ -274,7 +274,7 @@ class SecondDirectories(TimedScheme):
         """Pending messages in order of arrival; none for any level."""
         if level is not None:
             return []
-        keys = None if topic is None else {queue.key for queue in self.host.topics.get(topic).queues}
+        keys = None if topic is None else {queue.key for queue in self.context.topics.get(topic).queues}
         entries = self._by_arrival(after, limit)
         found: list[StoredMessage] = []
         # Only a file knows its topic, and whether it can be read at all.

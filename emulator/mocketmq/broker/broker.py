@@ -6,16 +6,17 @@ from dataclasses import dataclass
 
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.looking.looking import Looking
+from mocketmq.broker.inspection.inspection import Inspection
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.removal.removal import Removal
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.transactions import Transactions
-from mocketmq.broker.upkeep.upkeep import Upkeep
+from mocketmq.broker.verification.verification import Verification
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import Faults
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
 
@@ -32,14 +33,15 @@ class Broker:
     timer: Timer
     mover: ClockMover
     levels: LevelQueues
-    schemes: Schemes
+    schemes: SchemeSet
     registry: Registry
     sender: Sender
     replies: Replies
     consuming: Consuming
     transactions: Transactions
-    looking: Looking
-    upkeep: Upkeep
+    inspection: Inspection
+    verification: Verification
+    removal: Removal
     tasks: Sequence[asyncio.Task[None]]
 
     @property

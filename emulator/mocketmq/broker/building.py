@@ -8,16 +8,17 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import open_consuming
 from mocketmq.broker.consuming.polls import Polls
-from mocketmq.broker.looking.looking import make_looking
+from mocketmq.broker.inspection.inspection import make_inspection
 from mocketmq.broker.registry.registry import open_registry
 from mocketmq.broker.registry.statistics import Statistics
+from mocketmq.broker.removal.removal import Removal
+from mocketmq.broker.removal.reset import Reset
+from mocketmq.broker.removal.retention import Retention
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.transactions import open_transactions
-from mocketmq.broker.upkeep.reset import Reset
-from mocketmq.broker.upkeep.retention import Retention
-from mocketmq.broker.upkeep.upkeep import Upkeep
+from mocketmq.broker.verification.verification import make_verification
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
@@ -27,8 +28,8 @@ from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
-from mocketmq.schedule.scheme_host import SchemeHost
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_context import SchemeContext
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
@@ -82,10 +83,10 @@ async def open_broker(
         states, warnings = await load_levels(database, table, topics.levels())
         for warning in warnings:
             log.warning(warning)
-        schemes = Schemes(writer)
+        schemes = SchemeSet(writer)
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
         held = HeldDeliveries(ground, faults, ledger, topics, parked_queue, topics.levels, timer.changed)
-        host = SchemeHost(
+        context = SchemeContext(
             ground,
             run.started_us,
             ledger,
@@ -95,12 +96,12 @@ async def open_broker(
             statistics.delivered,
             held.catch,
         )
-        levels = LevelQueues(host, states, table, profile)
+        levels = LevelQueues(context, states, table, profile)
         schemes.add(levels)
         await held.load()
         schemes.add(held)
         for open_scheme in delay_schemes:
-            scheme = await open_scheme(settings, host)
+            scheme = await open_scheme(settings, context)
             stack.push_async_callback(scheme.close)
             schemes.add(scheme)
         await levels.read_ahead()
@@ -114,8 +115,9 @@ async def open_broker(
         timer.add(transactions.popped_halves)
         timer.add(transactions.check_backs)
         keys = MessageKeys(ground, past.keys_indexed_to)
-        looking = make_looking(ground, registry, consuming, timer, schemes, keys, settings.max_message_bytes)
-        upkeep = Upkeep(
+        inspection = make_inspection(ground, registry, consuming, timer, schemes, keys)
+        verification = make_verification(ground, registry, consuming, schemes, settings.max_message_bytes)
+        removal = Removal(
             Reset(
                 ground,
                 registry,
@@ -123,7 +125,7 @@ async def open_broker(
                 timer,
                 schemes,
                 run.run,
-                [looking.expectations.forget, consuming.trail.steps.clear],
+                [verification.expectations.forget, consuming.trail.steps.clear],
             ),
             Retention(
                 ground,
@@ -137,7 +139,7 @@ async def open_broker(
         stack.push_async_callback(levels.close)
         stack.push_async_callback(consuming.receipts.close)
         stack.push_async_callback(consuming.committed.close)
-        stack.push_async_callback(upkeep.retention.close)
+        stack.push_async_callback(removal.retention.close)
         stack.push_async_callback(keys.close)
         stack.push_async_callback(statistics.close)
         stack.push_async_callback(timer.close)
@@ -145,7 +147,7 @@ async def open_broker(
             writer.task,
             timer.start(),
             *schemes.start(),
-            upkeep.retention.start(),
+            removal.retention.start(),
             keys.start(),
             statistics.start(),
         ]
@@ -154,7 +156,7 @@ async def open_broker(
             ground=ground,
             faults=faults,
             timer=timer,
-            mover=ClockMover(ground, run.run, timer, looking.pending),
+            mover=ClockMover(ground, run.run, timer, inspection.pending),
             levels=levels,
             schemes=schemes,
             registry=registry,
@@ -162,7 +164,8 @@ async def open_broker(
             replies=Replies(clock, registry, sender),
             consuming=consuming,
             transactions=transactions,
-            looking=looking,
-            upkeep=upkeep,
+            inspection=inspection,
+            verification=verification,
+            removal=removal,
             tasks=tasks,
         )

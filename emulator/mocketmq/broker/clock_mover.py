@@ -5,7 +5,7 @@ from collections.abc import Callable
 from functools import partial
 from typing import NamedTuple
 
-from mocketmq.broker.looking.pending import PendingMessages
+from mocketmq.broker.inspection.pending import PendingMessages
 from mocketmq.errors import ClockError
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import arrive

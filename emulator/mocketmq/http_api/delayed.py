@@ -5,7 +5,7 @@ from typing import Annotated
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.looking.pending import PendingMessage
+from mocketmq.broker.inspection.pending import PendingMessage
 from mocketmq.clock import US_PER_MS
 from mocketmq.duration import format_duration
 from mocketmq.errors import MessageNotFoundError, NotPendingError, TopicNotFoundError
@@ -103,7 +103,7 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 
 async def pending(call: ApiCall, which: Pending) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
-    found = await call.broker.looking.pending.list(
+    found = await call.broker.inspection.pending.list(
         topic=given(which.topic), level=given(which.level), after=which.after, limit=which.max
     )
     last = found[-1].message.commit_offset if len(found) == which.max else None
@@ -112,12 +112,12 @@ async def pending(call: ApiCall, which: Pending) -> DelayedList:
 
 async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The message will never be delivered."""
-    return _delayed(call, await call.broker.looking.pending.cancel(path.message_id))
+    return _delayed(call, await call.broker.inspection.pending.cancel(path.message_id))
 
 
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The ledger marks the delivery as forced."""
-    return _delayed(call, await call.broker.looking.pending.deliver_now(path.message_id))
+    return _delayed(call, await call.broker.inspection.pending.deliver_now(path.message_id))
 
 
 def _delayed(call: ApiCall, found: PendingMessage) -> DelayedOut:

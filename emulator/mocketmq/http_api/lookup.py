@@ -7,7 +7,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.pull import PullStatus
 from mocketmq.broker.filters.filter import parse_filter, prepare
-from mocketmq.broker.looking.history import (
+from mocketmq.broker.inspection.history import (
     DeliveryRecord,
     FaultRecord,
     InterventionRecord,
@@ -49,7 +49,7 @@ class Browsed(msgspec.Struct, frozen=True):
     messages: list[MessageOut]
 
 
-class LifeOut(msgspec.Struct, frozen=True):
+class MessageHistoryOut(msgspec.Struct, frozen=True):
     """All records of a message, and what happened to them. `state` is that of the newest record."""
 
     message_id: str
@@ -87,10 +87,10 @@ async def browse(call: ApiCall, where: Browse) -> Browsed:
     )
 
 
-async def life(call: ApiCall, path: MessagePath) -> LifeOut:
+async def life(call: ApiCall, path: MessagePath) -> MessageHistoryOut:
     """Finds a message by its unique key, or by the offset message id of any of its records."""
-    found = await call.broker.looking.histories.of(path.message_id)
-    return LifeOut(
+    found = await call.broker.inspection.histories.of(path.message_id)
+    return MessageHistoryOut(
         found.records[0].unique_key,
         found.state,
         [message_out(call.broker, record) for record in found.records],
@@ -103,7 +103,7 @@ async def life(call: ApiCall, path: MessagePath) -> LifeOut:
 
 async def by_key(call: ApiCall, what: ByKey) -> Messages:
     """Finds messages by one of their `keys`, in one topic or all."""
-    found = await call.broker.looking.histories.by_key(what.key, given(what.topic), what.max)
+    found = await call.broker.inspection.histories.by_key(what.key, given(what.topic), what.max)
     return Messages([message_out(call.broker, record) for record in found])
 
 
@@ -125,7 +125,7 @@ LOOKUP = RouteGroup(
             "/v1/messages/{message_id}",
             life,
             "Show the history of a message",
-            LifeOut,
+            MessageHistoryOut,
             MessagePath,
             errors=[MessageNotFoundError],
         ),

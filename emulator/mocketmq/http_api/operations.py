@@ -102,11 +102,11 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
         if isinstance(what.clock, int):
             begin_us = what.clock * US_PER_MS
         await broker.faults.clear()
-        await broker.upkeep.reset.all(begin_us)
+        await broker.removal.reset.all(begin_us)
     elif what.clock is not UNSET:
         raise InvalidArgumentError("clock", what.clock, "only without a topic")
     else:
-        await broker.upkeep.reset.topic(what.topic)
+        await broker.removal.reset.topic(what.topic)
     return ResetOut(given(what.topic) or "all", broker.clock.now_us() // US_PER_MS)
 
 

@@ -7,11 +7,11 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.looking.events import Event, Kind
-from mocketmq.broker.looking.expectations import STAGES, NearMiss, SeenMessage, Wanted
-from mocketmq.broker.looking.json_path import PATHS, PATTERN
-from mocketmq.broker.looking.leaks import Leak
-from mocketmq.broker.looking.like import Like, like
+from mocketmq.broker.verification.events import Event, Kind
+from mocketmq.broker.verification.expectations import STAGES, NearMiss, SeenMessage, Wanted
+from mocketmq.broker.verification.json_path import PATHS, PATTERN
+from mocketmq.broker.verification.leaks import Leak
+from mocketmq.broker.verification.like import Like, like
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
 from mocketmq.http_api.fields import (
@@ -157,7 +157,7 @@ class UnexpectedIn(Input, frozen=True):
 
 async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
     """Messages that producers sent since the last reset, delayed or not; retries and dead letters are not."""
-    count, found = await call.broker.looking.expectations.sent(
+    count, found = await call.broker.verification.expectations.sent(
         path.topic, _like(which), which.max, expected=which.expected
     )
     return SeenList(count, [_seen(call.broker, one) for one in found])
@@ -182,7 +182,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         raise InvalidArgumentError("group", None, "a group beside acknowledged")
     if not broker.registry.topics.auto_create:
         broker.registry.topics.get(path.topic)
-    found = await broker.looking.expectations.wait(
+    found = await broker.verification.expectations.wait(
         Wanted(path.topic, _like(what), counts, given(what.group), what.exactly),
         what.max,
         what.timeout_ms * US_PER_MS / US_PER_S,
@@ -202,7 +202,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
 
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Messages sent since the last reset that no request with `expected` has found."""
-    found = await call.broker.looking.expectations.unexpected(given(which.topic), which.max)
+    found = await call.broker.verification.expectations.unexpected(given(which.topic), which.max)
     messages = [_seen(call.broker, one) for one in found.messages]
     return SeenList(found.total, messages, found.explanation)
 
@@ -270,18 +270,18 @@ class EventsOut(msgspec.Struct, frozen=True):
 async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
     """Messages delivered to topics that a group consumes, in flight or never acknowledged there."""
     wait_s = which.timeout_ms * US_PER_MS / US_PER_S
-    count, found = await call.broker.looking.leaks.find(given(which.group), which.max, wait_s)
+    count, found = await call.broker.verification.leaks.find(given(which.group), which.max, wait_s)
     return LeaksOut(count, [_leak(call.broker, one) for one in found])
 
 
 async def events(call: ApiCall, which: EventsIn) -> EventsOut:
     """What became of messages, faults on purpose, and moves of the clock, since everything was reset."""
-    found, more = await call.broker.looking.events.newest(which.max)
+    found, more = await call.broker.verification.events.newest(which.max)
     return EventsOut([_event(one) for one in found], more)
 
 
 def _leak(broker: Broker, leak: Leak) -> LeakOut:
-    standing, expectations = leak.standing, broker.looking.expectations
+    standing, expectations = leak.standing, broker.verification.expectations
     return LeakOut(
         leak.group,
         standing.at.value,
@@ -343,7 +343,7 @@ def _seen(broker: Broker, seen: SeenMessage) -> SeenOut:
             AtGroup(group, standing.at.value, standing.times, to_ms(standing.until_us))
             for group, standing in seen.standings.items()
         ],
-        text=broker.looking.expectations.describe(seen),
+        text=broker.verification.expectations.describe(seen),
     )
 
 

@@ -20,7 +20,7 @@ from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.scheme import Figures
-from mocketmq.schedule.scheme_host import TopicLookup
+from mocketmq.schedule.scheme_context import TopicLookup
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch

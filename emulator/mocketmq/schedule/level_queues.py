@@ -26,7 +26,7 @@ from mocketmq.schedule.level import Level, LevelState, Parked
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import Profile
 from mocketmq.schedule.scheme import Figures
-from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
@@ -53,17 +53,19 @@ class LevelQueues:
 
     name = "levels"
 
-    def __init__(self, host: SchemeHost, levels: list[Level], table: LevelTable, profile: Profile) -> None:
+    def __init__(
+        self, context: SchemeContext, levels: list[Level], table: LevelTable, profile: Profile
+    ) -> None:
         self.levels = levels
         self._by_queue = {level.queue.key: level for level in levels}
         self.table = table
         self.profile = profile
-        self._delivery = Delivery(self.name, host.ledger, catch=host.catch)
-        self._clock = host.ground.clock
-        self._database = host.ground.database
-        self._writer = host.ground.writer
-        self._queue_of = host.topics.queue
-        self._changed = host.changed
+        self._delivery = Delivery(self.name, context.ledger, catch=context.catch)
+        self._clock = context.ground.clock
+        self._database = context.ground.database
+        self._writer = context.ground.writer
+        self._queue_of = context.topics.queue
+        self._changed = context.changed
         self._saves_at_us = 0  # while there is something to save: when
 
     @property

@@ -21,7 +21,7 @@ from mocketmq.message.message_id import Identity, key_hash, offset_message_id
 from mocketmq.schedule.delivery import Delivery, DueMessage
 from mocketmq.schedule.due import DueNow
 from mocketmq.schedule.scheme import Figures, FileFigures
-from mocketmq.schedule.scheme_host import SchemeHost
+from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queue import Queue
@@ -48,9 +48,9 @@ class TimedScheme(ABC):
 
     name: str
 
-    def __init__(self, host: SchemeHost) -> None:
-        self.host = host
-        self.delivery = Delivery(self.name, host.ledger, host.on_delivered, host.catch)
+    def __init__(self, context: SchemeContext) -> None:
+        self.context = context
+        self.delivery = Delivery(self.name, context.ledger, context.on_delivered, context.catch)
 
     # To be written for each scheme
 
@@ -154,7 +154,7 @@ class TimedScheme(ABC):
     def figures(self) -> Sequence[Figures]:
         """What waits."""
         due_us = self.first_due_us()
-        is_overdue = due_us is not None and due_us < self.host.ground.clock.now_us()
+        is_overdue = due_us is not None and due_us < self.context.ground.clock.now_us()
         return [Figures(self.name, None, self.pending, due_us, due_us if is_overdue else None)]
 
     def retained(self) -> Iterable[tuple[Queue, int]]:
@@ -167,7 +167,7 @@ class TimedScheme(ABC):
         """The message as it is shown while it waits for its ``queue``; ``number`` is its commit offset."""
         return StoredMessage(
             number,
-            self.host.parked_queue.key,
+            self.context.parked_queue.key,
             0,
             stored_us,
             stored_us if draft.born_us is None else draft.born_us,
@@ -202,7 +202,7 @@ class TimedScheme(ABC):
         number, draft = message.commit_offset, draft_of(message)
         if draft.sys_flag & COMMITTED_FLAG and number < batch.next_commit_offset:
             draft = draft._replace(prepared_offset=number)
-        queue = self.host.topics.queue(message.real_queue_key or 0)
+        queue = self.context.topics.queue(message.real_queue_key or 0)
         return DueMessage(queue, number, None, message.store_us, message.due_us or 0), draft
 
     def cancel(self, batch: Batch, messages: Iterable[StoredMessage]) -> int:
@@ -211,7 +211,7 @@ class TimedScheme(ABC):
         each_once = {(m.commit_offset, m.unique_key): m for m in waiting}
         for message in each_once.values():
             record = batch.append(
-                self.host.parked_queue,
+                self.context.parked_queue,
                 draft_of(message),
                 due_us=message.due_us,
                 real_queue_key=message.real_queue_key,
@@ -242,7 +242,7 @@ class TimedScheme(ABC):
         found: set[Identity] = set()
         for start in range(0, len(numbers), MAX_AT_ONCE):
             some = numbers[start : start + MAX_AT_ONCE]
-            rows = await self.host.ground.database.rows(_SETTLED.format(",".join("?" * len(some))), some)
+            rows = await self.context.ground.database.rows(_SETTLED.format(",".join("?" * len(some))), some)
             found.update((number, digest) for number, digest in rows)
         return found
 
@@ -251,5 +251,5 @@ def _identity(message: StoredMessage) -> Identity:
     return message.commit_offset, key_hash(message.unique_key)
 
 
-OpenScheme = Callable[[Settings, SchemeHost], Awaitable[TimedScheme]]
+OpenScheme = Callable[[Settings, SchemeContext], Awaitable[TimedScheme]]
 """Opens a scheme and finds what waits in it. Raises a StoreError: then nothing is left open."""

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.removal.retention import Retention
 from tests.support.brokers import TOPIC, send
 from tests.support.remoting import RemotingClient, running_remoting
 

@@ -19,7 +19,7 @@ from tests.doors.remoting.consuming import (
     join,
     pull,
 )
-from tests.doors.remoting.looking import (
+from tests.doors.remoting.inspection import (
     CONSUME_STATS,
     GROUPS_OF,
     TIME_SPANS,

@@ -2,7 +2,7 @@
 
 from mocketmq.clock import wall_us
 from tests.doors.remoting.consuming import HEART_BEAT, beat, consumer, subscription
-from tests.doors.remoting.looking import ALL_PRODUCERS, CONSUMERS, PRODUCERS, look
+from tests.doors.remoting.inspection import ALL_PRODUCERS, CONSUMERS, PRODUCERS, look
 from tests.support.brokers import GROUP, TOPIC
 from tests.support.remoting import running_remoting
 

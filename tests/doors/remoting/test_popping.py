@@ -110,7 +110,7 @@ async def test_an_answer_fits_into_a_frame() -> None:
 async def test_a_group_begins_at_the_first_message_or_at_the_last() -> None:
     async with running_remoting() as remoting:
         await fill(remoting, "old", "older")
-        await remoting.broker.upkeep.reset.topic(
+        await remoting.broker.removal.reset.topic(
             TOPIC
         )  # from here on nothing is young: first_offset moved with it
         await fill(remoting, "a", "b", "c")

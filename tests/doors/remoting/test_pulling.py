@@ -61,7 +61,7 @@ async def test_an_offset_decides_what_is_answered(
 ) -> None:
     async with running_remoting() as remoting:
         await fill(remoting, None, None)
-        await remoting.broker.upkeep.reset.topic(TOPIC)
+        await remoting.broker.removal.reset.topic(TOPIC)
         await fill(remoting, None, None)
         answer = await pull(remoting.client, offset)
         assert (answer.code, answer.remark) == (code, status)
@@ -363,7 +363,7 @@ async def test_who_waits_is_answered_when_the_broker_is_emptied(monkeypatch: pyt
         answer = remoting.client.ask(11, pull_of(1, **WAITING))
         await waiting.begun.wait()
         await send(remoting.broker, "forgotten", queue=1)
-        await remoting.broker.upkeep.reset.all()
+        await remoting.broker.removal.reset.all()
         assert (await answer).code == 19
         await send(remoting.broker, "new", queue=0)
         assert bodies(await pull(remoting.client, int((await answer).ext["nextBeginOffset"]))) == ["new"]

@@ -9,7 +9,7 @@ import pytest
 
 from mocketmq.broker.registry.statistics import MINUTE_US
 from tests.doors.remoting.consuming import SEND_BACK, commit, pull
-from tests.doors.remoting.looking import RUNTIME, STATS, look
+from tests.doors.remoting.inspection import RUNTIME, STATS, look
 from tests.doors.remoting.producing import sent
 from tests.support.brokers import GROUP, TOPIC, S, give_back, receive, send
 from tests.support.patience import PATIENCE_S
@@ -246,7 +246,7 @@ async def test_what_is_deleted_has_no_statistics() -> None:
         for topic in (TOPIC, "kept"):
             await send(remoting.broker, topic=topic)
             await receive(remoting.broker, topic=topic)
-        await remoting.broker.upkeep.reset.delete_topic(TOPIC)
+        await remoting.broker.removal.reset.delete_topic(TOPIC)
         assert await missing(remoting.client, "TOPIC_PUT_NUMS", TOPIC)
         assert await missing(remoting.client, "GROUP_GET_NUMS", TOPIC_OF_GROUP)
         assert not await missing(remoting.client, "GROUP_GET_NUMS", f"kept@{GROUP}")

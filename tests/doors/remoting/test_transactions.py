@@ -281,9 +281,9 @@ async def test_a_reset_forgets_half_messages(topic: str | None) -> None:
         await broker.mover.advance(1 * S)
         await sent(client, b"other", properties=HALF, topic="other")
         if topic is None:
-            await broker.upkeep.reset.all()
+            await broker.removal.reset.all()
         else:
-            await broker.upkeep.reset.topic(topic)
+            await broker.removal.reset.topic(topic)
         assert await refusal(client, half) == NOT_FOUND
         answering = answer_with(client, COMMIT)
         await broker.mover.advance(7 * S)
@@ -297,5 +297,5 @@ async def test_a_reset_of_a_topic_forgets_what_was_given_up_of_it() -> None:
             await sent(remoting.client, properties=HALF, topic=topic)
         await remoting.broker.mover.advance(3_600 * S)
         assert len(await undecided(remoting)) == 2
-        await remoting.broker.upkeep.reset.topic(TOPIC)
+        await remoting.broker.removal.reset.topic(TOPIC)
         assert [one["REAL_TOPIC"] for one in await undecided(remoting)] == ["other"]

@@ -4,8 +4,8 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.looking.json_path import parse_path, values_at
-from mocketmq.broker.looking.like import is_equal
+from mocketmq.broker.verification.json_path import parse_path, values_at
+from mocketmq.broker.verification.like import is_equal
 from mocketmq.errors import InvalidArgumentError
 
 DOCUMENT: Any = {"order": {"id": 7, "lines": [{"sku": "a"}, {"sku": "b"}], "unit price": 2, "ü.": None}}

@@ -55,7 +55,7 @@ async def test_a_receipt_is_good_once(before: Step, step: Step) -> None:
         [taken] = await receive(broker, invisible_us=10 * S)
         await before(broker, taken)
         assert (await step(broker, taken)).done == []
-        assert broker.looking.pending.count == (before is given_back)
+        assert broker.inspection.pending.count == (before is given_back)
 
 
 @pytest.mark.parametrize("step", STEPS)
@@ -83,9 +83,9 @@ async def test_where_each_step_leads(step: Step, outcome: str | None, pending: i
         sent = await send(broker)
         [taken] = await receive(broker, invisible_us=10 * S)
         await step(broker, taken)
-        take = (await broker.looking.histories.of(sent.stored.unique_key)).takes[0]
+        take = (await broker.inspection.histories.of(sent.stored.unique_key)).takes[0]
         assert (take.outcome, take.settled_us is None) == (outcome, outcome is None)
-        assert broker.looking.pending.count == pending
+        assert broker.inspection.pending.count == pending
         if dead:
             assert bodies(await visible(broker, f"%DLQ%{GROUP}")) == dead
         assert len(await receive(broker)) == (step is run_out)

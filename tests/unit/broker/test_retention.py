@@ -6,8 +6,8 @@ import pytest
 
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.consuming.pull import PullStatus
-from mocketmq.broker.upkeep import retention as retention_module
-from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.removal import retention as retention_module
+from mocketmq.broker.removal.retention import Retention
 from mocketmq.clock import wall_us
 from mocketmq.message.message import Message
 from mocketmq.message.properties import DELAY
@@ -93,7 +93,7 @@ async def test_what_is_pending_is_never_removed(wall: Wall) -> None:
         wall.hours = 1_000
         assert await sweep(broker, age_us=1) == 2  # parked and delivered
         assert await sweep(broker, max_bytes=1) == 0
-        assert broker.looking.pending.count == 1
+        assert broker.inspection.pending.count == 1
         await broker.mover.move_to_next()
         assert bodies(await visible(broker)) == ["pending"]
 
@@ -166,10 +166,10 @@ async def test_nothing_is_left_of_what_was_removed(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for level in (1, 2):
             key = (await send(broker, level=level, KEYS="k")).stored.unique_key
-        await broker.looking.pending.cancel(key)
+        await broker.inspection.pending.cancel(key)
         await broker.mover.move_to_next()
         await acknowledge(broker, await receive(broker))
-        await broker.looking.histories.by_key("k")
+        await broker.inspection.histories.by_key("k")
         assert await sweep(broker, max_bytes=1) == 2
         left = rows(tmp_path, "SELECT commit_offset FROM messages")
         assert left == [{"commit_offset": 1}]  # cancelled, and its level has not passed it yet
@@ -193,7 +193,7 @@ async def test_size_removes_the_oldest_until_it_fits(tmp_path: Path) -> None:
         assert len(await visible(broker)) == 3_000 - removed
         assert (await visible(broker))[0].queue_offset == removed
         assert await sweep(broker, max_bytes=limit) == 0
-        assert broker.looking.pending.count == 1
+        assert broker.inspection.pending.count == 1
 
 
 async def test_zero_keeps_all() -> None:

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.removal.retention import Retention
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message import Message
 from mocketmq.message.message_id import key_hash
@@ -325,13 +325,13 @@ async def test_a_topic_reset_cancels_messages_and_a_full_reset_expires_files(tmp
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.upkeep.reset.topic("orders")
+        await broker.removal.reset.topic("orders")
         await no_removal_left(broker)
     assert sorted(states(tmp_path).values()) == ["cancelled", "cancelled"]
     async with running_broker(tmp_path) as broker:
         await send(broker, level=5)
         await send_in(broker, 60_000)
-        await broker.upkeep.reset.all()
+        await broker.removal.reset.all()
         await no_removal_left(broker)
     assert list(states(tmp_path).values()) == ["expired"]
 
@@ -368,7 +368,7 @@ async def test_what_retention_removed_is_in_no_state(tmp_path: Path) -> None:
         )
         sent = (await send(broker, level=1)).stored.unique_key
         cancelled = await send_in(broker, 60_000)
-        await broker.looking.pending.cancel(cancelled.stored.unique_key)
+        await broker.inspection.pending.cancel(cancelled.stored.unique_key)
         await broker.mover.advance(2 * S)
         assert await retention.turn() == 2  # the record, and what was delivered, but not what was parked
         assert states(tmp_path) == {sent: "pending"}  # a kill would deliver it again

@@ -14,23 +14,25 @@ from tests.support.patience import PATIENCE_S
 
 
 def keys_of_broker(broker: Broker) -> MessageKeys:
-    return broker.looking.histories._keys
+    return broker.inspection.histories._keys
 
 
 async def test_a_look_up_sees_what_was_just_sent(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         for n in range(50):
             sent = await send(broker, KEYS=f"k{n}")
-            assert await broker.looking.histories.records(sent.stored.unique_key) == [sent.stored]
-            assert await broker.looking.histories.by_key(f"k{n}") == [sent.stored]
+            assert await broker.inspection.histories.records(sent.stored.unique_key) == [sent.stored]
+            assert await broker.inspection.histories.by_key(f"k{n}") == [sent.stored]
 
 
 async def test_a_look_up_catches_up_over_many_steps(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(message_keys, "STEP", 10)
     async with running_broker() as broker:
         await broker.sender.send_batch([Message(TOPIC, b"%d" % n, {"KEYS": "all"}) for n in range(105)])
-        assert len(await broker.looking.histories.by_key("all", limit=1_000)) == 105
-        assert bodies(await broker.looking.histories.by_key("all", limit=25)) == [str(n) for n in range(25)]
+        assert len(await broker.inspection.histories.by_key("all", limit=1_000)) == 105
+        assert bodies(await broker.inspection.histories.by_key("all", limit=25)) == [
+            str(n) for n in range(25)
+        ]
 
 
 async def test_the_newest_are_found_over_many_steps_and_given_in_their_order(
@@ -51,10 +53,10 @@ async def test_different_keys_of_one_hash_are_told_apart(monkeypatch: pytest.Mon
     async with running_broker() as broker:
         sent = [(await send(broker, KEYS=f"k{n}")).stored for n in range(5)]
         for n in range(5):
-            assert await broker.looking.histories.by_key(f"k{n}", limit=1) == [sent[n]]
+            assert await broker.inspection.histories.by_key(f"k{n}", limit=1) == [sent[n]]
             for key in (f"k{n}", sent[n].unique_key):
                 assert await keys_of_broker(broker).newest(key, 9, lambda _: True) == [sent[n]]
-            assert await broker.looking.histories.records(sent[n].unique_key) == [sent[n]]
+            assert await broker.inspection.histories.records(sent[n].unique_key) == [sent[n]]
 
 
 async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
@@ -62,8 +64,8 @@ async def test_a_unique_key_is_not_a_key_and_a_key_no_unique_key() -> None:
         one = (await send(broker, UNIQ_KEY="one", KEYS="two")).stored
         two = (await send(broker, UNIQ_KEY="two", KEYS="one")).stored
         assert (
-            await broker.looking.histories.records("one"),
-            await broker.looking.histories.by_key("one"),
+            await broker.inspection.histories.records("one"),
+            await broker.inspection.histories.by_key("one"),
         ) == ([one], [two])
 
 
@@ -81,11 +83,11 @@ async def test_the_index_follows_in_the_background(tmp_path: Path, monkeypatch: 
 async def test_the_index_goes_on_after_a_restart_where_it_had_come_to(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         first = (await send(broker, KEYS="k")).stored
-        assert await broker.looking.histories.by_key("k") == [first]
+        assert await broker.inspection.histories.by_key("k") == [first]
         later = (await send(broker, KEYS="k", level=1)).stored
     async with running_broker(tmp_path) as broker:
         await broker.mover.advance(1 * S)
-        found = await broker.looking.histories.by_key("k")
+        found = await broker.inspection.histories.by_key("k")
         assert [record.commit_offset for record in found] == [0, 1, 2]
         assert found[:2] == [first, later]
         assert not keys_of_broker(broker).is_behind

@@ -20,7 +20,7 @@ from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import save_outcome
+from mocketmq.store.take_rows import save_outcome
 from mocketmq.store.writer import Batch
 
 log = logging.getLogger(__name__)

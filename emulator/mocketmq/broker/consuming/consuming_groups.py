@@ -16,14 +16,14 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import GroupNotFoundError
 from mocketmq.message.names import HALF_GROUP
 from mocketmq.store.ground import Ground
-from mocketmq.store.progress import (
+from mocketmq.store.offset_rows import (
     delete_progress_of_group,
     delete_progress_of_queue,
     read_progress,
     save_progress,
 )
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import delete_takes_of_group
+from mocketmq.store.take_rows import delete_takes_of_group
 from mocketmq.store.writer import Batch
 
 

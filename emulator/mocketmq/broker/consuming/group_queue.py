@@ -10,7 +10,7 @@ from enum import Enum, auto
 from functools import partial
 from typing import TYPE_CHECKING
 
-from mocketmq.store.progress import save_progress
+from mocketmq.store.offset_rows import save_progress
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 

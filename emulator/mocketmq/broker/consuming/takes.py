@@ -17,7 +17,7 @@ from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import CHECKED_HALF_GROUP
 from mocketmq.store.ground import Ground
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import TakeRow, open_takes, save_outcome, save_take, save_visible
+from mocketmq.store.take_rows import TakeRow, open_takes, save_outcome, save_take, save_visible
 from mocketmq.store.writer import Batch
 
 

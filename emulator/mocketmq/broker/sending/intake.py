@@ -10,7 +10,7 @@ from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMess
 from mocketmq.message.names import RETRY_PREFIX, dead_letter_topic
 from mocketmq.message.properties import DELAY, WAIT, mark_parked
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.schemes import Claim, Schemes
+from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
 
@@ -32,7 +32,7 @@ class Intake:
         clock: Clock,
         registry: Registry,
         levels: LevelQueues,
-        schemes: Schemes,
+        schemes: SchemeSet,
         max_message_bytes: int,
     ) -> None:
         self.max_message_bytes = max_message_bytes

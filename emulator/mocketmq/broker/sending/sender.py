@@ -10,7 +10,7 @@ from mocketmq.errors import IllegalMessageError, TopicNotFoundError
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.ground import Ground
@@ -38,7 +38,7 @@ class SendResult(NamedTuple):
 class Sender:
     """Stores messages; ``sent`` counts them since the start."""
 
-    def __init__(self, ground: Ground, timer: Timer, schemes: Schemes, intake: Intake) -> None:
+    def __init__(self, ground: Ground, timer: Timer, schemes: SchemeSet, intake: Intake) -> None:
         self.sent = 0
         self.intake = intake
         self._writer = ground.writer

@@ -51,11 +51,11 @@ from mocketmq.message.properties import (
     decode_properties,
     encode_properties,
 )
-from mocketmq.schedule.schemes import Claim, Schemes
+from mocketmq.schedule.scheme_set import Claim, SchemeSet
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import open_with_key, open_with_property
+from mocketmq.store.take_rows import open_with_key, open_with_property
 from mocketmq.store.writer import Batch
 
 LONGEST_IMMUNITY_S: Final = 365 * 24 * 3600
@@ -89,7 +89,7 @@ class HalfMessages:
         registry: Registry,
         consuming: Consuming,
         intake: Intake,
-        schemes: Schemes,
+        schemes: SchemeSet,
         answers: CheckAnswers,
         timeout_us: int,
     ) -> None:

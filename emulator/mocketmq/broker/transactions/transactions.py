@@ -9,7 +9,7 @@ from mocketmq.broker.transactions.check_answers import CheckAnswers
 from mocketmq.broker.transactions.check_backs import CheckBacks
 from mocketmq.broker.transactions.half_messages import HalfMessages
 from mocketmq.broker.transactions.popped_halves import PoppedHalves
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.settings import Settings
 from mocketmq.store.ground import Ground
@@ -30,7 +30,7 @@ async def open_transactions(
     registry: Registry,
     consuming: Consuming,
     intake: Intake,
-    schemes: Schemes,
+    schemes: SchemeSet,
     timer: Timer,
 ) -> Transactions:
     """Load half messages that wait for a decision, and settle those whose commit a kill interrupted."""

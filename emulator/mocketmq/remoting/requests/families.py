@@ -6,6 +6,7 @@ from mocketmq.remoting.requests.assignment import ASSIGNMENT
 from mocketmq.remoting.requests.configuration import CONFIGURATION
 from mocketmq.remoting.requests.connections import CONNECTIONS
 from mocketmq.remoting.requests.consumers import CONSUMERS
+from mocketmq.remoting.requests.group_lag import PROGRESS
 from mocketmq.remoting.requests.groups import GROUPS
 from mocketmq.remoting.requests.kv_config import KV_CONFIG
 from mocketmq.remoting.requests.locks import LOCKS
@@ -14,7 +15,6 @@ from mocketmq.remoting.requests.membership import MEMBERSHIP
 from mocketmq.remoting.requests.offset_tables import OFFSET_TABLES
 from mocketmq.remoting.requests.offsets import OFFSETS
 from mocketmq.remoting.requests.popping import POPPING
-from mocketmq.remoting.requests.progress import PROGRESS
 from mocketmq.remoting.requests.pulling import PULLING
 from mocketmq.remoting.requests.recall import RECALL
 from mocketmq.remoting.requests.replies import REPLIES

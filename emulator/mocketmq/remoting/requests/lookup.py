@@ -59,7 +59,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
         limit, from_us, to_us = _MAX_BY_UNIQUE_KEY, 0, LATEST_US
     found: list[StoredMessage] = []
     if limit > 0:
-        found = await broker.looking.histories.query(header.topic, header.key, limit, from_us, to_us)
+        found = await broker.inspection.histories.query(header.topic, header.key, limit, from_us, to_us)
     ext = {
         "indexLastUpdateTimestamp": str(broker.ground.writer.last_store_us // US_PER_MS),
         "indexLastUpdatePhyoffset": str(broker.ground.writer.next_commit_offset - 1),
@@ -80,7 +80,7 @@ async def query(call: RemotingCall[QueryMessageHeader]) -> Response:
 async def view(call: RemotingCall[ViewMessageHeader]) -> Response:
     """Answer with the record at a commit offset, in whatever queue it is."""
     try:
-        return Response(body=_record(call, await call.broker.looking.histories.at(call.header.offset)))
+        return Response(body=_record(call, await call.broker.inspection.histories.at(call.header.offset)))
     except MessageNotFoundError as error:
         raise RemotingError(ResponseCode.SYSTEM_ERROR, str(error)) from None
 

@@ -100,7 +100,7 @@ async def recall_by_handle(broker: Broker, settings: Settings, topic: str, text:
     if handle.due_ms * US_PER_MS <= broker.clock.now_us():
         raise _illegal("recall failed, timestamp invalid")
     try:
-        await broker.looking.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
+        await broker.inspection.pending.recall(topic, handle.unique_key, handle.due_ms * US_PER_MS)
     except NotPendingError as error:
         if settings.strict_recall:
             raise _illegal(f"recall failed, {error}") from None

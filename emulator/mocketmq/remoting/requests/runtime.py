@@ -42,7 +42,7 @@ async def runtime_info(call: RemotingCall[NoHeader]) -> Response:
         "brokerVersionDesc": version_name(VERSION),
         **_started(broker),
         **_traffic(broker),
-        **_store(broker, call.settings, await broker.looking.progress.oldest()),
+        **_store(broker, call.settings, await broker.inspection.progress.oldest()),
         **_pools(broker),
         **_delayed(broker),
     }

@@ -11,15 +11,15 @@ from typing import Final, Literal, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
-from mocketmq.broker.looking.like import Like, shown_body
-from mocketmq.broker.looking.sent import Identity, SentMessage, SentMessages
-from mocketmq.broker.looking.standing import At, Standing, standings
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.broker.verification.like import Like, shown_body
+from mocketmq.broker.verification.sent import Identity, SentMessage, SentMessages
+from mocketmq.broker.verification.standing import At, Standing, standings
 from mocketmq.duration import format_duration
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
 
 Stage = Literal["sent", "delivered", "acknowledged", "dead"]
@@ -99,7 +99,7 @@ class Expectations:
         registry: Registry,
         groups: ConsumingGroups,
         polls: Polls,
-        schemes: Schemes,
+        schemes: SchemeSet,
         max_message_bytes: int,
     ) -> None:
         self._ground = ground

@@ -12,11 +12,11 @@ from mocketmq.broker.registry.topics import Topics
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of, host_of
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import MessageKeys
 from mocketmq.store.messages import messages_at
-from mocketmq.store.takes import takes_of_messages
+from mocketmq.store.take_rows import takes_of_messages
 
 _BECAME = "SELECT commit_offset FROM timed_messages WHERE number = ?"
 _STRUCK = "SELECT at_us, fault, do, door, operation FROM fault_hits WHERE unique_key = ? ORDER BY rowid"
@@ -93,7 +93,7 @@ class Histories:
     """Looks messages up by id or key, without consuming them."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, schemes: Schemes, keys: MessageKeys, notes: LedgerNotes
+        self, ground: Ground, topics: Topics, schemes: SchemeSet, keys: MessageKeys, notes: LedgerNotes
     ) -> None:
         self._store_host = ground.writer.store_host
         self._database = ground.database

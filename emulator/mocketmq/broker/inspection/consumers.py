@@ -5,7 +5,7 @@ Sources: AdminBrokerProcessor and Broker2Client of 4.9.8; docs/protocol/remoting
 
 import asyncio
 
-from mocketmq.broker.looking.history import Histories
+from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.registry.clients import ClientAnswer, Member
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.errors import ClientFailedError, ClientOfflineError, MessageNotFoundError

@@ -4,10 +4,10 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
-from mocketmq.broker.looking.expectations import Expectations, SeenMessage
-from mocketmq.broker.looking.like import Like
-from mocketmq.broker.looking.standing import At, Standing, standings
 from mocketmq.broker.registry.clients import BROADCASTING, Clients
+from mocketmq.broker.verification.expectations import Expectations, SeenMessage
+from mocketmq.broker.verification.like import Like
+from mocketmq.broker.verification.standing import At, Standing, standings
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP, RETRY_PREFIX
 from mocketmq.store.database import Database
 

@@ -11,8 +11,8 @@ from typing import Final, Literal, NamedTuple
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.consuming.pull_trail import PullTrail
 from mocketmq.broker.consuming.take import Outcome
-from mocketmq.broker.looking.like import shown_body
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.verification.like import shown_body
 from mocketmq.duration import format_duration
 from mocketmq.message.body import is_compressed
 from mocketmq.message.message import StoredMessage
@@ -27,7 +27,7 @@ from mocketmq.message.names import (
 )
 from mocketmq.message.properties import KEYS, TAGS, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
 
 Kind = Literal[
@@ -106,7 +106,7 @@ class Events:
     """Gathers what happened."""
 
     def __init__(
-        self, ground: Ground, topics: Topics, groups: ConsumingGroups, schemes: Schemes, trail: PullTrail
+        self, ground: Ground, topics: Topics, groups: ConsumingGroups, schemes: SchemeSet, trail: PullTrail
     ) -> None:
         self._database = ground.database
         self._topics = topics

@@ -10,13 +10,13 @@ from functools import partial
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import IS_RETRY_OF
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import delete_takes, delete_takes_of_queue
+from mocketmq.store.take_rows import delete_takes, delete_takes_of_queue
 from mocketmq.store.writer import Batch
 
 _ALL = ("messages", "interventions", "deliveries", "takes", "progress", "message_keys", "fault_hits")
@@ -43,7 +43,7 @@ class Reset:
         registry: Registry,
         consuming: Consuming,
         timer: Timer,
-        schemes: Schemes,
+        schemes: SchemeSet,
         run: int,
         on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:

@@ -20,7 +20,7 @@ class Claim(NamedTuple):
     due_us: int
 
 
-class Schemes:
+class SchemeSet:
     """Every delay scheme: the level queues, then those that were plugged in, in order."""
 
     def __init__(self, writer: Writer) -> None:

@@ -9,8 +9,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from itertools import islice
 from typing import NamedTuple
 
-from mocketmq.broker.looking.like import Like
 from mocketmq.broker.registry.topics import Topics
+from mocketmq.broker.verification.like import Like
 from mocketmq.message.body import body_of
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of
@@ -24,7 +24,7 @@ from mocketmq.message.names import (
 )
 from mocketmq.message.properties import ORIGIN_MESSAGE_ID, RETRY_TOPIC, decode_properties
 from mocketmq.schedule.level_queues import LevelQueues
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import messages_at
 from mocketmq.store.queue import Queue
@@ -159,7 +159,7 @@ class SentMessages:
         self,
         ground: Ground,
         topics: Topics,
-        schemes: Schemes,
+        schemes: SchemeSet,
         topic: str | None,
         like: Like,
         max_message_bytes: int,

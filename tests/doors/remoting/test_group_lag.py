@@ -6,7 +6,7 @@ import pytest
 
 from mocketmq.message.properties import java_hash
 from tests.doors.remoting.consuming import RETRY, commit, join, pull
-from tests.doors.remoting.looking import (
+from tests.doors.remoting.inspection import (
     ALL_CONSUME_STATS,
     CONSUME_QUEUE,
     CONSUME_STATS,

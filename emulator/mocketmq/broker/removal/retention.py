@@ -11,13 +11,13 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroups
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import rate_of, wall_us
 from mocketmq.message.names import CHECKED_HALF_GROUP, HALF_GROUP
-from mocketmq.schedule.schemes import Schemes
+from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.chore import Chore
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET
 from mocketmq.store.ground import Ground
 from mocketmq.store.message_keys import UNINDEX, keys_of
 from mocketmq.store.queue import Queue
-from mocketmq.store.takes import delete_takes
+from mocketmq.store.take_rows import delete_takes
 from mocketmq.store.writer import Batch
 
 STEP = 1_000
@@ -57,7 +57,7 @@ class Retention(Chore):
         ground: Ground,
         registry: Registry,
         groups: ConsumingGroups,
-        schemes: Schemes,
+        schemes: SchemeSet,
         *,
         age_us: int,
         max_bytes: int,

@@ -3,14 +3,14 @@
 from collections.abc import Sequence
 from typing import NamedTuple
 
-from mocketmq.broker.looking.history import Histories
+from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.clock import whole_ms_us
 from mocketmq.errors import MessageNotFoundError
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.message_id import commit_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
-from mocketmq.schedule.schemes import Schemes, not_pending
+from mocketmq.schedule.scheme_set import SchemeSet, not_pending
 from mocketmq.schedule.timer import Timer
 
 
@@ -28,7 +28,7 @@ class PendingMessages:
         self,
         timer: Timer,
         topics: Topics,
-        schemes: Schemes,
+        schemes: SchemeSet,
         histories: Histories,
     ) -> None:
         self._timer = timer

@@ -2,12 +2,12 @@
 
 from dataclasses import dataclass
 
-from mocketmq.broker.upkeep.reset import Reset
-from mocketmq.broker.upkeep.retention import Retention
+from mocketmq.broker.removal.reset import Reset
+from mocketmq.broker.removal.retention import Retention
 
 
 @dataclass(frozen=True)
-class Upkeep:
+class Removal:
     """``reset`` empties the broker or a topic on request; ``retention`` removes old messages."""
 
     reset: Reset

@@ -5,7 +5,7 @@ from codecs import getincrementaldecoder
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
-from mocketmq.broker.looking.json_path import Step, parse_path, values_at
+from mocketmq.broker.verification.json_path import Step, parse_path, values_at
 from mocketmq.errors import shorten
 from mocketmq.message.properties import KEYS, TAGS
 

@@ -53,7 +53,7 @@ class TopicLookup(Protocol):
 
 
 @dataclass(frozen=True)
-class SchemeHost:
+class SchemeContext:
     """The same for all schemes of a broker."""
 
     ground: Ground

@@ -1,0 +1,42 @@
+"""The parts that answer people's questions, and how they are made."""
+
+from dataclasses import dataclass
+
+from mocketmq.broker.consuming.consuming import Consuming
+from mocketmq.broker.inspection.consumers import Consumers
+from mocketmq.broker.inspection.group_progress import GroupProgress
+from mocketmq.broker.inspection.history import Histories
+from mocketmq.broker.inspection.pending import PendingMessages
+from mocketmq.broker.registry.registry import Registry
+from mocketmq.schedule.scheme_set import SchemeSet
+from mocketmq.schedule.timer import Timer
+from mocketmq.store.ground import Ground
+from mocketmq.store.message_keys import MessageKeys
+
+
+@dataclass(frozen=True)
+class Inspection:
+    """Histories of messages, pending messages, progress of groups, answers of consumers."""
+
+    histories: Histories
+    pending: PendingMessages
+    progress: GroupProgress
+    consumers: Consumers
+
+
+def make_inspection(
+    ground: Ground,
+    registry: Registry,
+    consuming: Consuming,
+    timer: Timer,
+    schemes: SchemeSet,
+    keys: MessageKeys,
+) -> Inspection:
+    """Make the parts. They load nothing, and read from the store when asked."""
+    histories = Histories(ground, registry.topics, schemes, keys, consuming.notes)
+    return Inspection(
+        histories=histories,
+        pending=PendingMessages(timer, registry.topics, schemes, histories),
+        progress=GroupProgress(ground, registry, consuming.groups),
+        consumers=Consumers(registry, histories),
+    )

@@ -1,0 +1,1 @@
+"""Remove messages: reset and deletion, retention."""

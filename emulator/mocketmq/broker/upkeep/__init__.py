@@ -1,1 +1,0 @@
-"""Upkeep: reset and retention."""
