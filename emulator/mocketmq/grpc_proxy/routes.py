@@ -41,8 +41,7 @@ async def query_assignment(call: Call) -> Any:
     topic = await routed_topic(call, name)
     if not topic.readable:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may not be read")
-    group = call.broker.registry.groups.find(group_name)
-    is_in_order = group is not None and group.config.consume_message_orderly
+    is_in_order = call.broker.registry.groups.is_in_order(group_name)
     queue_ids = range(topic.read_queues) if is_in_order else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
     for queue_id in queue_ids:

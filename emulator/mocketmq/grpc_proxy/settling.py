@@ -1,13 +1,14 @@
 """AckMessage, ChangeInvisibleDuration and ForwardMessageToDeadLetterQueue.
 
 Receipt handles are the broker's own (``broker/consuming/handles.py``); each serves until its message is
-visible again. So a new invisible time leaves the handle as it is, where upstream's proxy makes a new one.
+visible again, or is given another invisible time by its client. That makes a new handle, but not in a group
+that consumes in order (ChangeInvisibleTimeProcessor.java, 5.3.3).
 """
 
 from typing import Any, Final
 
-from mocketmq.broker.consuming.receipts import Settled
 from mocketmq.clock import US_PER_S
+from mocketmq.errors import ReceiptError
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
 from mocketmq.grpc_proxy.messages import message_class
@@ -44,16 +45,22 @@ async def change_invisible_duration(call: Call) -> Any:
     """Make a message visible after another time from now: a consumer's retry, or an extension of its work."""
     group, handle = _group(call), call.request.receipt_handle
     invisible_us = us_of(call.request.invisible_duration)
-    answer = _ChangeAnswer(receipt_handle=handle)  # clients keep it, even that of a refusal
+    answer = set_status(_ChangeAnswer(receipt_handle=handle))  # clients keep it, even that of a refusal
     if not 0 <= invisible_us <= MAX_INVISIBLE_US:
         return set_status(
             answer,
             Code.ILLEGAL_INVISIBLE_TIME,
             f"invisible_duration is {invisible_us / US_PER_S:g} s; allowed: 0 to 12 h",
         )
-    settled = await call.broker.consuming.receipts.extend(group, [handle], invisible_us)
+    is_in_order = call.broker.registry.groups.is_in_order(group)
+    try:
+        answer.receipt_handle = await call.broker.consuming.receipts.change(
+            group, handle, invisible_us, same_handle=is_in_order
+        )
+    except ReceiptError as error:
+        set_status(answer, code_of(error), str(error))
     call.renewals.drop(group, [handle])
-    return _set_outcome(answer, settled)
+    return answer
 
 
 async def forward_to_dead_letters(call: Call) -> Any:
@@ -61,15 +68,12 @@ async def forward_to_dead_letters(call: Call) -> Any:
     group, handle = _group(call), call.request.receipt_handle
     settled = await call.broker.consuming.receipts.give_back(group, [handle], _DEAD)
     call.renewals.drop(group, [handle])
-    return _set_outcome(_ForwardAnswer(), settled)
+    answer = set_status(_ForwardAnswer())
+    for _, error in settled.failed:
+        set_status(answer, code_of(error), str(error))
+    return answer
 
 
 def _group(call: Call) -> str:
     topic_of(call.request.topic)
     return group_of(call.request.group)
-
-
-def _set_outcome(answer: Any, settled: Settled) -> Any:
-    for _, error in settled.failed:
-        return set_status(answer, code_of(error), str(error))
-    return set_status(answer)

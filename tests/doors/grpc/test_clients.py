@@ -165,6 +165,39 @@ async def test_an_invisible_duration_has_limits() -> None:
         assert bodies(await client.receive("undertaker", "%DLQ%billing")) == ["m"]
 
 
+async def test_a_changed_invisible_duration_makes_a_new_receipt_handle() -> None:
+    async with running_grpc() as (emulator, client):
+        await client.send(client.message("m"))
+        [got] = await client.receive()
+        first = got.system_properties.receipt_handle
+        changed = await client.change(got, 60)
+        assert (changed.status.code, changed.receipt_handle == first) == (20_000, False)
+        assert (await client.ack(got)).status.code == 40_013
+        again = await client.change(got, 60)
+        assert (again.status.code, again.receipt_handle) == (40_013, first)
+        await emulator.broker.mover.advance(MINUTE_US - 1)
+        assert await client.receive() == []
+        got.system_properties.receipt_handle = changed.receipt_handle
+        assert (await client.ack(got)).status.code == 20_000
+        await emulator.broker.mover.advance(MINUTE_US)
+        assert await client.receive() == []
+
+
+async def test_a_handle_that_the_broker_renewed_is_still_the_clients() -> None:
+    async with running_grpc() as (emulator, client), client.telemetry() as telemetry:
+        await telemetry.consume()
+        await client.send(client.message("slow"))
+        [got] = await client.receive(auto_renew=True)
+        await emulator.broker.mover.advance(5 * MINUTE_US)
+        changed = await client.change(got, 10)
+        assert changed.status.code == 20_000
+        await emulator.broker.mover.advance(10 * US_PER_S)
+        [again] = await client.receive()
+        got.system_properties.receipt_handle = changed.receipt_handle
+        assert (await client.ack(got)).status.code == 40_013
+        assert (await client.ack(again)).status.code == 20_000
+
+
 async def test_tls_and_plaintext_share_the_port() -> None:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE

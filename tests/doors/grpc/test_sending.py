@@ -77,11 +77,7 @@ async def test_what_is_not_acked_comes_again_and_becomes_a_dead_letter() -> None
             [got] = await client.receive()
             assert got.system_properties.delivery_attempt == attempt
             if attempt % 2:
-                changed = await client.change(got, 1)
-                assert (changed.status.code, changed.receipt_handle) == (
-                    20_000,
-                    got.system_properties.receipt_handle,
-                )
+                assert (await client.change(got, 1)).status.code == 20_000
                 await emulator.broker.mover.advance(1 * US_PER_S)
             else:
                 await emulator.broker.mover.advance(30 * US_PER_S)

@@ -49,7 +49,8 @@ async def test_a_group_in_order_gets_no_message_before_those_ahead_are_acked() -
         assert await client.receive() == []
         await client.ack(zero)
         assert await client.receive() == []
-        await client.change(one, 0)
+        changed = await client.change(one, 0)
+        assert changed.receipt_handle == one.system_properties.receipt_handle
         again = await client.receive()
         assert [each.body for each in again] == [b"1", b"2", b"3", b"4"]
         assert again[0].system_properties.delivery_attempt == 2

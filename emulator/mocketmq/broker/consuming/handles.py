@@ -1,12 +1,13 @@
 """Receipt handles, by which consumers settle received messages.
 
 ``<commit offset>-<times taken>-<check of the group>-<check of the topic>``, in hex: a handle from before the
-message was taken again, or of another group or topic, is told apart without anything being kept for it.
+message was taken again, or of another group or topic, is told apart without anything being kept for it. Of a
+popped message ``-<pop_ms>`` follows, which a new invisible time changes.
 """
 
 import zlib
 from collections.abc import Iterable
-from typing import NamedTuple
+from typing import NamedTuple, TypeVar
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.take import State, Take
@@ -23,6 +24,9 @@ class PopHandle(NamedTuple):
     pop_ms: int
 
 
+Handle = TypeVar("Handle", str, PopHandle)
+
+
 def next_pop_ms(takes: Iterable[Take]) -> int:
     """The ``pop_ms`` of the next pop: the wall clock, but later than those of ``takes``."""
     return max(wall_us() // US_PER_MS, 1 + max((take.pop_ms for take in takes), default=0))
@@ -30,12 +34,20 @@ def next_pop_ms(takes: Iterable[Take]) -> int:
 
 def handle_of(group: ConsumingGroup, take: Take) -> str:
     """The handle of the take's latest delivery."""
-    return f"{take.commit_offset:x}-{take.times:x}-{_check(group.name):x}-{_check(take.topic):x}"
+    parts = (take.commit_offset, take.times, _check(group.name), _check(take.topic), take.pop_ms)
+    return "-".join(f"{part:x}" for part in (parts if take.pop_ms else parts[:4]))
+
+
+def renewed(handle: Handle, pop_ms: int) -> Handle:
+    """The handle of the same delivery after its ``pop_ms`` has changed."""
+    if isinstance(handle, PopHandle):
+        return handle._replace(pop_ms=pop_ms)
+    return "-".join((*handle.split("-")[:4], f"{pop_ms:x}"))
 
 
 def check_handle(handle: str, group_name: str, topic_name: str) -> None:
     """Raise ReceiptError unless the handle was given to this group for a message of this topic."""
-    *_, for_group, for_topic = _parts(handle)
+    _, _, for_group, for_topic, _ = _parts(handle)
     if (for_group, for_topic) != (_check(group_name), _check(topic_name)):
         raise ReceiptError(
             f"receipt {shorten(handle)} is not one that group {group_name} was given for topic {topic_name}"
@@ -46,7 +58,7 @@ def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Ta
     """The take that the handle settles. Raises ReceiptSpentError for a past one, else ReceiptError."""
     if isinstance(handle, PopHandle):
         return _find_popped(group, handle, now_us)
-    commit_offset, times, for_group, for_topic = _parts(handle)
+    commit_offset, times, for_group, for_topic, pop_ms = _parts(handle)
     name = f"receipt {shorten(handle)}"
     if for_group != _check(group.name):
         raise ReceiptError(f"{name} was not given to group {group.name}")
@@ -59,6 +71,8 @@ def find_take(group: ConsumingGroup, handle: str | PopHandle, now_us: int) -> Ta
         is_known = times == take.times and take.state is not State.RESERVED
         when = f"at {take.visible_us // US_PER_MS} ms" if is_known else "and was taken again"
         raise ReceiptSpentError(f"{name} has expired: the message became visible again {when}")
+    if pop_ms != take.pop_ms:
+        raise ReceiptSpentError(f"{name} is spent: its invisible time was changed, which made a new one")
     return take
 
 
@@ -76,12 +90,13 @@ def _find_popped(group: ConsumingGroup, handle: PopHandle, now_us: int) -> Take:
     return take
 
 
-def _parts(handle: str) -> tuple[int, int, int, int]:
+def _parts(handle: str) -> tuple[int, int, int, int, int]:
     try:
-        commit_offset, times, for_group, for_topic = (int(part, 16) for part in handle.split("-"))
+        commit_offset, times, for_group, for_topic, *pop = (int(part, 16) for part in handle.split("-"))
+        [pop_ms] = pop or [0]
     except ValueError:
         raise ReceiptError(f"receipt {shorten(handle)} is not one that this broker gave out") from None
-    return commit_offset, times, for_group, for_topic
+    return commit_offset, times, for_group, for_topic, pop_ms
 
 
 def _check(name: str) -> int:

@@ -17,11 +17,11 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
-from typing import Generic, NamedTuple, TypeVar
+from typing import Generic, NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, ConsumingGroups
 from mocketmq.broker.consuming.expiries import Expiry
-from mocketmq.broker.consuming.handles import PopHandle, find_take, handle_of, next_pop_ms
+from mocketmq.broker.consuming.handles import Handle, find_take, handle_of, next_pop_ms, renewed
 from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.consuming.retries import Retries, Retry
 from mocketmq.broker.consuming.selection import ReceiveRequest, Selection
@@ -54,9 +54,6 @@ class Taken(NamedTuple):
     first_taken_us: int  # by this group
     visible_us: int
     pop_ms: int  # 0 unless it was popped
-
-
-Handle = TypeVar("Handle", str, PopHandle)
 
 
 class SettledBy(NamedTuple, Generic[Handle]):
@@ -267,21 +264,21 @@ class Receipts:
         return settled
 
     async def change(
-        self, group_name: str, handle: PopHandle, invisible_us: int, *, same_handle: bool = False
-    ) -> PopHandle:
+        self, group_name: str, handle: Handle, invisible_us: int, *, same_handle: bool = False
+    ) -> Handle:
         """Extend a popped message, whose handle changes with that unless ``same_handle``.
 
-        Raises ReceiptSpentError.
+        Raises ReceiptError.
         """
         group = self._groups.of_client(group_name)
 
-        def work(batch: Batch) -> PopHandle:
+        def work(batch: Batch) -> Handle:
             take = find_take(group, handle, batch.now_us)
             pop_ms = take.pop_ms if same_handle else next_pop_ms([take])
             self._takes.set_visible(batch, take, batch.now_us + invisible_us, take.times, pop_ms)
-            return handle._replace(pop_ms=pop_ms)
+            return renewed(handle, pop_ms) if pop_ms else handle
 
-        changed: PopHandle = await self._writer.commit(work)
+        changed: Handle = await self._writer.commit(work)
         pass_point("receive.settled")
         return changed
 

@@ -49,6 +49,11 @@ class Groups:
         """The group, or None."""
         return self._groups.get(name)
 
+    def is_in_order(self, name: str) -> bool:
+        """Whether the group consumes in order; one that does not exist does not."""
+        group = self.find(name)
+        return group is not None and group.config.consume_message_orderly
+
     def get(self, name: str) -> Group:
         """The group. Raises GroupNotFoundError."""
         group = self._groups.get(name)
