@@ -49,7 +49,7 @@ interop: setup-dev  ## run the tests with frameworks and clients for Java, Go an
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
 from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
-	@$(PYTEST) -m from_source tests/clients $(ARGS)
+	@$(PYTEST) -rs -m from_source tests/clients $(ARGS)
 
 differential: setup-dev  ## play the same on a real RocketMQ and compare, which needs Maven (ARGS="--seed 7")
 	@$(PYTEST) -m differential tests/differential $(ARGS)

@@ -31,6 +31,7 @@ PAGE = ROOT / "docs" / "compatibility.md"
 SAVED = ROOT / "build" / "compatibility.json"
 
 CLIENTS = {
+    "java-4.3": "Java `rocketmq-client`",
     "java-4.9": "Java `rocketmq-client`",
     "java-5.3": "Java `rocketmq-client`",
     "ons-java": "Java `ons-client`",
@@ -121,8 +122,9 @@ _HEAD = """\
 
 The features that work with RocketMQ's unmodified clients. This page is made from runs of `make test`,
 `make interop` and `make from-source`, by `python -m tests.clients.compatibility`; do not edit it. A dash: the
-client has no such feature, or no test tries it. Aliyun's HTTP clients have a [page](aliyun-clients.md) of
-their own."""
+client has no such feature, or no test tries it. The Dashboard and rocketmq-exporter are built by
+`make from-source`, as Maven Central has no release of them. Aliyun's HTTP clients have a
+[page](aliyun-clients.md) of their own."""
 _CODES = f"""\
 
 ## Request codes

@@ -86,7 +86,7 @@ def test_the_table_of_codes_is_written_without_results(
         (("Batch", "node"), "'Batch' is no row of FEATURES in tests.clients.features"),
         (
             ("Batches",),
-            r"the mark of 'Batches' names the clients \[\]; allowed: one or more of \['java-4.9', ",
+            r"the mark of 'Batches' names the clients \[\]; allowed: one or more of \['java-4.3', ",
         ),
         (("Batches", "nodejs"), r"names the clients \['nodejs'\]; allowed: "),
     ],

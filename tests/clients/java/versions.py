@@ -5,6 +5,7 @@ from pathlib import Path
 
 FOLDER = Path(__file__).parent
 PROJECTS = {
+    "java-4.3": "rocketmq-4.3",
     "java-4.9": "rocketmq-4.9",
     "java-5.3": "rocketmq-5.3",
     "ons-java": "ons",

@@ -1,9 +1,6 @@
 package rocketmq;
 
-import static java.nio.charset.StandardCharsets.UTF_8;
-
 import com.alibaba.fastjson.JSON;
-import com.alibaba.fastjson.JSONArray;
 import com.alibaba.fastjson.JSONObject;
 import driver.Lines;
 import java.util.ArrayList;
@@ -22,7 +19,6 @@ import org.apache.rocketmq.client.exception.MQClientException;
 import org.apache.rocketmq.client.producer.DefaultMQProducer;
 import org.apache.rocketmq.client.producer.SendCallback;
 import org.apache.rocketmq.client.producer.SendResult;
-import org.apache.rocketmq.client.producer.SendStatus;
 import org.apache.rocketmq.common.consumer.ConsumeFromWhere;
 import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
@@ -65,12 +61,12 @@ public final class RocketmqDriver {
     }
 
     private Object send(JSONObject command) throws Exception {
-        return sent(producer(command).send(made(command)));
+        return Outgoing.sent(producer(command).send(Outgoing.made(command)));
     }
 
     private Object sendAsync(JSONObject command) throws Exception {
         CompletableFuture<SendResult> done = new CompletableFuture<>();
-        producer(command).send(made(command), new SendCallback() {
+        producer(command).send(Outgoing.made(command), new SendCallback() {
             @Override
             public void onSuccess(SendResult result) {
                 done.complete(result);
@@ -81,27 +77,27 @@ public final class RocketmqDriver {
                 done.completeExceptionally(error);
             }
         });
-        return sent(done.get());
+        return Outgoing.sent(done.get());
     }
 
     private Object sendOneway(JSONObject command) throws Exception {
-        producer(command).sendOneway(made(command));
+        producer(command).sendOneway(Outgoing.made(command));
         return null;
     }
 
     private Object sendBatch(JSONObject command) throws Exception {
         List<Message> messages = new ArrayList<>();
         for (Object given : command.getJSONArray("messages")) {
-            messages.add(made((JSONObject) given));
+            messages.add(Outgoing.made((JSONObject) given));
         }
-        return sent(producer(command).send(messages));
+        return Outgoing.sent(producer(command).send(messages));
     }
 
     /** To the queue that the number stands for. */
     private Object sendOrderly(JSONObject command) throws Exception {
         int number = command.getIntValue("number");
-        return sent(producer(command).send(
-            made(command), (queues, message, given) -> queues.get((int) given % queues.size()), number));
+        return Outgoing.sent(producer(command).send(
+            Outgoing.made(command), (queues, message, given) -> queues.get((int) given % queues.size()), number));
     }
 
     /** Listen: every message fails as often as "failures" says, and one whose body is "failing" once. */
@@ -215,36 +211,5 @@ public final class RocketmqDriver {
             producers.put(namespace, producer);
         }
         return producer;
-    }
-
-    private static Message made(JSONObject given) throws Exception {
-        Message message = new Message(given.getString("topic"), given.getString("body").getBytes(UTF_8));
-        if (given.containsKey("tag")) {
-            message.setTags(given.getString("tag"));
-        }
-        if (given.containsKey("keys")) {
-            message.setKeys(given.getJSONArray("keys").toJavaList(String.class));
-        }
-        if (given.containsKey("delay_level")) {
-            message.setDelayTimeLevel(given.getIntValue("delay_level"));
-        }
-        if (given.containsKey("setter")) { // one of 5.3 only
-            JSONArray setter = given.getJSONArray("setter");
-            Message.class.getMethod(setter.getString(0), long.class).invoke(message, setter.getLong(1));
-        }
-        if (given.containsKey("properties")) {
-            given.getJSONObject("properties").forEach((name, text) ->
-                message.putUserProperty(name, (String) text));
-        }
-        return message;
-    }
-
-    private static JSONObject sent(SendResult result) {
-        return new JSONObject()
-            .fluentPut("is_ok", result.getSendStatus() == SendStatus.SEND_OK)
-            .fluentPut("message_id", result.getMsgId())
-            .fluentPut("offset_message_id", result.getOffsetMsgId())
-            .fluentPut("queue_id", result.getMessageQueue().getQueueId())
-            .fluentPut("queue_offset", result.getQueueOffset());
     }
 }

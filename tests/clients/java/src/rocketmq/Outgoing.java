@@ -1,0 +1,43 @@
+package rocketmq;
+
+import static java.nio.charset.StandardCharsets.UTF_8;
+
+import com.alibaba.fastjson.JSONArray;
+import com.alibaba.fastjson.JSONObject;
+import org.apache.rocketmq.client.producer.SendResult;
+import org.apache.rocketmq.client.producer.SendStatus;
+import org.apache.rocketmq.common.message.Message;
+
+/** A message to be sent, and what its send is answered. */
+final class Outgoing {
+    static Message made(JSONObject given) throws Exception {
+        Message message = new Message(given.getString("topic"), given.getString("body").getBytes(UTF_8));
+        if (given.containsKey("tag")) {
+            message.setTags(given.getString("tag"));
+        }
+        if (given.containsKey("keys")) {
+            message.setKeys(given.getJSONArray("keys").toJavaList(String.class));
+        }
+        if (given.containsKey("delay_level")) {
+            message.setDelayTimeLevel(given.getIntValue("delay_level"));
+        }
+        if (given.containsKey("setter")) { // one of 5.3 only
+            JSONArray setter = given.getJSONArray("setter");
+            Message.class.getMethod(setter.getString(0), long.class).invoke(message, setter.getLong(1));
+        }
+        if (given.containsKey("properties")) {
+            given.getJSONObject("properties").forEach((name, text) ->
+                message.putUserProperty(name, (String) text));
+        }
+        return message;
+    }
+
+    static JSONObject sent(SendResult result) {
+        return new JSONObject()
+            .fluentPut("is_ok", result.getSendStatus() == SendStatus.SEND_OK)
+            .fluentPut("message_id", result.getMsgId())
+            .fluentPut("offset_message_id", result.getOffsetMsgId())
+            .fluentPut("queue_id", result.getMessageQueue().getQueueId())
+            .fluentPut("queue_offset", result.getQueueOffset());
+    }
+}
