@@ -12,6 +12,8 @@ from mocketmq.access.access import Access, access_of
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.building import open_broker
 from mocketmq.clock import Clock, rate_of, start_instant_us, wall_us
+from mocketmq.connections.certificate import certificate_of
+from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, Doors
 from mocketmq.errors import InvalidArgumentError, ListenError, SettingError
 from mocketmq.grpc_proxy.server import GrpcServer
@@ -19,10 +21,8 @@ from mocketmq.http_api.faults import rule_of
 from mocketmq.http_api.listener import HttpHandler, Listener
 from mocketmq.http_api.server import HttpServer
 from mocketmq.ready_file import ReadyFile
-from mocketmq.remoting.listening.certificate import certificate_of
 from mocketmq.remoting.listening.ports import bind_ports, store_host_of
 from mocketmq.remoting.listening.server import RemotingServer
-from mocketmq.remoting.listening.tls import Tls
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.schedule.profile import profile_named
 from mocketmq.schedule.timed_scheme import OpenScheme

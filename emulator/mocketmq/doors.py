@@ -24,3 +24,11 @@ class Doors(msgspec.Struct, frozen=True, omit_defaults=True):
 def with_port(host: str, port: int) -> str:
     """``host:port``, with an IPv6 address in brackets."""
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+
+
+def split_address(text: str, port: int) -> tuple[str, int]:
+    """Host and port of ``host`` or ``host:port``. The brackets of an IPv6 address are removed."""
+    host, colon, number = text.rpartition(":")
+    if not colon or text.endswith("]"):
+        return text.strip("[]"), port
+    return host.strip("[]"), int(number)

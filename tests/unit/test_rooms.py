@@ -36,6 +36,8 @@ ROOMS = {
     "transactions": {"mocketmq.broker.transactions"},
     "removal": {"mocketmq.broker.removal"},
     "broker": {"mocketmq.broker"},  # puts the others together
+    # Under the doors
+    "connections": {"mocketmq.connections"},
     # Inside the remoting door
     "wire": {"mocketmq.remoting.wire"},
     "remoting": {"mocketmq.remoting"},  # what becomes of every request
@@ -81,16 +83,17 @@ KNOWS = {
     "delay": "ground store schedule",
     "sending": "ground store schedule registry",
     "consuming": "ground store schedule filters registry",
-    "inspection": "ground store schedule registry consuming",
+    "inspection": "ground store schedule registry sending consuming",
     "verification": "ground store schedule registry consuming",
     "transactions": "ground store schedule filters registry sending consuming",
     "removal": "ground store schedule registry consuming",
     "broker": f"ground store faults schedule {BROKER}",
+    "connections": "ground store",
     "wire": "ground",
     "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
-    "listening": f"ground access store {BROKER} wire remoting requests",
-    "grpc": f"ground access store schedule faults {BROKER} wire remoting requests listening",
+    "listening": f"ground access store {BROKER} connections wire remoting requests",
+    "grpc": f"ground access store schedule faults {BROKER} connections",
     "http": "ground faults",
     "json": f"ground faults schedule {BROKER} http",
     "discovery": "ground http",
@@ -105,7 +108,9 @@ KNOWS = {
     "report": "ground document judge",
     "live": "ground store schedule delay document ledger compute",
     "spark": "ground document ledger compute judge report live",
-    "app": f"ground access store schedule delay {BROKER} listening grpc http json discovery aliyun",
+    "app": (
+        f"ground access store schedule delay {BROKER} connections listening grpc http json discovery aliyun"
+    ),
     "cli": "ground store delay client demo document ledger judge spark app",
 }
 

@@ -5,8 +5,8 @@ import logging
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, cast
 
+from mocketmq.connections.tls import HANDSHAKE, Tls, TlsLayer
 from mocketmq.doors import with_port
-from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
 
 log = logging.getLogger(__name__)
 

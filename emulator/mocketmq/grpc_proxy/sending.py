@@ -4,6 +4,7 @@ import zlib
 from collections.abc import Sequence
 from typing import Any, Final
 
+from mocketmq.broker.sending.recall_handle import recall_handle_of
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_error
 from mocketmq.grpc_proxy import topic_types
@@ -24,8 +25,6 @@ from mocketmq.message.properties import (
     UNIQ_KEY,
     java_hash,
 )
-from mocketmq.remoting.requests.recall import recall_by_handle, recall_handle_of
-from mocketmq.remoting.wire.errors import RemotingError
 
 MAX_PROPERTIES: Final = 128
 MAX_PROPERTY_BYTES: Final = 16 << 10
@@ -225,10 +224,7 @@ async def recall(call: Call) -> Any:
         raise GrpcError(
             Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE, f"topic {topic_name} takes no DELAY messages"
         )
-    try:
-        message_id = await recall_by_handle(
-            call.broker, call.settings, topic_name, call.request.recall_handle
-        )
-    except RemotingError as error:
-        raise GrpcError(Code.INTERNAL_SERVER_ERROR, str(error)) from None
+    message_id = await call.broker.inspection.recalls.recall(
+        topic_name, call.request.recall_handle, is_strict=call.settings.strict_recall
+    )
     return _RecallAnswer(message_id=message_id)

@@ -9,11 +9,11 @@ from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
 from mocketmq.errors import ListenError
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.faulty import DOOR, operations
-from mocketmq.remoting.listening.tls import Tls
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)

@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from mocketmq.broker.sending.recall_handle import RecallHandle
 from mocketmq.clock import wall_us
-from mocketmq.remoting.requests.recall import RecallHandle
 from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, pulled, sent
 from tests.support.brokers import TOPIC, S
 from tests.support.remoting import Remoting, running_remoting

@@ -17,9 +17,9 @@ from cryptography.hazmat.primitives.serialization import (
     load_pem_private_key,
 )
 
+from mocketmq.connections import tls
+from mocketmq.connections.certificate import Certificate, _self_signed
 from mocketmq.errors import SettingError
-from mocketmq.remoting.listening import tls
-from mocketmq.remoting.listening.certificate import Certificate, _self_signed
 from tests.doors.remoting.consuming import pull_of
 from tests.doors.remoting.gates import until
 from tests.doors.remoting.producing import V2, header

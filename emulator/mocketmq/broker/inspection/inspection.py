@@ -7,6 +7,7 @@ from mocketmq.broker.inspection.consumers import Consumers
 from mocketmq.broker.inspection.group_progress import GroupProgress
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.inspection.pending import PendingMessages
+from mocketmq.broker.inspection.recalls import Recalls
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
@@ -16,10 +17,11 @@ from mocketmq.store.message_keys import MessageKeys
 
 @dataclass(frozen=True)
 class Inspection:
-    """Histories of messages, pending messages, progress of groups, answers of consumers."""
+    """Histories of messages, pending messages and their recall, progress of groups, answers of consumers."""
 
     histories: Histories
     pending: PendingMessages
+    recalls: Recalls
     progress: GroupProgress
     consumers: Consumers
 
@@ -34,9 +36,11 @@ def make_inspection(
 ) -> Inspection:
     """Make the parts. They load nothing, and read from the store when asked."""
     histories = Histories(ground, registry.topics, schemes, keys, consuming.notes)
+    pending = PendingMessages(timer, registry.topics, schemes, histories)
     return Inspection(
         histories=histories,
-        pending=PendingMessages(timer, registry.topics, schemes, histories),
+        pending=pending,
+        recalls=Recalls(ground.clock, registry.topics, pending),
         progress=GroupProgress(ground, registry, consuming.groups),
         consumers=Consumers(registry, histories),
     )

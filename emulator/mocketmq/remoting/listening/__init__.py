@@ -1,1 +1,1 @@
-"""Listening: sockets, connections, TLS, and the memory that they may take."""
+"""Listening: ports, the server, and its connections."""

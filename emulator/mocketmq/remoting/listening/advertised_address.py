@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from mocketmq.doors import with_port
+from mocketmq.doors import split_address, with_port
 
 LOOPBACK: Final = "127.0.0.1"
 _MARKS: Final = (Path("/.dockerenv"), Path("/run/.containerenv"))
@@ -40,14 +40,6 @@ class Advertiser:
         if self._fixed is not None:
             return _advertised(*split_address(self._fixed, port))
         return _advertised(LOOPBACK if plain(peer) == self._gateway else plain(local), port)
-
-
-def split_address(text: str, port: int) -> tuple[str, int]:
-    """Host and port of ``host`` or ``host:port``. The brackets of an IPv6 address are removed."""
-    host, colon, number = text.rpartition(":")
-    if not colon or text.endswith("]"):
-        return text.strip("[]"), port
-    return host.strip("[]"), int(number)
 
 
 def plain(address: str) -> str:

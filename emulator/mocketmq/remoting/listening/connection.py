@@ -6,12 +6,12 @@ from collections.abc import Callable, Sequence
 from typing import Final, cast
 
 from mocketmq.clock import steady_us
+from mocketmq.connections.budget import FREE_BYTES, Budget
+from mocketmq.connections.tls import HANDSHAKE, Tls, TlsLayer
 from mocketmq.doors import with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
 from mocketmq.remoting.listening.advertised_address import AdvertisedAddress
-from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
-from mocketmq.remoting.listening.tls import HANDSHAKE, Tls, TlsLayer
 from mocketmq.remoting.listening.wrong_port import ANSWER, WRONG_PORT, is_http
 from mocketmq.remoting.request import LongPoll, Response
 from mocketmq.remoting.request_line import request_line

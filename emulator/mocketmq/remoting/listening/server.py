@@ -11,6 +11,8 @@ from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.connections.freed_memory import give_back
+from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
@@ -21,9 +23,7 @@ from mocketmq.remoting.listening.advertised_address import (
     container_gateway,
 )
 from mocketmq.remoting.listening.connection import Connection, ConnectionHub
-from mocketmq.remoting.listening.freed_memory import give_back
 from mocketmq.remoting.listening.ports import Ports, cannot_listen
-from mocketmq.remoting.listening.tls import Tls
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.settings import Settings
 

@@ -6,7 +6,7 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from mocketmq.remoting.listening.freed_memory import give_back
+from mocketmq.connections.freed_memory import give_back
 
 MB = 1 << 20
 

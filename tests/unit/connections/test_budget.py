@@ -5,8 +5,8 @@ from collections.abc import AsyncIterator
 
 import pytest
 
-from mocketmq.remoting.listening import budget as module
-from mocketmq.remoting.listening.budget import FREE_BYTES, Budget
+from mocketmq.connections import budget as module
+from mocketmq.connections.budget import FREE_BYTES, Budget
 
 LIMIT = 10 * FREE_BYTES
 LARGE = 4 * FREE_BYTES

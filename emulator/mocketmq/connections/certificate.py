@@ -14,8 +14,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.doors import split_address
 from mocketmq.errors import SettingError
-from mocketmq.remoting.listening.advertised_address import split_address
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 

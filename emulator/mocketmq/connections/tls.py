@@ -10,7 +10,7 @@ import ssl
 from contextlib import suppress
 from typing import Final, NamedTuple, Protocol
 
-from mocketmq.remoting.listening.certificate import Certificate
+from mocketmq.connections.certificate import Certificate
 from mocketmq.settings import TlsMode
 
 log = logging.getLogger(__name__)

@@ -1,0 +1,63 @@
+"""Recall handles, by which the sender of a delayed message can recall it.
+
+A handle names a message as upstream's does: ``v1 topic broker instant unique-key`` in Base64. The instant
+is the due time by the emulated clock, in milliseconds, rounded up.
+"""
+
+import base64
+import binascii
+import re
+from typing import Final, NamedTuple
+
+from mocketmq.broker.sending.sender import SendResult
+from mocketmq.clock import US_PER_MS, whole_ms_us
+from mocketmq.errors import NotPendingError
+from mocketmq.message import identity
+from mocketmq.message.names import RETRY_PREFIX
+
+_VERSION: Final = "v1"
+_LONG: Final = re.compile(r"[+-]?[0-9]{1,19}")
+
+
+class RecallHandle(NamedTuple):
+    """The parts of a recall handle."""
+
+    topic: str
+    broker: str
+    due_ms: int
+    unique_key: str
+
+    def encode(self) -> str:
+        """The handle as senders get it."""
+        text = f"{_VERSION} {self.topic} {self.broker} {self.due_ms} {self.unique_key}"
+        return base64.urlsafe_b64encode(text.encode()).decode()
+
+    @classmethod
+    def decode(cls, text: str) -> "RecallHandle":
+        """Read a handle. As upstream, an instant that is no number is read as -1. Raises NotPendingError."""
+        digits = text.rstrip("=")
+        padded = digits + "=" * (-len(digits) % 4)
+        try:
+            if text not in (digits, padded):
+                raise ValueError(text)
+            raw = base64.b64decode(padded, altchars=b"-_", validate=True)
+        except (binascii.Error, ValueError):
+            raw = b""
+        parts = raw.decode(errors="replace").split(" ", 4)
+        if len(parts) < len(cls._fields) + 1 or parts[0] != _VERSION or not parts[-1]:
+            raise NotPendingError("recall handle is invalid")
+        _, topic, broker, instant, unique_key = parts
+        return cls(topic, broker, int(instant) if _LONG.fullmatch(instant) else -1, unique_key)
+
+
+def recall_handle_of(sent: SendResult, *, of_levels: bool) -> str | None:
+    """The handle of a delayed message; None for any other message, and for retries.
+
+    ``of_levels``: also for messages that are delayed by level.
+    """
+    due_us, topic = sent.stored.due_us, sent.queue.topic
+    if due_us is None or topic.startswith(RETRY_PREFIX) or (sent.level and not of_levels):
+        return None
+    return RecallHandle(
+        topic, identity.BROKER, whole_ms_us(due_us) // US_PER_MS, sent.stored.unique_key
+    ).encode()
