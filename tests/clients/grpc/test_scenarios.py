@@ -10,7 +10,7 @@ from mocketmq.app import running_emulator
 from mocketmq.broker.registry.group import GroupConfig
 from mocketmq.clock import US_PER_S
 from mocketmq.settings import Settings
-from tests.clients.grpc.programs import PROGRAMS
+from tests.clients.grpc.programs import FOLDER, SCENARIOS, SDKS
 from tests.support.brokers import FREE_PORTS
 
 pytestmark = pytest.mark.interop
@@ -24,9 +24,9 @@ OF_RUST = ("normal", "delay", "filter", "fifo", "transaction", "shutdown")
 RUN_S = 240.0
 
 
-@pytest.mark.parametrize("name", PROGRAMS)
-async def test_an_application_of_the_sdk_works(name: str, tmp_path: Path) -> None:
-    program = await asyncio.to_thread(PROGRAMS[name], tmp_path)
+@pytest.mark.parametrize("client", SDKS)
+async def test_an_application_of_the_sdk_works(client: str, tmp_path: Path) -> None:
+    program = await asyncio.to_thread(SDKS[client], FOLDER / SCENARIOS[client], tmp_path)
     settings = Settings(data=":memory:", transaction_timeout_us=US_PER_S, **FREE_PORTS)
     async with running_emulator(settings) as emulator:
         groups = emulator.broker.registry.groups
@@ -48,6 +48,6 @@ async def test_an_application_of_the_sdk_works(name: str, tmp_path: Path) -> Non
                 process.kill()
                 await process.wait()
     done = [line.removeprefix("ok ") for line in output.decode().splitlines() if line.startswith("ok ")]
-    assert (tuple(done), process.returncode) == (OF_RUST if name == "rust" else STEPS, 0), errors.decode()[
-        -4_000:
-    ]
+    assert (tuple(done), process.returncode) == (OF_RUST if client == "rust-grpc" else STEPS, 0), (
+        errors.decode()[-4_000:]
+    )

@@ -1,0 +1,227 @@
+// What an application does with the client for Go, against host:port: prints each step that worked.
+package main
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"reflect"
+	"sort"
+	"sync"
+	"time"
+
+	rocketmq "github.com/apache/rocketmq-clients/golang/v5"
+	"github.com/apache/rocketmq-clients/golang/v5/credentials"
+)
+
+const longest = 60 * time.Second
+
+var config = rocketmq.Config{Endpoint: os.Args[1], Credentials: &credentials.SessionCredentials{}}
+
+type client interface {
+	Start() error
+	GracefulStop() error
+}
+
+var started []client
+
+func start[T client](made T, err error) T {
+	must(err)
+	must(made.Start())
+	started = append(started, made)
+	return made
+}
+
+func produce(checks func(*rocketmq.MessageView) rocketmq.TransactionResolution, topics ...string) rocketmq.Producer {
+	options := []rocketmq.ProducerOption{rocketmq.WithTopics(topics...)}
+	if checks != nil {
+		options = append(options, rocketmq.WithTransactionChecker(&rocketmq.TransactionChecker{Check: checks}))
+	}
+	return start(rocketmq.NewProducer(&config, options...))
+}
+
+func consume(group, topic string, expression *rocketmq.FilterExpression) rocketmq.SimpleConsumer {
+	own := config
+	own.ConsumerGroup = group
+	return start(rocketmq.NewSimpleConsumer(&own,
+		rocketmq.WithSimpleAwaitDuration(2*time.Second),
+		rocketmq.WithSimpleSubscriptionExpressions(map[string]*rocketmq.FilterExpression{topic: expression})))
+}
+
+type attempt struct {
+	body   string
+	number int32
+}
+
+type listener struct {
+	mutex sync.Mutex
+	seen  []attempt
+}
+
+func listen(group, topic string, fails func(attempt) bool) *listener {
+	own, made := config, &listener{}
+	own.ConsumerGroup = group
+	start(rocketmq.NewPushConsumer(&own,
+		rocketmq.WithPushAwaitDuration(5*time.Second),
+		rocketmq.WithPushSubscriptionExpressions(map[string]*rocketmq.FilterExpression{topic: rocketmq.SUB_ALL}),
+		rocketmq.WithPushMessageListener(&rocketmq.FuncMessageListener{
+			Consume: func(message *rocketmq.MessageView) rocketmq.ConsumerResult {
+				got := attempt{string(message.GetBody()), message.GetDeliveryAttempt()}
+				made.mutex.Lock()
+				defer made.mutex.Unlock()
+				made.seen = append(made.seen, got)
+				if fails(got) {
+					return rocketmq.FAILURE
+				}
+				return rocketmq.SUCCESS
+			},
+		})))
+	return made
+}
+
+func (made *listener) wait(count int) []attempt {
+	for end := time.Now().Add(longest); time.Now().Before(end); time.Sleep(20 * time.Millisecond) {
+		made.mutex.Lock()
+		seen := append([]attempt{}, made.seen...)
+		made.mutex.Unlock()
+		if len(seen) >= count {
+			return seen
+		}
+	}
+	panic(fmt.Sprint("of ", count, " came ", made.seen))
+}
+
+func message(topic, body string) *rocketmq.Message {
+	return &rocketmq.Message{Topic: topic, Body: []byte(body)}
+}
+
+func send(producer rocketmq.Producer, message *rocketmq.Message) *rocketmq.SendReceipt {
+	receipts, err := producer.Send(context.Background(), message)
+	must(err)
+	return receipts[0]
+}
+
+// What came by one call; the client says that nothing came by an error.
+func receive(simple rocketmq.SimpleConsumer) []*rocketmq.MessageView {
+	for end := time.Now().Add(longest); time.Now().Before(end); {
+		if some, err := simple.Receive(context.Background(), 32, 15*time.Second); err == nil && len(some) > 0 {
+			return some
+		}
+	}
+	panic("nothing came")
+}
+
+func take(simple rocketmq.SimpleConsumer, count int) []*rocketmq.MessageView {
+	var taken []*rocketmq.MessageView
+	for len(taken) < count {
+		for _, one := range receive(simple) {
+			must(simple.Ack(context.Background(), one))
+			taken = append(taken, one)
+		}
+	}
+	return taken
+}
+
+func bodies(messages []*rocketmq.MessageView) []string {
+	var found []string
+	for _, one := range messages {
+		found = append(found, string(one.GetBody()))
+	}
+	sort.Strings(found)
+	return found
+}
+
+func must(err error) {
+	if err != nil {
+		panic(err)
+	}
+}
+
+func equal(found, wanted any) {
+	if !reflect.DeepEqual(found, wanted) {
+		panic(fmt.Sprintf("%v, not %v", found, wanted))
+	}
+}
+
+func ok(step string) {
+	fmt.Println("ok " + step)
+}
+
+func main() {
+	producer := produce(nil, "plain")
+	hello := message("plain", "hello")
+	hello.SetTag("A")
+	hello.SetKeys("k")
+	receipt := send(producer, hello)
+	simple := consume("g-plain", "plain", rocketmq.SUB_ALL)
+	got := take(simple, 1)[0]
+	equal([]any{string(got.GetBody()), got.GetMessageId(), *got.GetTag()}, []any{"hello", receipt.MessageID, "A"})
+	equal(got.GetDeliveryAttempt(), int32(1))
+	ok("normal")
+
+	due := time.Now().Add(2 * time.Second)
+	delayed := message("plain", "delayed")
+	delayed.SetDelayTimestamp(due)
+	send(producer, delayed)
+	equal(bodies(take(simple, 1)), []string{"delayed"})
+	equal(time.Now().Before(due.Truncate(time.Millisecond)), false)
+	ok("delay")
+
+	recalled := message("plain", "recalled")
+	recalled.SetDelayTimestamp(time.Now().Add(30 * time.Second))
+	_, err := producer.Recall(context.Background(), "plain", send(producer, recalled).RecallHandle)
+	must(err)
+	ok("recall")
+
+	send(producer, message("plain", "longer"))
+	held := receive(simple)[0]
+	must(simple.ChangeInvisibleDuration(held, 30*time.Second))
+	must(simple.Ack(context.Background(), held))
+	ok("change")
+
+	tagged := consume("g-tag", "filtered", rocketmq.NewFilterExpression("B"))
+	for _, tag := range []string{"A", "B", "C"} {
+		one := message("filtered", tag)
+		one.SetTag(tag)
+		send(producer, one)
+	}
+	equal(bodies(take(tagged, 1)), []string{"B"})
+	ok("filter")
+
+	for number := range 5 {
+		one := message("fifo", fmt.Sprint(number))
+		one.SetMessageGroup("one")
+		send(producer, one)
+	}
+	// A failure would not hold up the rest of its batch: the client goes on while it waits for the retry.
+	inOrder := listen("g-fifo", "fifo", func(attempt) bool { return false })
+	equal(inOrder.wait(5), []attempt{{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}})
+	ok("fifo")
+
+	retrying := listen("g-retry", "retried", func(attempt) bool { return true })
+	send(producer, message("retried", "bad"))
+	equal(retrying.wait(2), []attempt{{"bad", 1}, {"bad", 2}})
+	equal(bodies(take(consume("g-dead", "%DLQ%g-retry", rocketmq.SUB_ALL), 1)), []string{"bad"})
+	ok("dead letter")
+
+	transactional := produce(func(*rocketmq.MessageView) rocketmq.TransactionResolution { return rocketmq.COMMIT }, "paid")
+	paid := consume("g-paid", "paid", rocketmq.SUB_ALL)
+	for _, text := range []string{"committed", "rolled back", "forgotten"} {
+		transaction := transactional.BeginTransaction()
+		_, err := transactional.SendWithTransaction(context.Background(), message("paid", text), transaction)
+		must(err)
+		switch text {
+		case "committed":
+			must(transaction.Commit())
+		case "rolled back":
+			must(transaction.RollBack())
+		}
+	}
+	equal(bodies(take(paid, 2)), []string{"committed", "forgotten"})
+	ok("transaction")
+
+	for _, each := range started {
+		must(each.GracefulStop())
+	}
+	ok("shutdown")
+}
