@@ -1,52 +1,40 @@
-"""Common parts of a report's charts: their look, their axis of lateness, their legends and tooltips.
+"""Common parts of a report's charts: their axes, marks, legends and tooltips.
 
-Altair makes specifications that Vega draws as SVG. All colours are variables of ``report.css``, so that
-another theme, or paper, needs no new drawing. ``report.js`` adds the formats ``duration`` and ``instant``.
+A chart is a specification in JSON, small enough to make in milliseconds; ``report.js`` draws it as SVG. All
+colours are variables of ``report.css``, so that another theme, or paper, needs no new drawing.
 """
 
+import math
 from collections.abc import Iterable, Sequence
 from typing import Any, Final, Literal, NamedTuple
 
-import altair as alt
-
 from mocketmq.clock import US_PER_S
+from mocketmq_report import figures
 
 _MINUTE_US: Final = 60 * US_PER_S
-_DAY_US: Final = 24 * 60 * _MINUTE_US
+_HOUR_US: Final = 60 * _MINUTE_US
+_DAY_US: Final = 24 * _HOUR_US
 _TICKS: Final = [
     *(10**power for power in range(8)),
-    *(_MINUTE_US, 10 * _MINUTE_US, 60 * _MINUTE_US),
+    *(_MINUTE_US, 10 * _MINUTE_US, _HOUR_US),
     *(_DAY_US * 10**power for power in range(6)),
 ]
-_MARGIN: Final = 44
-"""Pixels for the labels of a left axis: charts over the same time are aligned."""
+_STEPS_US: Final[list[int]] = [
+    *(digit * 10**power for power in range(7) for digit in (1, 2, 5)),
+    *(10 * US_PER_S, 30 * US_PER_S),
+    *(_MINUTE_US * each for each in (1, 2, 5, 10, 30)),
+    *(_HOUR_US * each for each in (1, 3, 6, 12)),
+    *(_DAY_US * digit * 10**power for power in range(6) for digit in (1, 2, 5)),
+]
+"""Round times from one tick to the next, where the distance between two ticks is always the same."""
 
-LEFT: Final[dict[str, Any]] = {
-    # A title above its axis is read without turning the head.
-    **{"titleAlign": "left", "titleAngle": 0, "titleX": -_MARGIN, "titleY": -10, "titleBaseline": "bottom"},
-    **{"minExtent": _MARGIN, "maxExtent": _MARGIN},
-}
-_CONFIG: Final[dict[str, Any]] = {
-    "aria": False,  # the page describes each chart as a whole
-    "background": "transparent",
-    "customFormatTypes": True,
-    "font": "system-ui, sans-serif",
-    "padding": {"left": 0, "right": 12, "top": 4, "bottom": 2},
-    "view": {"stroke": None},
-    "axis": {
-        "domainColor": "var(--line)",
-        "gridColor": "var(--line)",
-        "labelColor": "var(--dim)",
-        "labelFontSize": 11,
-        "tickColor": "var(--line)",
-        "titleColor": "var(--dim)",
-        "titleFontSize": 11,
-        "titleFontWeight": "normal",
-        "titlePadding": 8,
-    },
-}
+_MOST_DURATIONS: Final = 6
 
+Kind = Literal["bar", "rect", "line", "rule", "point"]
+"""How ``report.js`` draws the rows of a mark; bars of one band are stacked."""
 Shape = Literal["line", "dash", "dot", "circle", "up", "diamond", "box"]
+Format = Literal["text", "count", "duration", "share", "instant"]
+Spec = dict[str, Any]
 DASHES: Final[dict[str, list[int]]] = {"line": [1, 0], "dash": [7, 3], "dot": [2, 2]}
 
 
@@ -58,14 +46,22 @@ class LegendEntry(NamedTuple):
     shape: Shape
 
 
+class Tip(NamedTuple):
+    """A line of a tooltip. Instants are epoch milliseconds, durations microseconds."""
+
+    title: str
+    field: str
+    format: Format
+
+
 class Chart(NamedTuple):
-    """A chart: ``spec`` is for Vega, all else for the reader."""
+    """A chart: ``spec`` is for ``report.js``, all else for the reader."""
 
     name: str
     title: str
     note: str  # how to read it
     keys: list[LegendEntry]
-    spec: dict[str, Any]
+    spec: Spec
 
 
 class LatenessAxis:
@@ -85,52 +81,49 @@ class LatenessAxis:
         """The value on the axis at which a lateness is drawn."""
         return None if value is None else max(value, self.floor)
 
-    def y(self, field: str, floor: float | None = None) -> alt.Y:
-        """The axis on the left, from the lowest tick or from ``floor``."""
-        scale = alt.Scale(type="log", domain=[floor or self.floor, self._ticks[-1]])
-        axis = alt.Axis(values=self._ticks, formatType="duration", title="lateness", **LEFT)
-        return alt.Y(f"{field}:Q", scale=scale, axis=axis)
+    def axis(self, floor: float | None = None) -> Spec:
+        """The axis, from the lowest tick or from ``floor``."""
+        ends = [floor or self.floor, self._ticks[-1]]
+        ticks = [(tick, figures.duration(tick)) for tick in self._ticks]
+        return {"log": True, "domain": ends, "ticks": ticks, "title": "lateness"}
 
 
-def spec(chart: alt.Chart | alt.LayerChart | alt.FacetChart, height: int) -> dict[str, Any]:
-    """The specification for Vega, as wide as its place on the page."""
-    sized = chart.properties(width="container", height=height).configure(**_CONFIG)
-    made: dict[str, Any] = sized.to_dict(format="vega")
-    return {key: value for key, value in made.items() if key != "$schema"}  # is an address
+def duration_axis(most_us: float, title: str) -> Spec:
+    """An axis of durations from 0."""
+    end = max(most_us, 1)
+    ticks = range(0, math.floor(end) + 1, round_step(end, _MOST_DURATIONS))
+    return {
+        "domain": [0, end],
+        "ticks": [(tick, figures.duration(tick)) for tick in ticks],
+        "title": title,
+        "hasGrid": True,
+    }
 
 
-def rows(values: Iterable[dict[str, Any]]) -> alt.Chart:
-    """A chart with these rows as its data."""
-    return alt.Chart(alt.InlineData(values=list(values)))
+def round_step(span_us: float, most: int) -> int:
+    """The shortest round time of which ``span_us`` holds at most so many."""
+    return next((step for step in _STEPS_US if span_us / step <= most), _STEPS_US[-1])
 
 
-def color(field: str, keys: Sequence[LegendEntry]) -> alt.Color:
-    """The colours of a legend that the page shows."""
-    scale = alt.Scale(domain=[key.label for key in keys], range=[key.color for key in keys])
-    return alt.Color(f"{field}:N", scale=scale, legend=None)
+def mark(kind: Kind, rows: Iterable[dict[str, Any]], *, tip: Sequence[Tip] = (), **drawn: Any) -> Spec:
+    """Draw the rows, of which all have the same fields.
+
+    ``x``, ``x2``, ``y`` and ``y2`` are names of fields, or numbers; without them, a rule goes from edge to
+    edge, and a point stands at the top. The ``size`` of a bar is a field; without it, the reader chooses one.
+    ``color`` is a colour, or with ``colors`` the field whose values these are of.
+    A mark with ``of`` is shown if that is chosen, and otherwise only if it has a colour for the ``rest``.
+    """
+    values = list(rows)
+    fields = list(values[0]) if values else []
+    return {
+        "kind": kind,
+        "fields": fields,
+        "rows": [list(row.values()) for row in values],
+        **({"tip": list(tip)} if tip else {}),
+        **drawn,
+    }
 
 
-def dash(field: str, keys: Sequence[LegendEntry]) -> alt.StrokeDash:
-    """The dashes of a legend, by which lines differ without colours."""
-    scale = alt.Scale(domain=[key.label for key in keys], range=[DASHES[key.shape] for key in keys])
-    return alt.StrokeDash(f"{field}:N", scale=scale, legend=None)
-
-
-def text(field: str, title: str) -> alt.Tooltip:
-    """A line of a tooltip."""
-    return alt.Tooltip(f"{field}:N", title=title)
-
-
-def count(field: str, title: str) -> alt.Tooltip:
-    """A line of a tooltip with a number."""
-    return alt.Tooltip(f"{field}:Q", title=title, format=",")
-
-
-def duration(field: str, title: str) -> alt.Tooltip:
-    """A line of a tooltip with a duration in microseconds."""
-    return alt.Tooltip(f"{field}:Q", title=title, formatType="duration")
-
-
-def instant(field: str, title: str) -> alt.Tooltip:
-    """A line of a tooltip with an instant in epoch milliseconds."""
-    return alt.Tooltip(f"{field}:Q", title=title, formatType="instant")
+def colors(keys: Sequence[LegendEntry]) -> dict[str, str]:
+    """The colours of a legend by label."""
+    return {key.label: key.color for key in keys}

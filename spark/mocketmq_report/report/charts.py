@@ -1,25 +1,22 @@
 """Make the charts of a report in the order of the page, without those that have no data."""
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
-from typing import Final
-
-import altair as alt
+from typing import Any, Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import STAGES, Header, Herd, Lateness, Report, Stage
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report.chart import (
-    LEFT,
     Chart,
     LatenessAxis,
     LegendEntry,
-    color,
-    count,
-    duration,
-    rows,
-    spec,
-    text,
+    Spec,
+    Tip,
+    colors,
+    duration_axis,
+    mark,
 )
 from mocketmq_report.report.spectrum_charts import spectrum_chart
 from mocketmq_report.report.time_charts import time_charts
@@ -35,8 +32,6 @@ _HERD_KEYS: Final = [
 ]
 _BAR: Final = 20
 """Pixels from one bar to the next."""
-_LONGEST: Final = 130
-"""Pixels of the longest name beside a bar; on a phone more would leave too little for bars."""
 _LATES: Final = 7
 """Colours from on time to very late."""
 
@@ -88,40 +83,38 @@ def _buckets(measured: Sequence[Lateness], header: Header) -> Chart:
         {
             "group": _short(row.dimension, row.name, row.delay),
             "bucket": name,
-            "order": order,
             "count": number,
             "share": number / row.measured,
         }
         for row in measured
-        for order, (name, number) in enumerate(zip(names, buckets(row), strict=True))
+        for name, number in zip(names, buckets(row), strict=True)
         if number
     )
-    chart = (
-        rows(parts)
-        .mark_bar(height={"band": 0.75})
-        .encode(
-            x=alt.X(
-                "share:Q",
-                scale=alt.Scale(domain=[0, 1]),
-                axis=alt.Axis(format="%", tickCount=5, title="share of deliveries"),
-            ),
-            y=_groups(_short(row.dimension, row.name, row.delay) for row in measured),
-            color=color("bucket", keys),
-            order=alt.Order("order:Q"),
-            tooltip=[
-                text("group", "of"),
-                text("bucket", "lateness"),
-                count("count", "deliveries"),
-                alt.Tooltip("share:Q", title="share", format=".4~%"),
-            ],
-        )
-    )
+    tip = [
+        Tip("of", "group", "text"),
+        Tip("lateness", "bucket", "text"),
+        Tip("deliveries", "count", "count"),
+        Tip("share", "share", "share"),
+    ]
+    shares: Spec = {
+        "domain": [0, 1],
+        "ticks": [(percent / 100, f"{percent}%") for percent in range(0, 101, 20)],
+        "title": "share of deliveries",
+        "hasGrid": True,
+    }
+    groups = [_short(row.dimension, row.name, row.delay) for row in measured]
+    spec = {
+        "height": _BAR * len(groups),
+        "x": shares,
+        "y": {"bands": groups, "title": "level"},
+        "marks": [mark("bar", parts, y="group", size="share", color="bucket", colors=colors(keys), tip=tip)],
+    }
     return Chart(
         "buckets",
         "Deliveries by lateness",
         "Levels and start-deliver times with deliveries; the first bar is the total.",
         keys,
-        spec(chart, _BAR * len(measured)),
+        spec,
     )
 
 
@@ -135,51 +128,50 @@ def _stages(
             _short(each.dimension, each.name, delays.get((each.dimension, each.name))) for each in stages
         )
     )
-    parts = (
+    parts = [
         {
             "group": _short(each.dimension, each.name, delays.get((each.dimension, each.name))),
             "stage": figures.stage(stage),
-            "order": order,
             "mean": each.complete_sum_us / each.complete,
             "p50": each.p50_us,
             "p99": each.p99_us,
             "count": each.complete,
         }
-        for order, stage in enumerate(STAGES)
+        for stage in STAGES
         for each in stages
         if each.stage == stage
-    )
-    chart = (
-        rows(parts)
-        .add_params(
-            alt.param(
-                name="figure", value="mean", bind=alt.binding_select(options=_STAGE_FIGURES, name="show ")
-            )
-        )
-        .transform_calculate(value="datum[figure]")
-        .mark_bar(height={"band": 0.75})
-        .encode(
-            x=alt.X("value:Q", axis=alt.Axis(formatType="duration", tickCount=5, title="time in each stage")),
-            y=_groups(groups, "group" if of_consumers else "level"),
-            color=color("stage", keys),
-            order=alt.Order("order:Q"),
-            tooltip=[
-                *(text("group", "of"), text("stage", "stage"), duration("mean", "mean")),
-                *(duration("p50", "p50"), duration("p99", "p99"), count("count", "messages")),
-            ],
-        )
-    )
-    drawn = spec(chart, _BAR * len(groups))
+    ]
+    tip = [
+        *(Tip("of", "group", "text"), Tip("stage", "stage", "text"), Tip("mean", "mean", "duration")),
+        *(Tip("p50", "p50", "duration"), Tip("p99", "p99", "duration"), Tip("messages", "count", "count")),
+    ]
+    spec = {
+        "height": _BAR * len(groups),
+        "x": {
+            figure: duration_axis(_longest(parts, figure), "time in each stage") for figure in _STAGE_FIGURES
+        },
+        "y": {"bands": groups, "title": "group" if of_consumers else "level"},
+        "choice": {"options": _STAGE_FIGURES, "value": "mean"},
+        "marks": [mark("bar", parts, y="group", color="stage", colors=colors(keys), tip=tip)],
+    }
     if of_consumers:
         note = "How long messages waited for each group that was the first to receive them, and were with it."
-        return Chart("consumers", "Consumer groups", note, keys, drawn)
+        return Chart("consumers", "Consumer groups", note, keys, spec)
     note = "Everything but the requested delay. The means are over messages with all stages, and add up."
-    return Chart("stages", "Where the time went", note, keys, drawn)
+    return Chart("stages", "Where the time went", note, keys, spec)
+
+
+def _longest(parts: Sequence[Mapping[str, Any]], figure: str) -> float:
+    """The length of the longest bar."""
+    lengths: defaultdict[str, float] = defaultdict(float)
+    for part in parts:
+        lengths[part["group"]] += max(part[figure] or 0, 0)
+    return max(lengths.values())
 
 
 def _herds(herds: Sequence[Herd]) -> Chart:
     late = LatenessAxis(value for herd in herds for value in (herd.mean_us, herd.p50_max_us, herd.max_us))
-    bands = [
+    bands: list[dict[str, Any]] = [
         {
             "due": herd_name(herd),
             "seconds": herd.seconds,
@@ -190,46 +182,40 @@ def _herds(herds: Sequence[Herd]) -> Chart:
         }
         for herd in herds
     ]
-    points = (
-        band | {"of": key.label, "y": late.at(value)}
-        for band, herd in zip(bands, herds, strict=True)
-        for key, value in zip(_HERD_KEYS, (herd.mean_us, herd.p50_max_us, herd.max_us), strict=True)
-    )
     ends = (
         {"due": herd_name(each), "low": late.at(each.mean_us), "high": late.at(each.max_us)} for each in herds
     )
-    x = alt.X(
-        "due:N",
-        sort=[herd_name(herd) for herd in herds],
-        axis=alt.Axis(title="deliveries due in the same second", labelAngle=0, labelOverlap=True),
-    )
-    tooltip = [
-        *(
-            text("due", "due in a second"),
-            count("seconds", "such seconds"),
-            count("deliveries", "deliveries"),
-        ),
-        *(duration("mean", "mean"), duration("median", "median of the worst"), duration("max", "max")),
+    tip = [
+        *(Tip("due in a second", "due", "text"), Tip("such seconds", "seconds", "count")),
+        *(Tip("deliveries", "deliveries", "count"), Tip("mean", "mean", "duration")),
+        *(Tip("median of the worst", "median", "duration"), Tip("max", "max", "duration")),
     ]
-    shapes = alt.Scale(domain=[key.label for key in _HERD_KEYS], range=["circle", "diamond", "triangle-up"])
-    chart = alt.layer(
-        rows(ends).mark_rule(color="var(--faint)").encode(x=x, y=late.y("low"), y2="high"),
-        rows(points)
-        .mark_point(filled=True, size=70, opacity=1)
-        .encode(
-            x=x,
-            y=late.y("y"),
-            color=color("of", _HERD_KEYS),
-            shape=alt.Shape("of:N", scale=shapes, legend=None),
-            tooltip=tooltip,
-        ),
-    )
+    spec = {
+        "height": 240,
+        "x": {"bands": [herd_name(herd) for herd in herds], "title": "deliveries due in the same second"},
+        "y": late.axis(),
+        "marks": [
+            mark("rule", ends, x="due", y="low", y2="high", color="var(--faint)"),
+            *(
+                mark(
+                    "point",
+                    [band | {"of": key.label, "y": late.at(band[figure])} for band in bands],
+                    x="due",
+                    y="y",
+                    color=key.color,
+                    shape=key.shape,
+                    tip=tip,
+                )
+                for key, figure in zip(_HERD_KEYS, ("mean", "median", "max"), strict=True)
+            ),
+        ],
+    }
     return Chart(
         "herds",
         "Herds",
         "Whether deliveries are later when many are due in the same second.",
         _HERD_KEYS,
-        spec(chart, 240),
+        spec,
     )
 
 
@@ -243,11 +229,3 @@ def _short(dimension: str, name: str, delay: str | None) -> str:
     if dimension == "scheme":
         return figures.harmless(figures.scheme(name))
     return "total" if dimension == "total" else f"{name} · {delay}" if delay else figures.harmless(name)
-
-
-def _groups(names: Iterable[str], title: str = "level") -> alt.Y:
-    shown = list(names)
-    width = max(LEFT["minExtent"], min(_LONGEST, 6 * max(map(len, shown)) + 8))
-    extent = {"minExtent": width, "maxExtent": width, "labelLimit": width - 6, "titleX": -width}
-    axis = alt.Axis(title=title, domain=False, ticks=False, **LEFT | extent)
-    return alt.Y("group:N", sort=shown, axis=axis)

@@ -1,4 +1,4 @@
-"""Write a report as one HTML file that needs no network: style, script, Vega and all data are in it.
+"""Write a report as one HTML file that needs no network: style, script and all data are in it.
 
 The page is ``report.html.jinja``, ``report.css`` and ``report.js``. Jinja escapes all data, control
 characters are spelled out, and a Content-Security-Policy keeps the page from loading anything.
@@ -28,7 +28,6 @@ from mocketmq_report.document import (
 )
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report import headline
-from mocketmq_report.report.bundle import javascript
 from mocketmq_report.report.chart import DASHES
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.spectrum_charts import comparison_chart
@@ -110,7 +109,7 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         compared=list(_compared(comparison)) if comparison else [],
         specs=_embedded({chart.name: chart.spec for chart in [*drawn, *filter(None, [compared])]}),
         css=Markup(_file("report.css")),  # noqa: S704 - our own
-        javascript=Markup(javascript()),  # noqa: S704 - our own, and Vega
+        javascript=Markup(_file("report.js")),  # noqa: S704 - our own
     )
     return page
 

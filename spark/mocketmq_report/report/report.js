@@ -1,4 +1,4 @@
-// Draw the charts of a report's page, and switch its theme. Bundled with Vega by spark/mocketmq_report/report/bundle.py.
+// Draw the charts of a report's page as SVG, as spark/mocketmq_report/report/chart.py specifies them, and switch its theme.
 "use strict";
 
 const MINUTE = 60e6;
@@ -35,15 +35,25 @@ function instant(ms) {
   return isNaN(at) ? `${ms} ms` : at.toISOString();
 }
 
+const FORMATS = {
+  text: String,
+  count: (value) => value.toLocaleString("en", { maximumFractionDigits: 3 }),
+  share: (value) => `${Number((100 * value).toPrecision(7))}%`,
+  duration,
+  instant,
+};
+
 const tip = document.getElementById("tip");
 
-function tooltip(handler, event, item, value) {
-  tip.hidden = !value;
-  if (!value) return;
-  tip.replaceChildren(...Object.entries(value).flatMap(([name, text]) => {
+// Show name and value of each line of a tooltip beside the pointer, or hide it.
+function tell(event) {
+  const { tip: lines, row } = event?.target ?? {};
+  tip.hidden = !lines;
+  if (!lines) return;
+  tip.replaceChildren(...lines.flatMap(([title, field, format]) => {
     const [dt, dd] = ["dt", "dd"].map((tag) => document.createElement(tag));
-    dt.textContent = name;
-    dd.textContent = text;
+    dt.textContent = title;
+    dd.textContent = row[field] === null ? "–" : FORMATS[format](row[field]);
     return [dt, dd];
   }));
   const { clientX: x, clientY: y } = event, { offsetWidth: width, offsetHeight: height } = tip;
@@ -59,25 +69,177 @@ for (const table of document.querySelectorAll("table:not(.judged, .text)")) {
   table.classList.add("cards");
 }
 
-const specs = JSON.parse(document.getElementById("specs").textContent);
-for (const [name, spec] of Object.entries(specs)) {
-  const figure = document.getElementById(`chart-${name}`);
-  const options = {
-    mode: "vega",
-    renderer: "svg",
-    actions: false,
-    defaultStyle: false,
-    bind: figure.querySelector(".choice"),
-    expressionFunctions: { duration, instant },
-    tooltip,
-  };
-  try {
-    await vegaEmbed(figure.querySelector(".chart"), spec, options);
-  } catch (error) {
-    console.error(error);
-    figure.querySelector(".chart").textContent = `This chart could not be drawn: ${error.message}`;
+const LEFT = 44, LONGEST = 130, RIGHT = 12, TOP = 24, BOTTOM = 20, LINE = 16, LETTER = 6.1, BAND = 0.75; // pixels, and a share
+const SHAPES = {
+  circle: "M-4 0A4 4 0 1 0 4 0A4 4 0 1 0 -4 0Z",
+  diamond: "M0 -5.5L4.5 0L0 5.5L-4.5 0Z",
+  up: "M0 -5L5 4H-5Z",
+  down: "M0 0L5 -9H-5Z",
+};
+
+function make(tag, attributes, text) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", tag);
+  for (const [name, value] of Object.entries(attributes)) if (value !== undefined) made.setAttribute(name, value);
+  if (text !== undefined) made.textContent = text;
+  return made;
+}
+
+// Where a value of an axis stands, in pixels; a band stands where its middle is.
+function scaled(axis, from, to) {
+  if (axis.bands) {
+    const size = (to - from) / axis.bands.length;
+    const middles = new Map(axis.bands.map((name, index) => [name, from + size * (index + 0.5)]));
+    return Object.assign((name) => middles.get(name), { size });
+  }
+  const straight = axis.log ? Math.log : Number;
+  const [low, high] = axis.domain.map(straight);
+  return (value) => from + (straight(value) - low) / (high - low) * (to - from);
+}
+
+function ticks(axis) {
+  return axis.bands ? axis.bands.map((name) => [name, name]) : axis.ticks;
+}
+
+function fitting(text, width) {
+  return text.length * LETTER <= width ? text : `${text.slice(0, Math.floor(width / LETTER) - 1)}…`;
+}
+
+// The axis below: a label that would touch the one before it is left out.
+function drawBelow(svg, axis, at, { left, right, top, bottom }) {
+  svg.append(make("path", { d: `M${left} ${bottom}H${right}`, class: "axis" }));
+  let taken = -Infinity;
+  for (const [value, label] of ticks(axis)) {
+    const x = at(value), half = label.length * LETTER / 2;
+    const middle = Math.min(x, right + RIGHT - half);
+    if (!axis.bands) svg.append(make("path", { d: `M${x} ${bottom}v4`, class: "axis" }));
+    if (axis.hasGrid) svg.append(make("path", { d: `M${x} ${top}V${bottom}`, class: "axis" }));
+    if (middle - half < taken) continue;
+    taken = middle + half + 8;
+    svg.append(make("text", { x: middle, y: bottom + LINE, "text-anchor": "middle", class: "tick" }, label));
+  }
+  const title = { x: (left + right) / 2, y: bottom + BOTTOM + LINE, "text-anchor": "middle", class: "title" };
+  if (axis.title) svg.append(make("text", title, axis.title));
+}
+
+// The axis on the left, with its title above it, which is read without turning the head.
+function drawLeft(svg, axis, at, { left, right }) {
+  let taken = Infinity;
+  for (const [value, label] of ticks(axis)) {
+    const y = at(value);
+    if (!axis.bands) svg.append(make("path", { d: `M${left} ${y}H${right}`, class: "axis" }));
+    if (!axis.bands && y + 12 > taken) continue;
+    taken = y;
+    const text = make("text", { x: left - 6, y: y + 4, "text-anchor": "end", class: "tick" }, fitting(label, left - 6));
+    text.append(make("title", {}, label));
+    svg.append(text);
+  }
+  svg.append(make("text", { x: 0, y: TOP - 12, class: "title" }, axis.title));
+}
+
+function drawLine(svg, mark, rows, x, y, isChosen) {
+  let path = "", isOn = false;
+  for (const row of rows) {
+    const isThere = row[mark.y] !== null;
+    if (isThere) {
+      const [px, py] = [x(row[mark.x]).toFixed(1), y(row[mark.y]).toFixed(1)];
+      path += !isOn ? `M${px} ${py}` : mark.isStepped ? `H${px}V${py}` : `L${px} ${py}`;
+    }
+    isOn = isThere;
+  }
+  const width = isChosen ? mark.width ?? 2 : 1;
+  const stroke = isChosen ? mark.color : mark.rest;
+  svg.append(make("path", { d: path, class: "mark", fill: "none", stroke, "stroke-width": width, "stroke-dasharray": mark.dash }));
+  if (!isChosen || !mark.tip) return;
+  for (const row of rows) {
+    const dot = make("circle", { cx: x(row[mark.x]), cy: y(row[mark.y]), r: 7, class: "dot" });
+    svg.append(Object.assign(dot, { tip: mark.tip, row }));
   }
 }
+
+// Draw one row of a mark that is no line.
+function drawRow(mark, row, x, y, box, ends) {
+  const value = (channel) => (typeof mark[channel] === "number" ? mark[channel] : row[mark[channel]]);
+  const px = (channel, at) => at(Math.max(value(channel), mark.least ?? -Infinity));
+  const color = mark.colors ? mark.colors[row[mark.color]] : mark.color;
+  if (mark.kind === "bar") {
+    const band = value("y"), begin = ends.get(band) ?? 0, end = begin + Math.max(row[mark.size] ?? 0, 0);
+    ends.set(band, end);
+    const height = y.size * BAND;
+    return make("rect", { x: x(begin), y: y(band) - height / 2, width: x(end) - x(begin), height, fill: color });
+  }
+  if (mark.kind === "rect") {
+    const left = x(value("x")), right = mark.wide ? x(value("x") + mark.wide) : x(value("x2"));
+    const [top, bottom] = mark.y2 === undefined ? [box.top, box.bottom] : [px("y2", y), px("y", y)];
+    return make("rect", { x: left, y: top, width: right - left, height: bottom - top, fill: color });
+  }
+  if (mark.kind === "rule") {
+    const d = mark.x === undefined ? `M${box.left} ${y(value("y"))}H${box.right}`
+      : mark.y === undefined ? `M${x(value("x"))} ${box.top}V${box.bottom}`
+        : `M${x(value("x"))} ${y(value("y"))}V${y(value("y2"))}`;
+    return make("path", { d, stroke: color, "stroke-width": 1.5, "stroke-dasharray": mark.dash, opacity: mark.opacity });
+  }
+  const to = `translate(${x(value("x"))} ${mark.y === undefined ? box.top - 2 : y(value("y"))})`;
+  return make("path", { d: SHAPES[mark.shape], transform: to, fill: color });
+}
+
+function draw(place, spec, chosen) {
+  const width = place.clientWidth;
+  const xAxis = spec.choice && chosen in spec.x ? spec.x[chosen] : spec.x;
+  const longest = Math.max(0, ...(spec.y.bands ?? []).map((name) => name.length));
+  const left = Math.max(LEFT, Math.min(LONGEST, LETTER * longest + 8));
+  const box = { left, right: width - RIGHT, top: TOP, bottom: TOP + spec.height };
+  const height = box.bottom + BOTTOM + (xAxis.title ? LINE + 4 : 0);
+  const svg = make("svg", { width, height, viewBox: `0 0 ${width} ${height}` });
+  const x = scaled(xAxis, box.left, box.right);
+  const y = spec.y.bands ? scaled(spec.y, box.top, box.bottom) : scaled(spec.y, box.bottom, box.top);
+  drawLeft(svg, spec.y, y, box);
+  drawBelow(svg, xAxis, x, box);
+  const isChosen = (mark) => mark.of === undefined || mark.of === chosen;
+  const shown = [...spec.marks.filter((mark) => !isChosen(mark) && mark.rest), ...spec.marks.filter(isChosen)];
+  for (const mark of shown) {
+    const rows = mark.rows.map((row) => Object.fromEntries(mark.fields.map((field, index) => [field, row[index]])));
+    if (mark.kind === "line") {
+      drawLine(svg, mark, rows, x, y, isChosen(mark));
+      continue;
+    }
+    const ends = new Map();
+    for (const row of rows) {
+      const drawn = drawRow({ size: chosen, ...mark }, row, x, y, box, ends);
+      drawn.setAttribute("class", "mark");
+      svg.append(Object.assign(drawn, { tip: mark.tip, row }));
+    }
+  }
+  place.replaceChildren(svg);
+}
+
+// A list of what can be chosen, which draws the chart anew.
+function choice(figure, options, value, redraw) {
+  const label = document.createElement("label"), select = document.createElement("select");
+  select.append(...options.map((each) => new Option(each, each, false, each === value)));
+  select.oninput = redraw;
+  label.append("show ", select);
+  figure.querySelector(".choice").append(label);
+  return select;
+}
+
+const specs = JSON.parse(document.getElementById("specs").textContent);
+const redraws = Object.entries(specs).map(([name, spec]) => {
+  const figure = document.getElementById(`chart-${name}`), place = figure.querySelector(".chart");
+  const redraw = () => {
+    try {
+      draw(place, spec, select?.value);
+    } catch (error) {
+      console.error(error);
+      place.textContent = `This chart could not be drawn: ${error.message}`;
+    }
+  };
+  const select = spec.choice && choice(figure, spec.choice.options, spec.choice.value, redraw);
+  place.onpointermove = place.onpointerdown = tell;
+  place.onpointerleave = () => tell();
+  redraw();
+  return redraw;
+});
+addEventListener("resize", () => redraws.forEach((redraw) => redraw()));
 
 const dark = matchMedia("(prefers-color-scheme: dark)");
 const button = document.getElementById("theme");

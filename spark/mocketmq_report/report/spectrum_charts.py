@@ -1,28 +1,13 @@
 """Draw percentile spectra: whole distributions of lateness, with the same width for each further nine."""
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, Final
-
-import altair as alt
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Report, Spectrum
 from mocketmq_report.judge.limits import DrawnLimit
-from mocketmq_report.report.chart import (
-    DASHES,
-    Chart,
-    LatenessAxis,
-    LegendEntry,
-    Shape,
-    color,
-    count,
-    dash,
-    duration,
-    rows,
-    spec,
-    text,
-)
+from mocketmq_report.report.chart import DASHES, Chart, LatenessAxis, LegendEntry, Shape, Spec, Tip, mark
 
 _HEIGHT: Final = 320
 _SHAPES: Final[tuple[Shape, ...]] = ("line", "dash", "dot")
@@ -53,80 +38,80 @@ def spectrum_chart(report: Report, drawn_limits: Sequence[DrawnLimit]) -> Chart 
             *(limit["late"] for limit in limits),
         ]
     )
-    points = [point for key, each in spectra.items() for point in _points(each, late, group=names[key])]
-    x = _x(most)
     levels = [key for key in spectra if key[0] != "total"]
-    base = rows(points).encode(x=x, y=late.y("y"), detail=alt.Detail("group:N"))
+    spec: Spec = {"height": _HEIGHT, "x": _x(most), "y": late.axis(), "marks": []}
     keys = [LegendEntry("total", "var(--ink)", "line")]
-    layers = []
-    shown = "datum.group == 'total'"
     if levels:
         keys += [
             LegendEntry("the chosen level", "var(--accent)", "line"),
             *[LegendEntry("the other levels", "var(--faint)", "line")] * (len(levels) > 1),
         ]
-        shown += " || datum.group == chosen"
         failed = {limit["group"] for limit in limits if limit["verdict"] == _VERDICTS[1].label}
         worst = max(levels, key=lambda key: (names[key] in failed, _p99(spectra[key])))
-        others = base.transform_filter("datum.group != 'total'").mark_line(
-            color="var(--faint)", strokeWidth=1
-        )
-        layers.append(others.add_params(_chosen([names[key] for key in levels], names[worst])))
-    of = alt.condition("datum.group == 'total'", alt.value("var(--ink)"), alt.value("var(--accent)"))
-    layers.append(base.transform_filter(shown).mark_line(strokeWidth=2).encode(color=of))
-    layers.append(
-        base.transform_filter(shown)
-        .mark_circle(size=150, opacity=0, color="var(--ink)")
-        .encode(tooltip=_tooltip("group"))
-    )
+        spec["choice"] = {"options": [names[key] for key in levels], "value": names[worst]}
+    for key in [*levels, *(key for key in spectra if key[0] == "total")]:
+        of: dict[str, Any] = {"color": "var(--ink)"}
+        if key[0] != "total":
+            of = {"color": "var(--accent)", "of": names[key], "rest": "var(--faint)"}
+        points = _points(spectra[key], late, group=names[key])
+        spec["marks"].append(mark("line", points, x="x", y="y", tip=_tip("group"), **of))
     if limits:
         keys += [key for key in _VERDICTS if any(limit["verdict"] == key.label for limit in limits)]
-        layers += _limit_layers(limits, shown, x, late)
+        spec["marks"] += _limit_marks(limits, late)
     return Chart(
         "spectrum",
         "Percentile spectrum",
         "How late the worst tenth, hundredth and thousandth were: each step to the right is ten times rarer.",
         keys,
-        spec(alt.layer(*layers).resolve_scale(color="independent"), _HEIGHT),
+        spec,
     )
 
 
 def comparison_chart(comparison: Comparison) -> Chart | None:
     """Draw the distributions of all sides in one chart, of the total or of one level."""
     delays = {(row.dimension, row.name): row.delay for row in comparison.changes}
-    spectra = [
-        (figures.harmless(side.name), each)
-        for side in comparison.sides
-        for each in side.spectra
-        if each.points
-    ]
-    if not spectra:
-        return None
-    late = LatenessAxis(point.value_us for _, each in spectra for point in each.points)
-    points = [
-        point
-        for side, each in spectra
-        for point in _points(each, late, side=side, group=_group(each, delays))
-    ]
-    groups = list(dict.fromkeys(point["group"] for point in points))
     keys = [
         LegendEntry(
             figures.harmless(side.name), f"var(--c{number % _COLORS})", _SHAPES[number % len(_SHAPES)]
         )
         for number, side in enumerate(comparison.sides)
     ]
-    base = rows(points).transform_filter("datum.group == chosen")
-    base = base.encode(
-        x=_x(max(_odds(each)[-1] for _, each in spectra)), y=late.y("y"), color=color("side", keys)
+    spectra = [
+        (key, each)
+        for key, side in zip(keys, comparison.sides, strict=True)
+        for each in side.spectra
+        if each.points
+    ]
+    if not spectra:
+        return None
+    late = LatenessAxis(point.value_us for _, each in spectra for point in each.points)
+    groups = list(dict.fromkeys(_group(each, delays) for _, each in spectra))
+    lines = (
+        mark(
+            "line",
+            _points(each, late, side=key.label),
+            x="x",
+            y="y",
+            color=key.color,
+            dash=DASHES[key.shape],
+            tip=_tip("side"),
+            of=_group(each, delays),
+        )
+        for key, each in spectra
     )
-    lines = base.mark_line(strokeWidth=2).encode(strokeDash=dash("side", keys))
-    tips = base.mark_circle(size=150, opacity=0, color="var(--ink)").encode(tooltip=_tooltip("side"))
+    spec = {
+        "height": _HEIGHT,
+        "x": _x(max(_odds(each)[-1] for _, each in spectra)),
+        "y": late.axis(),
+        "choice": {"options": groups, "value": groups[0]},
+        "marks": list(lines),
+    }
     return Chart(
         "comparison",
         "All distributions",
         "Where two lines part, the sides differ; the lower one is less late.",
         keys,
-        spec(alt.layer(lines.add_params(_chosen(groups, groups[0])), tips), _HEIGHT),
+        spec,
     )
 
 
@@ -137,10 +122,6 @@ def _group(spectrum: Spectrum, delays: dict[Any, str | None]) -> str:
 
 def _p99(spectrum: Spectrum) -> int:
     return next((point.value_us for point in spectrum.points if point.percentile >= 99), 0)
-
-
-def _chosen(groups: Sequence[str], value: str) -> alt.Parameter:
-    return alt.param(name="chosen", value=value, bind=alt.binding_select(options=list(groups), name="show "))
 
 
 def _points(spectrum: Spectrum, late: LatenessAxis, **labels: str) -> Iterator[dict[str, Any]]:
@@ -161,24 +142,23 @@ def _odds(spectrum: Spectrum) -> list[float]:
     return odds + [max(*odds[-1:], float(spectrum.points[-1].count), 1.0)] * ends
 
 
-def _x(most: float) -> alt.X:
+def _x(most: float) -> Spec:
     """The axis from 0 % to where one of ``most`` is later."""
     most = max(most, 10)
     ticks = [1, 2, *(10**power for power in range(1, math.floor(math.log10(most) + 1e-9) + 1))]
-    axis = alt.Axis(
-        values=ticks,
-        labelExpr="format(100 * (1 - 1 / datum.value), '.6~f') + '%'",
-        title="share of deliveries that are not later",
-    )
-    return alt.X("x:Q", scale=alt.Scale(type="log", domain=[1, most]), axis=axis)
+    return {
+        "log": True,
+        "domain": [1, most],
+        "ticks": [(tick, f"{figures.plain(f'{100 * (1 - 1 / tick):.6f}')}%") for tick in ticks],
+        "title": "share of deliveries that are not later",
+        "hasGrid": True,
+    }
 
 
-def _tooltip(of: str) -> list[alt.Tooltip]:
+def _tip(of: str) -> list[Tip]:
     return [
-        text(of, "of"),
-        alt.Tooltip("share:Q", title="share", format=".6~%"),
-        duration("late", "not later than"),
-        count("count", "deliveries"),
+        *(Tip("of", of, "text"), Tip("share", "share", "share")),
+        *(Tip("not later than", "late", "duration"), Tip("deliveries", "count", "count")),
     ]
 
 
@@ -195,20 +175,17 @@ def _line(limit: DrawnLimit, group: str, most: float) -> dict[str, Any]:
     }
 
 
-def _limit_layers(limits: list[dict[str, Any]], shown: str, x: alt.X, late: LatenessAxis) -> list[alt.Chart]:
+def _limit_marks(limits: Iterable[dict[str, Any]], late: LatenessAxis) -> Iterator[Spec]:
     """A line for each limit, with a mark at its percentile, or at the end for the maximum."""
-    verdict = color("verdict", _VERDICTS)
-    base = rows(limit | {"y": late.at(limit["late"])} for limit in limits).transform_filter(shown)
-    base = base.encode(y=late.y("y"), color=verdict)
-    tooltip = [
-        text("group", "of"),
-        text("threshold", "threshold"),
-        duration("actual", "is"),
-        text("verdict", "verdict"),
+    tip = [
+        *(Tip("of", "group", "text"), Tip("threshold", "threshold", "text")),
+        *(Tip("is", "actual", "duration"), Tip("verdict", "verdict", "text")),
     ]
-    return [
-        base.mark_rule(strokeDash=DASHES["dash"], strokeWidth=1.5),
-        base.mark_point(shape="triangle-down", filled=True, size=90, opacity=1, yOffset=-6).encode(
-            x=x, tooltip=tooltip
-        ),
-    ]
+    colors = {key.label: key.color for key in _VERDICTS}
+    for limit in limits:
+        drawn: dict[str, Any] = {"y": "y", "color": colors[limit["verdict"]]}
+        if limit["group"] != "total":
+            drawn["of"] = limit["group"]
+        row = limit | {"y": late.at(limit["late"])}
+        yield mark("rule", [{"y": row["y"]}], dash=DASHES["dash"], **drawn)
+        yield mark("point", [row], x="x", shape="down", tip=tip, **drawn)

@@ -1,30 +1,27 @@
 """Draw charts over time by the broker's clock, each with marks for starts of brokers and moves of clocks.
 
-Instants are epoch milliseconds, as Vega's scales of time need them.
+Instants are epoch milliseconds, as JavaScript has them.
 """
 
+import math
 from bisect import bisect_right
 from collections.abc import Iterable, Iterator
+from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
-
-import altair as alt
 
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report import figures
 from mocketmq_report.document import Cell, Instant, Timeline
 from mocketmq_report.report.chart import (
-    LEFT,
+    DASHES,
     Chart,
     LatenessAxis,
     LegendEntry,
-    color,
-    count,
-    dash,
-    duration,
-    instant,
-    rows,
-    spec,
-    text,
+    Spec,
+    Tip,
+    colors,
+    mark,
+    round_step,
 )
 
 HEATS: Final = 6
@@ -39,20 +36,18 @@ _MARKERS: Final = {
     "start": LegendEntry("a broker started", "var(--ink)", "up"),
     "move": LegendEntry("its clock was moved", "var(--c3)", "diamond"),
 }
-_SHAPES: Final = {"up": "triangle-up", "diamond": "diamond"}
 _EARLY: Final = LegendEntry("early", "var(--early)", "box")
-_LABEL: Final = (
-    "utcFormat(datum.value, datum.value % 60000 ? '%H:%M:%S' : datum.value % 86400000 ? '%H:%M' : '%e %b')"
-)
+_MOST_TICKS: Final = 13
+_RATE_STEPS: Final = 4
 _MINUTE_US: Final = 60 * US_PER_S
 
 
 class _Time(NamedTuple):
     """The common parts of a timeline's charts."""
 
-    x: alt.X
-    step: float
-    markers: list[alt.Chart]
+    x: Spec
+    step_ms: float
+    markers: list[Spec]
     keys: list[LegendEntry]  # of the markers
 
 
@@ -69,100 +64,106 @@ def time_charts(timeline: Timeline) -> Iterator[Chart]:
 
 
 def _time(timeline: Timeline) -> _Time:
-    step = timeline.step_us / US_PER_MS
-    first, last = (at_us / US_PER_MS for at_us in (timeline.instants[0].at_us, timeline.instants[-1].at_us))
-    x = alt.X(
-        "t:T",
-        scale=alt.Scale(type="utc", domain=[first, last + step]),
-        axis=alt.Axis(title=None, grid=False, labelExpr=_LABEL),
-    )
-    marks = [
-        {
-            "t": marker.at_us / US_PER_MS,
-            "to": marker.to_us / US_PER_MS,
-            "what": _MARKERS[marker.kind].label,
-            "run": figures.harmless(marker.run),
-        }
-        for marker in timeline.markers
-        if first <= marker.at_us / US_PER_MS <= last + step
+    first_us, end_us = timeline.instants[0].at_us, timeline.instants[-1].at_us + timeline.step_us
+    step_us = round_step(end_us - first_us, _MOST_TICKS)
+    ticks = range(first_us - first_us % -step_us, end_us + 1, step_us)
+    x = {
+        "domain": [_ms(first_us), _ms(end_us)],
+        "ticks": [(_ms(tick), _label(tick)) for tick in ticks],
+    }
+    tip = [
+        *(Tip("what", "what", "text"), Tip("run", "run", "text")),
+        *(Tip("at", "t", "instant"), Tip("to", "to", "instant")),
     ]
-    keys = [key for key in _MARKERS.values() if any(mark["what"] == key.label for mark in marks)]
-    if not keys:
-        return _Time(x, step, [], [])
-    shapes = alt.Scale(domain=[key.label for key in keys], range=[_SHAPES[key.shape] for key in keys])
-    base = rows(marks).encode(x=x, color=color("what", keys))
-    points = base.mark_point(filled=True, size=60, opacity=1, yOffset=-2).encode(
-        y=alt.value(0),
-        shape=alt.Shape("what:N", scale=shapes, legend=None),
-        tooltip=[text("what", "what"), text("run", "run"), instant("t", "at"), instant("to", "to")],
-    )
-    return _Time(x, step, [base.mark_rule(opacity=0.5), points], keys)
+    markers, keys = [], []
+    for kind, key in _MARKERS.items():
+        marks = [
+            {
+                "t": _ms(marker.at_us),
+                "to": _ms(marker.to_us),
+                "what": key.label,
+                "run": figures.harmless(marker.run),
+            }
+            for marker in timeline.markers
+            if marker.kind == kind and first_us <= marker.at_us <= end_us
+        ]
+        if marks:
+            keys.append(key)
+            instants = [{"x": each["t"]} for each in marks]
+            markers.append(mark("rule", instants, x="x", color=key.color, opacity=0.5))
+            markers.append(mark("point", marks, x="t", color=key.color, shape=key.shape, tip=tip))
+    return _Time(x, _ms(timeline.step_us), markers, keys)
 
 
-def _layered(time: _Time, *layers: alt.Chart) -> alt.LayerChart:
-    """Add the markers, which have colours of their own."""
-    layered: alt.LayerChart = alt.layer(*layers, *time.markers).resolve_scale(color="independent")
-    return layered
+def _ms(us: int) -> float:
+    """Milliseconds, as a whole number where they are one."""
+    return us / US_PER_MS if us % US_PER_MS else us // US_PER_MS
+
+
+def _label(us: int) -> str:
+    """The time of a tick, or at midnight the day."""
+    at = datetime.fromtimestamp(us / US_PER_S, UTC)
+    if us % (24 * 60 * _MINUTE_US) == 0:
+        return f"{at.day} {at:%b}"
+    return at.strftime("%H:%M:%S" if us % _MINUTE_US else "%H:%M")
 
 
 def _percentiles(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     late = LatenessAxis(value for each in instants for value in _of(each).values())
     keys = [key for key in _FIGURES if any(_of(each)[key.label] is not None for each in instants)]
+    lines = (
+        mark(
+            "line",
+            _line(instants, step_us, late, key.label),
+            x="t",
+            y="y",
+            color=key.color,
+            dash=DASHES[key.shape],
+            width=1.6,
+            isStepped=True,
+        )
+        for key in keys
+    )
+    tip = [
+        *(Tip("from", "t", "instant"), Tip("deliveries", "count", "count")),
+        *(Tip(key.label, key.label, "duration") for key in keys),
+    ]
+    under = mark("rect", _steps(instants, step_us), x="t", x2="end", color="transparent", tip=tip)
+    spec = {"height": 240, "x": time.x, "y": late.axis(), "marks": [*lines, under, *time.markers]}
     return Chart(
         "time",
         "Lateness over time",
         "A gap means that nothing was delivered. UTC, by the broker's clock.",
         [*keys, *time.keys],
-        spec(
-            _layered(
-                time,
-                rows(_lines(instants, step_us, late))
-                .mark_line(interpolate="step-after", strokeWidth=1.6)
-                .encode(x=time.x, y=late.y("y"), color=color("of", keys), strokeDash=dash("of", keys)),
-                rows(_steps(instants, step_us))
-                .mark_rect(opacity=0, color="var(--ink)")
-                .encode(
-                    x=time.x,
-                    x2="end",
-                    tooltip=[
-                        instant("t", "from"),
-                        count("count", "deliveries"),
-                        *(duration(key.label, key.label) for key in keys),
-                    ],
-                ),
-            ),
-            240,
-        ),
+        spec,
     )
 
 
 def _rate(instants: list[Instant], step_us: int, time: _Time) -> Chart:
     unit = rate_unit(step_us)
-    axis = alt.Axis(title=f"deliveries per {unit}", tickCount=4, **LEFT)
-    bars = rows(_steps(instants, step_us)).mark_rect(color="var(--c0)")
+    tip = [
+        *(Tip("from", "t", "instant"), Tip("deliveries", "count", "count")),
+        Tip(f"per {unit}", "rate", "count"),
+    ]
+    steps = mark(
+        "rect", _steps(instants, step_us), x="t", x2="end", y=0, y2="rate", color="var(--c0)", tip=tip
+    )
+    y = _rate_axis(max(per_unit(each.count, step_us) for each in instants), f"deliveries per {unit}")
     return Chart(
         "rate",
         f"Deliveries per {unit}",
         "Whether deliveries were late when there were many.",
         time.keys,
-        spec(
-            _layered(
-                time,
-                bars.encode(
-                    x=time.x,
-                    x2="end",
-                    y=alt.Y("rate:Q", axis=axis),
-                    y2=alt.datum(0),
-                    tooltip=[
-                        instant("t", "from"),
-                        count("count", "deliveries"),
-                        count("rate", f"per {unit}"),
-                    ],
-                ),
-            ),
-            110,
-        ),
+        {"height": 110, "x": time.x, "y": y, "marks": [steps, *time.markers]},
     )
+
+
+def _rate_axis(most: float, title: str) -> Spec:
+    """From 0 to a round number that is not less, in at most four steps."""
+    power = 10.0 ** math.floor(math.log10(most) - 1)
+    step = next(step for digit in (1, 2, 5, 10, 20, 50) if most / (step := digit * power) <= _RATE_STEPS)
+    ticks = [step * number for number in range(math.ceil(most / step - 1e-9) + 1)]
+    return {"domain": [0, ticks[-1]], "ticks": [(tick, f"{tick:,.10g}") for tick in ticks], "title": title}
 
 
 def rate_unit(step_us: int) -> str:
@@ -180,46 +181,42 @@ def _heat_map(cells: list[Cell], time: _Time) -> Chart:
         edge for cell in cells for edge in (max(cell.low_us, cell.high_us / 10), cell.high_us)
     )
     keys, limits = _heats(max(cell.count for cell in cells))
-    is_early = any(cell.high_us <= 0 for cell in cells)
-    first = min(cell.at_us for cell in cells)
-    # Ten thousand cells are a page's largest part. As text they take a third of the room of objects.
-    lines = (
-        f"{(cell.at_us - first) // US_PER_MS},{cell.low_us},{cell.high_us},{cell.count},"
-        f"{_EARLY.label if cell.high_us <= 0 else keys[bisect_right(limits, cell.count)].label}"
-        for cell in cells
-    )
-    numbers = alt.CsvDataFormat(type="csv", parse=dict.fromkeys(("at", "low", "high", "count"), "number"))
-    data = alt.InlineData(values="\n".join(["at,low,high,count,heat", *lines]), format=numbers)
-    chart = (
-        alt.Chart(data)
-        .transform_calculate(
-            t=f"datum.at + {first / US_PER_MS}",
-            end=f"datum.at + {first / US_PER_MS + time.step}",
-            # Early deliveries have a row of their own, below the axis.
-            y=f"datum.high > 0 ? max(datum.low, {late.floor}) : {late.floor / 3}",
-            y2=f"datum.high > 0 ? datum.high : {late.floor / 1.4}",
+    rows: dict[bool, list[dict[str, Any]]] = {True: [], False: []}
+    for cell in cells:
+        is_early = cell.high_us <= 0
+        heat = _EARLY if is_early else keys[bisect_right(limits, cell.count)]
+        rows[is_early].append(
+            {
+                "t": _ms(cell.at_us),
+                "low": cell.low_us,
+                "high": cell.high_us,
+                "count": cell.count,
+                "heat": heat.label,
+            }
         )
-        .mark_rect()
-        .encode(
-            x=time.x,
-            x2="end",
-            y=late.y("y", late.floor / 3 if is_early else None),
-            y2="y2",
-            color=color("heat", [*keys, _EARLY]),
-            tooltip=[
-                instant("t", "from"),
-                count("count", "deliveries"),
-                duration("low", "later than"),
-                duration("high", "up to"),
-            ],
-        )
-    )
+    tip = [
+        *(Tip("from", "t", "instant"), Tip("deliveries", "count", "count")),
+        *(Tip("later than", "low", "duration"), Tip("up to", "high", "duration")),
+    ]
+    # Early deliveries have a row of their own, below the axis.
+    drawn: dict[str, Any] = {
+        "x": "t",
+        "wide": time.step_ms,
+        "color": "heat",
+        "colors": colors([*keys, _EARLY]),
+        "tip": tip,
+    }
+    marks = [
+        mark("rect", rows[False], y="low", y2="high", least=late.floor, **drawn),
+        *[mark("rect", rows[True], y=late.floor / 3, y2=late.floor / 1.4, **drawn)] * bool(rows[True]),
+    ]
+    y = late.axis(late.floor / 3 if rows[True] else None)
     return Chart(
         "heat",
         "Heat map of lateness",
         "How many deliveries of each step were how late; colours stand for numbers of deliveries.",
-        [*keys, *[_EARLY] * is_early, *time.keys],
-        spec(_layered(time, chart), 260),
+        [*keys, *[_EARLY] * bool(rows[True]), *time.keys],
+        {"height": 260, "x": time.x, "y": y, "marks": [*marks, *time.markers]},
     )
 
 
@@ -240,20 +237,19 @@ def _of(instant: Instant) -> dict[str, int | None]:
 def _steps(instants: Iterable[Instant], step_us: int) -> Iterator[dict[str, Any]]:
     for each in instants:
         yield {
-            "t": each.at_us / US_PER_MS,
-            "end": (each.at_us + step_us) / US_PER_MS,
+            "t": _ms(each.at_us),
+            "end": _ms(each.at_us + step_us),
             "count": each.count,
             "rate": round(per_unit(each.count, step_us), 3),
             **_of(each),
         }
 
 
-def _lines(instants: list[Instant], step_us: int, late: LatenessAxis) -> Iterator[dict[str, Any]]:
-    """The points of the lines: begin and end of each step, and a null before a gap, which breaks the line."""
+def _line(instants: list[Instant], step_us: int, late: LatenessAxis, of: str) -> Iterator[dict[str, Any]]:
+    """The begin of each step, and before a gap its end and a null, which breaks the line."""
     for each, after in zip(instants, [*instants[1:], None], strict=True):
-        end_us = each.at_us + step_us
-        for of, value in _of(each).items():
-            yield {"t": each.at_us / US_PER_MS, "of": of, "y": late.at(value)}
-            if after is None or after.at_us > end_us:
-                yield {"t": end_us / US_PER_MS, "of": of, "y": late.at(value)}
-                yield {"t": end_us / US_PER_MS, "of": of, "y": None}
+        end_us, y = each.at_us + step_us, late.at(_of(each)[of])
+        yield {"t": _ms(each.at_us), "of": of, "y": y}
+        if after is None or after.at_us > end_us:
+            yield {"t": _ms(end_us), "of": of, "y": y}
+            yield {"t": _ms(end_us), "of": of, "y": None}

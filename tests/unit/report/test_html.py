@@ -157,7 +157,7 @@ def test_the_first_screen_names_what_failed_and_what_was_lost() -> None:
     failed = [each for each in sample_report().judgements if not each.passed]
     assert len(failed) == 5
     for each in failed:
-        assert f"{each.text} {each.actual}" in words
+        assert f"{each.text} is {each.actual}" in words
     assert "1 message was lost." in words
     many = page(judgements=[replace(failed[0], text=f"early == {n}") for n in range(7)])
     assert "and 2 more" in many.words[""]
@@ -274,6 +274,7 @@ def test_the_figures_of_a_chart_are_in_a_table() -> None:
         row[:4] for row in rows
     ]
     assert [row[0] for row in rows if len(row) == 9][1] == "total"  # buckets
+    assert [row[0] for row in rows if len(row) == 9][-1] == "start-deliver time"
     herd = report.herds[0]
     assert ["1", figures.count(herd.seconds), figures.count(herd.deliveries)] in [row[:3] for row in rows]
     assert "7 more starts and moves are not marked." in page(left_out=7).words["charts"]
