@@ -124,8 +124,9 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
         stack.push_async_callback(http.close)
         await http.start()
-        # Long polls end before the listeners wait for their handlers.
+        # Long polls and streams end before the listeners wait for their handlers.
         stack.callback(broker.consuming.polls.close)
+        stack.callback(broker.watching.live.close)
         stack.callback(broker.faults.close)
         await _declare_faults(settings, broker)
         http.is_ready = True

@@ -33,6 +33,7 @@ ROOMS = {
     "consuming": {"mocketmq.broker.consuming"},
     "inspection": {"mocketmq.broker.inspection"},
     "verification": {"mocketmq.broker.verification"},
+    "watching": {"mocketmq.broker.watching"},
     "transactions": {"mocketmq.broker.transactions"},
     "removal": {"mocketmq.broker.removal"},
     "broker": {"mocketmq.broker"},  # puts the others together
@@ -70,7 +71,7 @@ ROOMS = {
 }
 """A room holds these modules, and those below them that no other room names. Rooms may lie in others."""
 
-BROKER = "filters registry sending consuming inspection verification transactions removal broker"
+BROKER = "filters registry sending consuming inspection verification watching transactions removal broker"
 
 KNOWS = {
     "ground": "",
@@ -85,6 +86,7 @@ KNOWS = {
     "consuming": "ground store schedule filters registry",
     "inspection": "ground store schedule registry sending consuming",
     "verification": "ground store schedule registry consuming",
+    "watching": "ground store schedule registry consuming verification",
     "transactions": "ground store schedule filters registry sending consuming",
     "removal": "ground store schedule registry consuming",
     "broker": f"ground store faults schedule {BROKER}",

@@ -44,6 +44,11 @@ class DelayIndex:
         """How many seconds hold files."""
         return len(self._packed) + len(self._open)
 
+    def by_second(self) -> dict[int, int]:
+        """How many files wait in each second."""
+        counts = {second: len(packed) // _FIELDS for second, packed in self._packed.items()}
+        return counts | {second: len(opened) for second, opened in self._open.items()}
+
     def add(self, entry: Entry) -> None:
         """Add a file. Adding it twice would count it twice."""
         second = entry.second

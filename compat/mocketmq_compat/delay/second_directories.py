@@ -11,7 +11,7 @@ copied back from a backup, is known by that identity, and removed instead of del
 
 import asyncio
 import heapq
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from functools import partial
 from itertools import islice
@@ -143,6 +143,10 @@ class SecondDirectories(TimedScheme):
         """The due time of the first file."""
         first = self.files.index.first()
         return None if first is None else first.due_us
+
+    def due_seconds(self) -> Mapping[int, int]:
+        """How many files are due in each second."""
+        return self.files.index.by_second()
 
     def file_figures(self) -> FileFigures:
         """The files on the disk, and counts of damaged and refused ones."""

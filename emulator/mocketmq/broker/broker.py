@@ -13,6 +13,7 @@ from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.transactions import Transactions
 from mocketmq.broker.verification.verification import Verification
+from mocketmq.broker.watching.watching import Watching
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import Faults
 from mocketmq.schedule.level_queues import LevelQueues
@@ -41,6 +42,7 @@ class Broker:
     transactions: Transactions
     inspection: Inspection
     verification: Verification
+    watching: Watching
     removal: Removal
     tasks: Sequence[asyncio.Task[None]]
 

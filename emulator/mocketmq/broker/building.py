@@ -19,6 +19,7 @@ from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
 from mocketmq.broker.transactions.transactions import open_transactions
 from mocketmq.broker.verification.verification import make_verification
+from mocketmq.broker.watching.watching import make_watching
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
@@ -117,6 +118,7 @@ async def open_broker(
         keys = MessageKeys(ground, past.keys_indexed_to)
         inspection = make_inspection(ground, registry, consuming, timer, schemes, keys)
         verification = make_verification(ground, registry, consuming, schemes, settings.max_message_bytes)
+        watching = make_watching(ground, topics, levels, schemes, polls)
         removal = Removal(
             Reset(
                 ground,
@@ -125,7 +127,7 @@ async def open_broker(
                 timer,
                 schemes,
                 run.run,
-                [verification.expectations.forget, consuming.trail.steps.clear],
+                [verification.expectations.forget, watching.live.forget, consuming.trail.steps.clear],
             ),
             Retention(
                 ground,
@@ -166,6 +168,7 @@ async def open_broker(
             transactions=transactions,
             inspection=inspection,
             verification=verification,
+            watching=watching,
             removal=removal,
             tasks=tasks,
         )

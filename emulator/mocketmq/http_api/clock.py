@@ -6,7 +6,7 @@ from typing import Annotated
 import msgspec
 
 from mocketmq.broker.clock_mover import ClockMove
-from mocketmq.clock import US_PER_MS
+from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import ClockError
 from mocketmq.http_api.fields import Input, InstantMs, NoInput, matching
@@ -30,7 +30,8 @@ Duration = Annotated[
 class ClockOut(msgspec.Struct, frozen=True):
     """The broker's time. `now` is ISO 8601 in UTC; `next_due_ms` is the next instant at which it acts.
 
-    `pending` counts the delayed messages that wait.
+    `pending` counts the delayed messages that wait. The clock runs `rate` times as fast as the wall clock, of
+    which it is `ahead_ms` ahead.
     """
 
     mode: str
@@ -38,6 +39,8 @@ class ClockOut(msgspec.Struct, frozen=True):
     now: str
     next_due_ms: int | None
     pending: int
+    rate: float
+    ahead_ms: int
 
 
 class AdvanceIn(Input, frozen=True):
@@ -73,6 +76,8 @@ async def clock(call: ApiCall, _: NoInput) -> ClockOut:
         now.isoformat(timespec="milliseconds").replace("+00:00", "Z"),
         to_ms(broker.inspection.pending.next_due_us),
         broker.inspection.pending.count,
+        broker.clock.rate,
+        (now_us - wall_us()) // US_PER_MS,
     )
 
 

@@ -50,11 +50,17 @@ class LevelsOut(msgspec.Struct, frozen=True):
     second_directories: SecondDirectoriesOut
 
 
-class Pending(Input, frozen=True):
-    """A page of pending messages: all, or those of a topic or a level."""
+class WhichPending(Input, frozen=True):
+    """Pending messages: all, or those of a topic or a level."""
 
     topic: TopicName | UnsetType = UNSET
     level: Annotated[int, Meta(ge=1, le=1024, description="Delay level")] | UnsetType = UNSET
+    timed: Annotated[bool, Meta(description="Only those with an absolute due time")] = False
+
+
+class Pending(WhichPending, frozen=True):
+    """A page of pending messages: all, or those of a topic or a level."""
+
     after: PageStart = -1
     max: PageSize = 100
 
@@ -70,6 +76,18 @@ class DelayedList(msgspec.Struct, frozen=True):
 
     messages: list[DelayedOut]
     next_after: int | None
+
+
+class CancelledOut(msgspec.Struct, frozen=True):
+    """How many messages were cancelled."""
+
+    cancelled: int
+
+
+class DeliveredOut(msgspec.Struct, frozen=True):
+    """How many messages were delivered."""
+
+    delivered: int
 
 
 async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
@@ -104,7 +122,11 @@ async def levels(call: ApiCall, _: NoInput) -> LevelsOut:
 async def pending(call: ApiCall, which: Pending) -> DelayedList:
     """Messages that wait for their due time, in order of arrival."""
     found = await call.broker.inspection.pending.list(
-        topic=given(which.topic), level=given(which.level), after=which.after, limit=which.max
+        topic=given(which.topic),
+        level=given(which.level),
+        timed=which.timed,
+        after=which.after,
+        limit=which.max,
     )
     last = found[-1].message.commit_offset if len(found) == which.max else None
     return DelayedList([_delayed(call, one) for one in found], last)
@@ -118,6 +140,22 @@ async def cancel(call: ApiCall, path: MessagePath) -> DelayedOut:
 async def deliver(call: ApiCall, path: MessagePath) -> DelayedOut:
     """The ledger marks the delivery as forced."""
     return _delayed(call, await call.broker.inspection.pending.deliver_now(path.message_id))
+
+
+async def cancel_all(call: ApiCall, which: WhichPending) -> CancelledOut:
+    """None of what waits now will be delivered. What arrives meanwhile may stay."""
+    found = await call.broker.inspection.pending.cancel_all(
+        given(which.topic), given(which.level), which.timed
+    )
+    return CancelledOut(found)
+
+
+async def deliver_all(call: ApiCall, _: NoInput, which: WhichPending) -> DeliveredOut:
+    """Delivers what waits now; the ledger marks the deliveries as forced. What arrives meanwhile may stay."""
+    found = await call.broker.inspection.pending.deliver_all(
+        given(which.topic), given(which.level), which.timed
+    )
+    return DeliveredOut(found)
 
 
 def _delayed(call: ApiCall, found: PendingMessage) -> DelayedOut:
@@ -136,6 +174,25 @@ DELAYED = RouteGroup(
             "List pending messages",
             DelayedList,
             Pending,
+            errors=[TopicNotFoundError],
+        ),
+        Route(
+            "DELETE",
+            "/v1/delayed",
+            cancel_all,
+            "Cancel all pending messages, or those of a topic or level",
+            CancelledOut,
+            WhichPending,
+            errors=[TopicNotFoundError],
+        ),
+        Route(
+            "POST",
+            "/v1/deliveries",
+            deliver_all,
+            "Deliver all pending messages now, or those of a topic or level",
+            DeliveredOut,
+            body=WhichPending,
+            is_body_optional=True,
             errors=[TopicNotFoundError],
         ),
         Route(

@@ -88,6 +88,10 @@ def _responses(route: Route, *, has_token: bool) -> Document:
         content: Document = {
             route.answer: {"schema": {"type": "object" if route.answer == JSON else "string"}}
         }
+        if route.events:
+            content[route.answer]["x-events"] = {
+                name: _reference(kind) for name, kind in route.events.items()
+            }
     else:
         content = {JSON: {"schema": _reference(route.answer)}}
     responses: Document = {str(route.status): {"description": "Success", "content": content}}
@@ -128,7 +132,8 @@ def _problems(route: Route, *, has_token: bool) -> dict[int, str]:
 def _schemas(routes: list[Route]) -> Document:
     bodies = [route.body for route in routes if route.body is not None]
     answers = [route.answer for route in routes if not isinstance(route.answer, str)]
-    kinds = list(dict.fromkeys([*bodies, *answers, Problem]))
+    events = [kind for route in routes for kind in route.events.values()]
+    kinds = list(dict.fromkeys([*bodies, *answers, *events, Problem]))
     _, schemas = msgspec.json.schema_components(kinds, ref_template=_REFERENCE)
     for kind in kinds:
         schemas[kind.__name__] |= getattr(kind, "more_schema", {})

@@ -54,6 +54,7 @@ class Route(NamedTuple):
     operation: str = ""  # the word for it in rules for faults; without one, no fault can strike it
     errors: Sequence[type[EmulatorError]] = ()
     links: Mapping[str, Mapping[str, object]] = {}
+    events: Mapping[str, type] = {}  # of an event stream: the data of each kind of event
 
 
 class RouteGroup(NamedTuple):
@@ -129,7 +130,7 @@ class Endpoint:
         self._decode = None if route.body is None else decoder(route.body)
         self._encode = msgspec.json.Encoder().encode
 
-    async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.Response:
+    async def serve(self, request: web.BaseRequest, in_path: dict[str, str]) -> web.StreamResponse:
         """Decode the request, call the handler, encode its answer. Raises EmulatorError."""
         route = self.route
         call = ApiCall(self._api, request)
@@ -144,7 +145,7 @@ class Endpoint:
             answer = await self._serve_faultily(call, route.operation, inputs)
         else:
             answer = await route.handler(call, *inputs)
-        if isinstance(answer, web.Response):
+        if isinstance(answer, web.StreamResponse):
             return answer
         status = route.status
         if isinstance(answer, Created):

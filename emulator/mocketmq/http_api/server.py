@@ -23,8 +23,10 @@ from mocketmq.http_api.delayed import DELAYED
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedResponse
+from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
+from mocketmq.http_api.origin import check_origin
 from mocketmq.http_api.problem import problem_response
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
@@ -146,6 +148,7 @@ class HttpServer:
         template = UNMATCHED
         try:
             path = request.rel_url.raw_path
+            check_origin(request)
             if self._expected is not None and path not in self._open_paths:
                 self._authorize(request, self._expected)
             endpoint, parameters = self._router.find(request.method, path)
@@ -176,5 +179,6 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         GROUPS,
         CLIENTS,
         FAULTS,
+        LIVE,
         OPERATIONS,
     )

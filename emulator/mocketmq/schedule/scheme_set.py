@@ -1,7 +1,8 @@
 """All delay schemes of a broker as one: choose the scheme for a message, and list all waiting ones."""
 
 import asyncio
-from collections.abc import Iterator, Sequence
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from typing import NamedTuple
 
@@ -141,6 +142,28 @@ class SchemeSet:
         scheme = await self._require(message)
         await self._writer.commit(partial(scheme.force, parked=message))
 
+    async def cancel_all(self, messages: Sequence[StoredMessage]) -> int:
+        """Never deliver those that still wait; how many."""
+        return await self._with_all(messages, lambda scheme, batch, one: scheme.cancel(batch, [one]))
+
+    async def force_all(self, messages: Sequence[StoredMessage]) -> int:
+        """Deliver those that still wait now; how many."""
+        return await self._with_all(messages, lambda scheme, batch, one: scheme.force(batch, one))
+
+    async def _with_all(
+        self, messages: Sequence[StoredMessage], act: Callable[[DelayScheme, Batch, StoredMessage], object]
+    ) -> int:
+        """Act on each message that waits, in one transaction."""
+        each_once = {(one.commit_offset, one.unique_key): one for one in messages}.values()
+
+        def work(batch: Batch) -> int:
+            waiting = [(scheme, one) for one in each_once if (scheme := self.holding(one)) is not None]
+            for scheme, one in waiting:
+                act(scheme, batch, one)
+            return len(waiting)
+
+        return int(await self._writer.commit(work))
+
     async def _require(self, message: StoredMessage) -> DelayScheme:
         scheme = self.holding(message)
         if scheme is None or (isinstance(scheme, TimedScheme) and await scheme.is_settled(message)):
@@ -182,6 +205,13 @@ class SchemeSet:
             min((row.next_due_us for row in rows if row.next_due_us is not None), default=None),
             min((row.oldest_overdue_us for row in rows if row.oldest_overdue_us is not None), default=None),
         )
+
+    def due_seconds(self) -> Counter[int]:
+        """How many messages with an absolute due time are due in each second of the epoch."""
+        total: Counter[int] = Counter()
+        for scheme in self._timed:
+            total.update(scheme.due_seconds())
+        return total
 
     def file_figures(self) -> FileFigures:
         """The files of all schemes together."""

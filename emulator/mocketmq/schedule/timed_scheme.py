@@ -10,7 +10,7 @@ is still there after a kill, or was copied back from a backup, is known by that 
 
 import asyncio
 from abc import ABC, abstractmethod
-from collections.abc import Awaitable, Callable, Iterable, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractAsyncContextManager
 from functools import partial
 from typing import NamedTuple
@@ -127,6 +127,10 @@ class TimedScheme(ABC):
     def file_figures(self) -> FileFigures | None:
         """What is on the disk; None for a scheme without files of its own."""
         return None
+
+    def due_seconds(self) -> Mapping[int, int]:
+        """How many messages are due in each second of the epoch; empty for a scheme that does not know."""
+        return {}
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Begin what is done in the background; a task that ends before ``close`` has failed."""

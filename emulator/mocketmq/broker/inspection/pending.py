@@ -1,7 +1,7 @@
 """List delayed messages that wait for their due time, cancel them, and deliver them now."""
 
-from collections.abc import Sequence
-from typing import NamedTuple
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Final, NamedTuple
 
 from mocketmq.broker.inspection.history import Histories
 from mocketmq.broker.registry.topics import Topics
@@ -12,6 +12,9 @@ from mocketmq.message.message_id import commit_offset_of
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.scheme_set import SchemeSet, not_pending
 from mocketmq.schedule.timer import Timer
+
+_PAGE: Final = 500
+"""Messages that are cancelled or delivered by hand in one transaction."""
 
 
 class PendingMessage(NamedTuple):
@@ -47,17 +50,59 @@ class PendingMessages:
         return self._schemes.next_delivery_us()
 
     async def list(
-        self, *, topic: str | None = None, level: int | None = None, after: int = -1, limit: int = 100
+        self,
+        *,
+        topic: str | None = None,
+        level: int | None = None,
+        timed: bool = False,
+        after: int = -1,
+        limit: int = 100,
     ) -> list[PendingMessage]:
-        """Pending messages numbered above ``after``, of one topic or level.
+        """Pending messages numbered above ``after``, of one topic or level; ``timed``: outside of the store.
 
         In order of their numbers: those with levels first, each scheme's in order of arrival. Committed half
         messages with an absolute due time are among the former. Raises TopicNotFoundError.
         """
         if topic is not None:
             self._topics.get(topic)
-        found = await self._schemes.page(after, limit, topic=topic, level=level)
+        found = await self._page(after, limit, topic, level, timed)
         return [self._describe(message) for message in found]
+
+    async def _page(
+        self, after: int, limit: int, topic: str | None, level: int | None, timed: bool
+    ) -> Sequence[StoredMessage]:
+        if timed:
+            return await self._schemes.outside(after, limit, topic=topic)
+        return await self._schemes.page(after, limit, topic=topic, level=level)
+
+    async def cancel_all(self, topic: str | None, level: int | None, timed: bool) -> int:
+        """Never deliver what waits now, of one topic or level, as :meth:`list`; how many."""
+        return await self._with_all(self._schemes.cancel_all, topic, level, timed)
+
+    async def deliver_all(self, topic: str | None, level: int | None, timed: bool) -> int:
+        """Deliver at once what waits now, of one topic or level, as :meth:`list`; how many."""
+        return await self._with_all(self._schemes.force_all, topic, level, timed)
+
+    async def _with_all(
+        self,
+        act: Callable[[Sequence[StoredMessage]], Awaitable[int]],
+        topic: str | None,
+        level: int | None,
+        timed: bool,
+    ) -> int:
+        """Page by page, so that sends and deliveries get their turn. What arrives meanwhile may stay."""
+        if topic is not None:
+            self._topics.get(topic)
+        count, after, left = 0, -1, self.count
+        while left > 0:
+            async with self._timer.lock:
+                page = await self._page(after, min(left, _PAGE), topic, level, timed)
+                if not page:
+                    break
+                count += await act(page)
+            after = page[-1].commit_offset
+            left -= len(page)
+        return count
 
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
