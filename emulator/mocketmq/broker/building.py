@@ -122,6 +122,7 @@ async def open_broker(
         removal = Removal(
             Reset(
                 ground,
+                settings,
                 registry,
                 consuming,
                 timer,

@@ -307,13 +307,18 @@ class Operations(Expecting):
         return await self._call("POST", api_path("clock", "next"))
 
     async def reset(
-        self, topic: str | None = None, *, clock: int | Literal["start"] | None = None
+        self,
+        topic: str | None = None,
+        *,
+        clock: int | Literal["start"] | None = None,
+        forget: bool = False,
     ) -> JsonObject:
         """Delete all messages, or those of one topic. Topics and groups stay.
 
         The clock stays, too, unless it is to begin anew: at an instant in milliseconds, or where it started.
+        With ``forget`` only topics and groups stay that are declared or consumed by connected clients.
         """
-        given = {"topic": topic, "clock": clock}
+        given = {"topic": topic, "clock": clock, "forget": forget or None}
         body = {name: value for name, value in given.items() if value is not None}
         return await self._call("POST", api_path("reset"), body)
 

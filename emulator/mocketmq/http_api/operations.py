@@ -36,17 +36,22 @@ class Info(msgspec.Struct, frozen=True):
 
 
 class ResetIn(Input, frozen=True):
-    """The topic to empty; without it, all topics, and where the `clock` begins anew.
+    """The topic to empty; without it, all topics, where the `clock` begins anew, and whether to `forget`.
 
     `start` is where a broker's clock begins: of a manual clock, where it stood when the broker started; of
     others, the wall clock. It may be an earlier instant than now, but none before the one at which the
-    clock started. Without it the clock stays.
+    clock started. Without it the clock stays. `forget` deletes topics and groups that the settings do not
+    declare and no connected client consumes; those that are declared are again as the settings say.
     """
 
-    more_schema: ClassVar[Mapping[str, object]] = {"not": {"required": ["topic", "clock"]}}
+    more_schema: ClassVar[Mapping[str, object]] = {
+        "if": {"required": ["topic"]},
+        "then": {"not": {"required": ["clock"]}, "properties": {"forget": {"const": False}}},
+    }
 
     topic: TopicName | UnsetType = UNSET
     clock: Literal["start"] | InstantMs | UnsetType = UNSET
+    forget: bool = False
 
 
 class ResetOut(msgspec.Struct, frozen=True):
@@ -103,8 +108,12 @@ async def reset(call: ApiCall, _: NoInput, what: ResetIn) -> ResetOut:
             begin_us = what.clock * US_PER_MS
         await broker.faults.clear()
         await broker.removal.reset.all(begin_us)
+        if what.forget:
+            await broker.removal.reset.forget()
     elif what.clock is not UNSET:
         raise InvalidArgumentError("clock", what.clock, "only without a topic")
+    elif what.forget:
+        raise InvalidArgumentError("forget", True, "only without a topic")
     else:
         await broker.removal.reset.topic(what.topic)
     return ResetOut(given(what.topic) or "all", broker.clock.now_us() // US_PER_MS)

@@ -59,22 +59,9 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     for name, queues in ((CLUSTER, CLUSTER_QUEUES), (BROKER, 1)):
         await topics.put(name, queues, queues, PERM_READ | PERM_WRITE | PERM_INHERIT)
     await topics.set_auto_create(is_on=topics.auto_create)
-    for topic in settings.topics:
-        await topics.put_by_client(
-            topic.name,
-            topic.read_queues,
-            topic.write_queues,
-            permission_bits(topic.perm),
-            _particulars(topics.find(topic.name), topic),
-        )
     groups = Groups(ground, auto_create=settings.auto_create_groups, on_deleted=statistics.forget_group)
     await groups.load()
-    for group in settings.groups:
-        known = groups.find(group.name)
-        config = known.config if known else USUAL
-        if group.fifo:
-            config = msgspec.structs.replace(config, consume_message_orderly=True)
-        await groups.put(group.name, group.max_retries, group.retry_queues, config)
+    await declare(settings, topics, groups)
     name_server = NameServer(ground)
     await name_server.load()
     request_modes = RequestModes(ground, topics, groups)
@@ -82,11 +69,33 @@ async def open_registry(ground: Ground, settings: Settings, statistics: Statisti
     return Registry(topics, groups, Clients(groups.tells_changes), name_server, request_modes, statistics)
 
 
-def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars | None:
-    """The particulars of a declared topic; None: it keeps its own."""
-    if declared.type is None:
-        return None
+async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: bool = False) -> None:
+    """Create the topics and groups of the settings, or change them to what is said there.
+
+    What the settings do not say stays as it is; with ``anew`` it is as in a new broker.
+    """
+    for topic in settings.topics:
+        known_topic = None if anew else topics.find(topic.name)
+        await topics.put_by_client(
+            topic.name,
+            topic.read_queues,
+            topic.write_queues,
+            permission_bits(topic.perm),
+            _particulars(known_topic, topic),
+        )
+    for group in settings.groups:
+        known = None if anew else groups.find(group.name)
+        config = known.config if known else USUAL
+        if group.fifo:
+            config = msgspec.structs.replace(config, consume_message_orderly=True)
+        await groups.put(group.name, group.max_retries, group.retry_queues, config)
+
+
+def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars:
+    """The particulars of a declared topic."""
     before = known.particulars if known else PLAIN
+    if declared.type is None:
+        return before
     return msgspec.structs.replace(
         before, attributes={**before.attributes, "message.type": declared.type.upper()}
     )

@@ -4,6 +4,7 @@ Codes 400 and 401 of 5.3.3: docs/protocol/remoting.md §2.5.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 from mocketmq.broker.registry.groups import Groups
@@ -24,6 +25,7 @@ _SAVE = (
     "INSERT INTO request_modes VALUES (?, ?, ?, ?) ON CONFLICT (topic, group_name) DO UPDATE SET"
     " mode = excluded.mode, share_queues = excluded.share_queues"
 )
+_DELETE = "DELETE FROM request_modes WHERE topic = ? AND group_name = ?"
 
 Strategy = Callable[[int, int, int], Sequence[int]]
 """``strategy(queues, members, index)``: the ids of the queues that one of the members gets."""
@@ -42,7 +44,7 @@ class RequestMode(NamedTuple):
 
 
 class RequestModes:
-    """The modes that were set. They outlive their topics and groups, as upstream's.
+    """The modes that were set. They outlive their topics and groups, as upstream's, until :meth:`forget`.
 
     Reads are from memory; a change is durable before it is seen.
     """
@@ -90,6 +92,17 @@ class RequestModes:
         def work(batch: Batch) -> None:
             batch.execute(_SAVE, mode)
             batch.on_commit(apply)
+
+        await self._writer.commit(work)
+
+    async def forget(self) -> None:
+        """Forget the modes of topics and groups that do not exist."""
+        gone = [key for key in self._modes if not (self._topics.find(key[0]) and self._groups.find(key[1]))]
+
+        def work(batch: Batch) -> None:
+            for key in gone:
+                batch.execute(_DELETE, key)
+                batch.on_commit(partial(self._modes.pop, key, None))
 
         await self._writer.commit(work)
 

@@ -1,17 +1,27 @@
 """Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay. Offsets continue instead of starting at 0 again: otherwise a
+Otherwise topics, groups and the clock stay, unless they are to be forgotten too. Offsets continue instead of starting at 0 again: otherwise a
 connected client could read or commit an old offset, which now means another message.
 """
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from functools import partial
 
 from mocketmq.broker.consuming.consuming import Consuming
-from mocketmq.broker.registry.registry import Registry
-from mocketmq.message.names import CHECKED_HALF_TOPIC, UNDECIDED_TOPIC, half_topic
+from mocketmq.broker.registry.registry import Registry, declare
+from mocketmq.errors import GroupNotFoundError, TopicNotFoundError
+from mocketmq.message.names import (
+    CHECKED_HALF_TOPIC,
+    UNDECIDED_TOPIC,
+    dead_letter_topic,
+    half_topic,
+    is_system_group,
+    retry_topic,
+)
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
+from mocketmq.settings import Settings
 from mocketmq.store.counters import SAVE_NEXT_COMMIT_OFFSET, begin_again, note_reset
 from mocketmq.store.ground import Ground
 from mocketmq.store.messages import IS_RETRY_OF
@@ -40,6 +50,7 @@ class Reset:
     def __init__(
         self,
         ground: Ground,
+        settings: Settings,
         registry: Registry,
         consuming: Consuming,
         timer: Timer,
@@ -48,6 +59,8 @@ class Reset:
         on_reset: Sequence[Callable[[], None]] = (),
     ) -> None:
         self._ground = ground
+        self._settings = settings
+        self._registry = registry
         self._run = run
         self._database = ground.database
         self._writer = ground.writer
@@ -85,6 +98,29 @@ class Reset:
         async with self._timer.lock:
             await self._writer.commit(work, alone=True)
             self._timer.changed()
+
+    async def forget(self) -> None:
+        """Delete the topics and groups that the settings do not declare, and no connected client consumes.
+
+        Those that are declared get back what the settings say of them.
+        """
+        registry, settings = self._registry, self._settings
+        names = {group.name for group in settings.groups}
+        for client in registry.clients:
+            names.update(client.producers, client.consumers)
+        for group in registry.groups:
+            if group.name not in names and not is_system_group(group.name):
+                with suppress(GroupNotFoundError):  # a client was faster
+                    await self._groups.delete(group.name, clean_offsets=True)
+        topics = {topic.name for topic in settings.topics}
+        topics.update(name for group in names for name in (retry_topic(group), dead_letter_topic(group)))
+        for topic in registry.topics:
+            is_used = topic.name in topics or registry.clients.subscribers(topic.name)
+            if not is_used and not topic.is_system:
+                with suppress(TopicNotFoundError):
+                    await self.delete_topic(topic.name)
+        await registry.request_modes.forget()
+        await declare(settings, registry.topics, registry.groups, anew=True)
 
     async def topic(self, name: str) -> None:
         """Delete the topic's messages, their retries and dead letters, and cancel what is pending for it.
