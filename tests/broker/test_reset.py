@@ -2,11 +2,16 @@
 
 import asyncio
 from pathlib import Path
+from typing import Any
+from unittest.mock import Mock
 
 import pytest
 
+from mocketmq.broker.registry.clients import CLUSTERING, Channel, ConsumerData, Heartbeat, Subscription
+from mocketmq.broker.registry.request_modes import POP, RequestMode
 from mocketmq.broker.removal.reset import DELETE_MESSAGE
 from mocketmq.errors import MessageNotFoundError, TopicNotFoundError
+from mocketmq.settings import GroupDeclaration, TopicDeclaration
 from mocketmq.store.take_rows import DELETE_TAKES
 from tests.support.brokers import (
     GROUP,
@@ -137,3 +142,36 @@ async def test_forgetting_single_messages_reads_no_whole_table(tmp_path: Path) -
         for statement in (DELETE_TAKES, DELETE_MESSAGE):
             plan = rows(tmp_path, f"EXPLAIN QUERY PLAN {statement.replace('?', '1')}")
             assert not [step for step in plan if step["detail"].startswith(("SCAN takes", "SCAN messages"))]
+
+
+async def test_a_reset_that_forgets_leaves_what_is_declared_and_what_clients_consume(tmp_path: Path) -> None:
+    declared: dict[str, Any] = {
+        "topics": (TopicDeclaration(name="declared", read_queues=2, write_queues=2),),
+        "groups": (GroupDeclaration(name="known", max_retries=3),),
+    }
+    async with running_broker(tmp_path, **declared) as broker:
+        registry = broker.registry
+        usual = {topic.name for topic in registry.topics}, {group.name for group in registry.groups}
+        await registry.topics.put("declared", 8, 8, 6)
+        await registry.groups.put("known", 9, 1)
+        for topic in ("mine", "consumed"):
+            await send(broker, topic=topic, level=1)
+            await receive(broker, topic=topic)
+            await receive(broker, topic=topic, group="live")
+        await registry.topics.ensure("%RETRY%live", 1)
+        await registry.request_modes.put(RequestMode("mine", GROUP, POP))
+        await registry.request_modes.put(RequestMode("consumed", "live", POP))
+        consumer = ConsumerData("live", "CONSUME_PASSIVELY", CLUSTERING, "", [Subscription("consumed")])
+        registry.clients.heartbeat(Mock(Channel), Heartbeat("a@1", "JAVA", 0, consumers=[consumer]))
+        await broker.removal.reset.all()
+        await broker.removal.reset.forget()
+        topics, groups = usual
+        assert {topic.name for topic in registry.topics} == topics | {"consumed", "%RETRY%live"}
+        assert {group.name for group in registry.groups} == groups | {"live"}
+        assert registry.topics.get("declared").read_queues == 2
+        assert registry.groups.get("known").max_retries == 3
+        assert [mode.group for mode in registry.request_modes] == ["live"]
+    async with running_broker(tmp_path, **declared) as broker:
+        assert {topic.name for topic in broker.registry.topics} == topics | {"consumed", "%RETRY%live"}
+        await send(broker, "new", topic="mine")
+        assert bodies(await receive(broker, topic="mine")) == ["new"]

@@ -300,6 +300,18 @@ async def test_the_clock_is_shown_and_moved(shell: Shell) -> None:
     assert (await shell("clock", "sideways")).code == 2
 
 
+async def test_a_reset_begins_the_clock_anew_and_forgets(shell: Shell) -> None:
+    await shell("send", "orders", "1")
+    before = await shell.json("clock")
+    await shell("clock", "advance", "1h")
+    assert (await shell("reset", "--clock", "0")).code == 1
+    assert (await shell("reset", "--topic", "orders", "--forget")).code == 2
+    said = (await shell("reset", "--clock", "start", "--forget")).stdout
+    assert said.startswith("the broker is empty, and its clock begins at 20")
+    assert (await shell.json("clock"))["now_ms"] <= before["now_ms"]
+    assert "orders" not in (await shell("topics")).stdout
+
+
 async def test_topics_groups_and_reset(shell: Shell) -> None:
     assert (await shell("groups")).stdout == "no consumer groups\n"
     await shell("send", "orders", "1", "--queue", "0")

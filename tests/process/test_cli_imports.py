@@ -16,6 +16,8 @@ COMMANDS = {
     "send": ["send orders hi --delay 1s", "send orders hi --at 2030-01-31T08:00:00Z", "send orders hi"],
     "receive": ["receive orders --group g --wait 1s"],
     "wait": ["wait orders"],
+    "events": ["events", "events --json"],
+    "leaks": ["leaks --wait 1ms"],
     "peek": ["peek orders", "peek orders --offset -1 --json"],
     "find": ["find 7", "find 7 --topic orders"],
     "message": ["message {id}", "message nosuch"],
@@ -28,7 +30,7 @@ COMMANDS = {
     "clients": ["clients"],
     "client": ["client nobody --group g"],
     "faults": ["faults add late by=1ms next=1 --json", "faults ls", "faults rm --all"],
-    "reset": ["reset --topic orders"],
+    "reset": ["reset --topic orders", "reset --clock start --forget"],
     "healthcheck": ["healthcheck", "healthcheck --url http://127.0.0.1:9"],
 }
 OTHERS = {"serve", "export", "report", "demo"}

@@ -122,3 +122,21 @@ async def test_messages_are_waited_for(shell: Shell) -> None:
     await shell("clock", "next")
     async with asyncio.timeout(PATIENCE_S):
         assert (await waiting).code == 0
+
+
+async def test_what_happened_and_what_leaked(shell: Shell) -> None:
+    assert (await shell("events")).stdout == "nothing has happened since the last reset\n"
+    assert await shell("leaks") == (0, "no leaks\n", "")
+    await shell("send", "orders", "order 7", "--key", "7")
+    await shell("faults", "add", "refuse", "error=SYSTEM_BUSY", "operation=send", "name=busy")
+    assert (await shell("send", "orders", "order 8")).code == 3
+    await shell("receive", "orders", "--group", "billing", "--no-ack")
+    shown = (await shell("events")).stdout
+    assert re.search(r"^time +event$", shown, re.MULTILINE)
+    assert re.search(r"^20.*Z +sent to orders: keys 7 'order 7'$", shown, re.MULTILINE)
+    assert re.search(r"^20.*Z +fault busy: refuse for send by http$", shown, re.MULTILINE)
+    assert [one["kind"] for one in (await shell.json("events", "--max", "1"))["events"]] == ["fault"]
+    leaked = await shell("leaks", "--group", "billing", "--wait", "1ms")
+    assert (leaked.code, leaked.stderr) == (1, "")
+    assert leaked.stdout.startswith("orders keys 7 'order 7': in flight at billing, until in ")
+    assert (await shell.json("leaks", "--group", "nobody")) == {"leaks": []}

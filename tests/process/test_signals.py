@@ -22,6 +22,8 @@ ASKING = {
     "send": "send orders hi",
     "receive": "receive orders --group g --wait 30s",
     "wait": "wait orders --wait 30s",
+    "events": "events",
+    "leaks": "leaks --wait 30s",
     "peek": "peek orders",
     "find": "find 7",
     "message": "message 0A",

@@ -47,6 +47,16 @@ def test_nothing_is_left_of_another_test(mocketmq):
     assert mocketmq.clock.now() - datetime.now(UTC) < timedelta(hours=1)
 
 
+def test_topics_stay(mocketmq):
+    assert "orders" in [topic["name"] for topic in mocketmq.topics()]
+
+
+@pytest.mark.mocketmq(forget=True, topics=["own"])
+def test_topics_and_groups_are_forgotten(mocketmq):
+    assert [topic["name"] for topic in mocketmq.topics() if not topic["system"]] == ["own"]
+    assert mocketmq.groups() == []
+
+
 def test_faults(mocketmq, mocketmq_async):
     fault = mocketmq.faults.add("refuse", error="SYSTEM_BUSY", operation="send", topic="bills", next=1)
     with pytest.raises(BrokerError):
@@ -126,7 +136,7 @@ class TestMarked:
 
 def test_a_project_without_any_setup(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(PROJECT)
-    run("-W", "error").assert_outcomes(passed=9)
+    run("-W", "error").assert_outcomes(passed=11)
 
 
 MODES = """

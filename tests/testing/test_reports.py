@@ -30,6 +30,12 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
         def test_has_a_broken_fixture(broken):
             pass
 
+        def test_has_a_fault(mocketmq):
+            mocketmq.faults.add("deliver-late", by="5s", name="storm")
+            mocketmq.send("orders", "x", keys=["order-9"], delay_level=1)
+            mocketmq.clock.advance("1s")
+            assert False
+
         def test_idle(mocketmq):
             assert False
 
@@ -38,7 +44,7 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
         """
     )
     told = run()
-    told.assert_outcomes(passed=1, failed=3, errors=1)
+    told.assert_outcomes(passed=1, failed=4, errors=1)
     at = "20??-??-?? ??:??:??.??? "
     told.stdout.fnmatch_lines(
         [
@@ -52,6 +58,11 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
             f"{at}delivered to orders: *order-7*",
             f"{at}taken by billing: *order-7*",
             f"{at}acknowledged by billing: *order-7*",
+            "*_ test_has_a_fault _*",
+            "*-- mocketmq --*",
+            f"{at}sent to orders, parked for 1s until *order-9*",
+            f"{at}clock moved by 1s*",
+            f"{at}fault storm: deliver-late for delivery: *order-9*",
             "*_ test_idle _*",
             "*-- mocketmq --*",
             "the broker saw nothing",
@@ -59,7 +70,7 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
     )
     text = told.stdout.str()
     assert "order-0" not in text
-    assert text.count("-- mocketmq --") == 3
+    assert text.count("-- mocketmq --") == 4
 
 
 def test_strict_tests_leave_nothing_unacknowledged(pytester: pytest.Pytester, run: Run) -> None:

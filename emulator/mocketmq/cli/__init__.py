@@ -21,6 +21,8 @@ _COMMANDS = {
     "send": ("mocketmq.cli.messages", "Send a message, delayed or not."),
     "receive": ("mocketmq.cli.messages", "Receive messages for a consumer group."),
     "wait": ("mocketmq.cli.messages", "Wait until a topic has received messages."),
+    "events": ("mocketmq.cli.events", "Tell what happened since the last reset."),
+    "leaks": ("mocketmq.cli.events", "List what consumers have not acknowledged."),
     "peek": ("mocketmq.cli.lookup", "Show messages of a topic without consuming them."),
     "find": ("mocketmq.cli.lookup", "Find messages by key."),
     "message": ("mocketmq.cli.lookup", "Show the history of a message."),

@@ -20,7 +20,7 @@ class Exit(IntEnum):
         return member
 
     DONE = 0, "done"
-    REFUSED = 1, "the broker refused, or the demo found a fault"
+    REFUSED = 1, "the broker refused, the demo found a fault, or there are leaks"
     USAGE = 2, "wrong usage, or a setting with a wrong value"
     NOT_READY = 3, "the broker cannot be reached or is not ready"
     NOTHING = 4, "nothing was received or found, or nothing has this name or id"

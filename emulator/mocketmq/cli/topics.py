@@ -1,12 +1,15 @@
 """``mocketmq topics`` and ``reset``."""
 
+from typing import Literal
+
 import click
 
 from mocketmq.cli.connection import ask_broker, broker_options, with_broker
 from mocketmq.cli.examples import examples
-from mocketmq.cli.output import Output
+from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
+from mocketmq.instant import parse_instant_ms
 
 
 @click.group(
@@ -60,10 +63,23 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
     output.show({"topics": found}, Table(columns, rows, least=least))
 
 
-@click.command(epilog=examples("reset", "reset --topic orders"))
+@click.command(epilog=examples("reset", "reset --topic orders", "reset --clock start --forget"))
 @click.option("--topic", help="Only messages of this topic.")
+@click.option(
+    "--clock", metavar="start|INSTANT", help="Where the clock begins anew, such as where it began before."
+)
+@click.option("--forget", is_flag=True, help="Delete undeclared topics and groups that no client consumes.")
 @with_broker
-def reset(broker: BlockingClient, output: Output, topic: str | None) -> None:
-    """Delete all messages, or those of one topic. Topics, groups and the clock stay."""
-    answer = broker.reset(topic)
-    output.show(answer, "the broker is empty" if topic is None else f"topic {topic} is empty")
+def reset(broker: BlockingClient, output: Output, topic: str | None, clock: str | None, forget: bool) -> None:
+    """Delete all messages, or those of one topic.
+
+    Topics, groups and the clock stay, unless --clock and --forget say otherwise.
+    """
+    if topic is not None and (clock is not None or forget):
+        raise click.UsageError("--topic cannot be given with --clock or --forget")
+    begin: int | Literal["start"] | None = None
+    if clock is not None:
+        begin = "start" if clock == "start" else parse_instant_ms(clock, "clock")
+    answer = broker.reset(topic, clock=begin, forget=forget)
+    at = "" if clock is None else f", and its clock begins at {instant(answer['now_ms'])}"
+    output.show(answer, f"the broker is empty{at}" if topic is None else f"topic {topic} is empty")

@@ -53,9 +53,12 @@ class Broker(BlockingClient):
         """Whether its process has ended by itself."""
         return self.process is not None and not self.process.is_running
 
-    def begin(self, topics: Iterable[str]) -> None:
-        """Begin a test: with the topics, and without messages, faults and moves of the clock of another."""
-        self.reset(clock="start")
+    def begin(self, topics: Iterable[str], *, forget: bool = False) -> None:
+        """Begin a test: with the topics, and without messages, faults and moves of the clock of another.
+
+        With ``forget`` also without its topics and groups.
+        """
+        self.reset(clock="start", forget=forget)
         for topic in topics:
             self.create_topic(topic)
 

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import pytest
 
 _START = ("clock", "profile", "levels")
-_MARKER = (*_START, "topics", "strict")
+_MARKER = (*_START, "topics", "strict", "forget")
 
 
 class StartOptions(NamedTuple):
@@ -25,11 +25,16 @@ class StartOptions(NamedTuple):
 
 
 class Wanted(NamedTuple):
-    """The broker of a test, its topics, and whether all that is delivered has to be acknowledged."""
+    """The broker of a test and its topics.
+
+    ``is_strict``: all that is delivered has to be acknowledged. ``forgets``: topics and groups of the tests
+    before are deleted.
+    """
 
     start: StartOptions
     topics: Sequence[str]
     is_strict: bool
+    forgets: bool
 
 
 def command(config: pytest.Config) -> list[str]:
@@ -50,14 +55,14 @@ def of_settings(config: pytest.Config) -> StartOptions:
 def wanted(node: pytest.Item) -> Wanted:
     """The settings, changed by the markers of the test, its class and its module; of two, the nearer one."""
     start, topics = of_settings(node.config), list(node.config.getini("mocketmq_topics"))
-    is_strict = bool(node.config.getini("mocketmq_strict"))
+    is_strict, forgets = (bool(node.config.getini(f"mocketmq_{name}")) for name in ("strict", "forget"))
     for marker in reversed(list(node.iter_markers("mocketmq"))):
         _check(marker)
         given = marker.kwargs
         start = start._replace(**{name: _text(given[name]) for name in _START if name in given})
         topics += given.get("topics", [])
-        is_strict = given.get("strict", is_strict)
-    return Wanted(start, topics, is_strict)
+        is_strict, forgets = given.get("strict", is_strict), given.get("forget", forgets)
+    return Wanted(start, topics, is_strict, forgets)
 
 
 def _check(marker: pytest.Mark) -> None:

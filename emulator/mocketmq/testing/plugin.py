@@ -25,7 +25,11 @@ _ARGS = {
     "options": "more options of `mocketmq serve`, such as: --acl tests/plain_acl.yml",
     "topics": "topics that each test has",
 }
-"""Settings by their names without the prefix ``mocketmq_``: texts, and what a shell would split."""
+_SWITCHES = {
+    "strict": "fail tests that leave messages which their consumers have not acknowledged",
+    "forget": "let each test begin without the topics and groups of others, as if the broker were new",
+}
+"""Settings by their names without the prefix ``mocketmq_``: texts, what a shell would split, yes or no."""
 
 _brokers = pytest.StashKey["Brokers"]()
 _broker = pytest.StashKey["Broker"]()
@@ -44,16 +48,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
         parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", default="")
     for name, text in _ARGS.items():
         parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", "args", default=[])
-    what = "fail tests that leave messages which their consumers have not acknowledged"
-    parser.addini("mocketmq_strict", f"mocketmq: {what}", "bool", default=False)
+    for name, text in _SWITCHES.items():
+        parser.addini(f"mocketmq_{name}", f"mocketmq: {text}", "bool", default=False)
 
 
 def pytest_configure(config: pytest.Config) -> None:
     """Declare the marker."""
     config.addinivalue_line(
         "markers",
-        "mocketmq(clock=…, profile=…, levels=…, topics=[…], strict=…): the broker that the test needs, where"
-        " it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics are added.",
+        "mocketmq(clock=…, profile=…, levels=…, topics=[…], strict=…, forget=…): the broker that the test"
+        " needs, where it is not the one of the settings mocketmq_clock, mocketmq_profile, …; topics are"
+        " added.",
     )
 
 
@@ -75,7 +80,7 @@ def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     wanted = options.wanted(request.node)
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
-    broker.begin(wanted.topics)
+    broker.begin(wanted.topics, forget=wanted.forgets)
     yield broker
     has_failed = request.node.stash.get(_has_failed, False)
     if not has_failed and (why := verdict.on(broker, is_strict=wanted.is_strict)):

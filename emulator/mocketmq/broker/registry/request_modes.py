@@ -102,7 +102,7 @@ class RequestModes:
         def work(batch: Batch) -> None:
             for key in gone:
                 batch.execute(_DELETE, key)
-                batch.on_commit(partial(self._modes.pop, key, None))
+                batch.on_commit(partial(self._modes.__delitem__, key))
 
         await self._writer.commit(work)
 

@@ -1,7 +1,8 @@
 """Empty the broker, or one topic, between two tests; or delete a topic with all its messages.
 
-Otherwise topics, groups and the clock stay, unless they are to be forgotten too. Offsets continue instead of starting at 0 again: otherwise a
-connected client could read or commit an old offset, which now means another message.
+Otherwise topics, groups and the clock stay; :meth:`Reset.forget` deletes what nobody declared, too. Offsets
+continue instead of starting at 0 again: otherwise a connected client could read or commit an old offset,
+which now means another message.
 """
 
 from collections.abc import Callable, Sequence
