@@ -18,7 +18,7 @@ SOURCES = {
 ROOMS = {
     "ground": {
         *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.doors", "mocketmq.duration"),
-        *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.instant", "mocketmq.message"),
+        *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
         *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.setting_rules", "mocketmq.settings"),
     },
     "access": {"mocketmq.access"},
@@ -94,7 +94,7 @@ KNOWS = {
     "wire": "ground",
     "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
-    "listening": f"ground access store {BROKER} connections wire remoting requests",
+    "listening": f"ground access store faults {BROKER} connections wire remoting requests",
     "grpc": f"ground access store schedule faults {BROKER} connections",
     "http": "ground faults",
     "json": f"ground faults schedule {BROKER} http",

@@ -4,6 +4,7 @@ import asyncio
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from mocketmq.broker.absence import Absence
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import Consuming
 from mocketmq.broker.inspection.inspection import Inspection
@@ -31,6 +32,7 @@ class Broker:
 
     ground: Ground
     faults: Faults
+    absence: Absence
     timer: Timer
     mover: ClockMover
     levels: LevelQueues

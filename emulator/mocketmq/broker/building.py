@@ -4,6 +4,7 @@ import logging
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 
+from mocketmq.broker.absence import Absence
 from mocketmq.broker.broker import Broker
 from mocketmq.broker.clock_mover import ClockMover
 from mocketmq.broker.consuming.consuming import open_consuming
@@ -86,6 +87,8 @@ async def open_broker(
             log.warning(warning)
         schemes = SchemeSet(writer)
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
+        absence = Absence(ground, faults, timer.changed, polls.end)
+        timer.add(absence)
         held = HeldDeliveries(ground, faults, ledger, topics, parked_queue, topics.levels, timer.changed)
         context = SchemeContext(
             ground,
@@ -139,6 +142,7 @@ async def open_broker(
                 max_bytes=settings.retain_bytes,
             ),
         )
+        stack.callback(absence.close)
         stack.push_async_callback(levels.close)
         stack.push_async_callback(consuming.receipts.close)
         stack.push_async_callback(consuming.committed.close)
@@ -158,6 +162,7 @@ async def open_broker(
         yield Broker(
             ground=ground,
             faults=faults,
+            absence=absence,
             timer=timer,
             mover=ClockMover(ground, run.run, timer, inspection.pending),
             levels=levels,

@@ -8,7 +8,7 @@ from typing import Final, Literal, NamedTuple
 
 from msgspec import UNSET
 
-from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S
+from mocketmq.clock import LATEST_US, US_PER_MS, US_PER_S, wall_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.lateness import lateness
@@ -17,6 +17,8 @@ from mocketmq.faults.rule import FaultRule, check_fields
 
 State = Literal["waiting", "active", "spent", "over"]
 
+_CUT_OFF: Final = ("http", "aliyun")
+"""Doors whose requests come in while the broker is away, as the JSON API's port stays open."""
 _WRITES: Final = {"read-only": ("send",), "disk-full": ("send", "give-back", "end-transaction")}
 """The operations that a whole broker refuses."""
 
@@ -38,7 +40,7 @@ class Unanswered(Exception):  # noqa: N818 - it is no error
     def __init__(self, fault: "Fault") -> None:
         super().__init__(fault.name)
         self.fault = fault
-        self.closes = fault.rule.do == "close"
+        self.closes = fault.rule.do in ("close", "broker-away")
 
 
 class Fault:
@@ -54,6 +56,7 @@ class Fault:
         self.made_us = made_us
         self.matched = 0
         self.fired = 0
+        self.back_wall_us: int | None = None  # when who is away is back, by the wall clock
         self.gone = asyncio.Event()  # the rule was removed
         self.from_us = made_us if rule.from_ms is UNSET else rule.from_ms * US_PER_MS
         self.to_us = LATEST_US + 1 if rule.to_ms is UNSET else rule.to_ms * US_PER_MS
@@ -65,6 +68,8 @@ class Fault:
         if rule.error is not UNSET:
             self._refusal = refusal_named(rule.error)
         self._lateness = None if rule.by is UNSET else lateness(rule.by)
+        if rule.back_after is not UNSET:
+            self._lateness = lateness(rule.back_after, "back_after")
         self._most = LATEST_US if rule.next is UNSET else rule.next
         self._every = 1 if rule.every is UNSET else rule.every
         self._probability = 1.0 if rule.probability is UNSET else rule.probability
@@ -78,11 +83,11 @@ class Fault:
         """Whether it comes before the request is carried out."""
         if self._refusal is not None:
             return not self._refusal.is_after
-        return self.rule.stage == "before"
+        return self.rule.stage == "before" or self.rule.do == "broker-away"
 
     def state(self, now_us: int) -> State:
         """Whether it can strike now, later, or never again."""
-        if now_us >= self.to_us:
+        if now_us >= self.to_us or (self.back_wall_us is not None and wall_us() >= self.back_wall_us):
             return "over"
         if self.fired >= self._most:
             return "spent"
@@ -91,6 +96,8 @@ class Fault:
     def fits(self, request: FaultyRequest) -> bool:
         """Whether the rule is about such a request."""
         rule, topic, group = self.rule, request.topic, request.group
+        if rule.do == "broker-away" and (not self.fired or request.door not in _CUT_OFF):
+            return False
         return (
             rule.door in (UNSET, request.door)
             and (self._operations is None or any(each in self._operations for each in request.operations))
@@ -151,5 +158,5 @@ class Fault:
             with suppress(TimeoutError):
                 async with asyncio.timeout(self.draw_us() / US_PER_S):
                     await self.gone.wait()
-        if self.rule.do in ("never", "close"):
+        if self.rule.do in ("never", "close", "broker-away"):
             raise Unanswered(self)

@@ -3,7 +3,7 @@
 ``of_requests`` is what doors look at first: it is empty, and costs nothing, while there is no rule for them.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Awaitable, Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from functools import partial
 from typing import Final
@@ -11,9 +11,10 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
+from mocketmq.clock import wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
 from mocketmq.faults.fault import Fault, FaultyRequest
-from mocketmq.faults.rule import OF_DELIVERIES, FaultRule
+from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
 from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
 
@@ -23,6 +24,13 @@ _COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
 _STRUCK: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?, ?)"
 _STRUCK_DELIVERY: Final = """
 INSERT INTO fault_hits SELECT ?, ?, ?, '', 'delivery', unique_key, ? FROM messages WHERE commit_offset = ?"""
+_BACK: Final = "INSERT OR REPLACE INTO counters VALUES ('fault_back_us:' || ?, ?)"
+_BACK_OF: Final = "SELECT value FROM counters WHERE name = 'fault_back_us:' || ?"
+_FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
+
+
+async def _nothing() -> None:
+    pass
 
 
 class Faults:
@@ -31,7 +39,9 @@ class Faults:
     def __init__(self, ground: Ground) -> None:
         self.of_requests: tuple[Fault, ...] = ()
         self.of_deliveries: tuple[Fault, ...] = ()
+        self.of_absence: tuple[Fault, ...] = ()
         self.on_removed: Callable[[Batch, Fault], None] = lambda _batch, _fault: None
+        self.on_changed: Callable[[], Awaitable[None]] = _nothing
         self._ground = ground
         self._by_name: dict[str, Fault] = {}
         self._operations: dict[str, frozenset[str]] = {}
@@ -55,6 +65,8 @@ class Faults:
         for name, rule, made_us, matched, fired in await self._ground.database.rows("SELECT * FROM faults"):
             fault = Fault(msgspec.json.decode(rule, type=FaultRule), name, made_us)
             fault.matched, fault.fired = matched, fired
+            for (back_wall_us,) in await self._ground.database.rows(_BACK_OF, (name,)):
+                fault.back_wall_us = back_wall_us
             self._by_name[name] = fault
         self._sort()
 
@@ -83,6 +95,7 @@ class Faults:
             del self._by_name[name]
             raise
         self._sort()
+        await self.on_changed()
         return fault
 
     def _name_of(self, rule: FaultRule) -> str:
@@ -104,6 +117,8 @@ class Faults:
             doors = {rule.door: doors[rule.door]}
         if rule.do == "twice" and "remoting" not in doors:
             raise InvalidArgumentError("door", rule.door, "remoting: over HTTP no request has two answers")
+        if rule.do == "name-server-away" and "remoting" not in self._operations:
+            raise InvalidArgumentError("do", rule.do, "others: without remoting there is no name server")
         if rule.operation is not UNSET and not any(rule.operation in names for names in doors.values()):
             words = sorted({name for names in doors.values() for name in names if name.islower()})
             allowed = f"{', '.join(words)}; and remoting's requests by name or number, as text"
@@ -113,6 +128,7 @@ class Faults:
         """End these rules. Raises FaultNotFoundError: then all stay."""
         removed = [self.get(name) for name in names]
         await self._ground.writer.commit(partial(self._remove, removed), alone=True)
+        await self.on_changed()
         return removed
 
     async def clear(self) -> Sequence[Fault]:
@@ -122,6 +138,7 @@ class Faults:
     def _remove(self, faults: Sequence[Fault], batch: Batch) -> None:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
+            batch.execute(_FORGET_BACK, (fault.name,))
             self.on_removed(batch, fault)
         batch.on_commit(partial(self._removed, faults))
 
@@ -132,9 +149,10 @@ class Faults:
         self._sort()
 
     def _sort(self) -> None:
-        kinds = OF_DELIVERIES
-        self.of_requests = tuple(fault for fault in self if fault.rule.do not in kinds)
-        self.of_deliveries = tuple(fault for fault in self if fault.rule.do in kinds)
+        self.of_deliveries = tuple(fault for fault in self if fault.rule.do in OF_DELIVERIES)
+        self.of_absence = tuple(fault for fault in self if fault.rule.do in OF_ABSENCE)
+        others = {*self.of_deliveries, *(one for one in self.of_absence if one.rule.do == "name-server-away")}
+        self.of_requests = tuple(fault for fault in self if fault not in others)
 
     def close(self) -> None:
         """Let go of requests that are held."""
@@ -145,6 +163,23 @@ class Faults:
         """The first fault that strikes the request; each rule that fits before it has counted it."""
         now_us = self._ground.clock.now_us()
         return next((one for one in self.of_requests if one.fits(request) and one.strikes(now_us)), None)
+
+    async def begin_absence(self, fault: Fault) -> None:
+        """Keep that a fault has begun to shut ports, and until when."""
+        fault.recount(1, 1)
+        if fault.rule.back_after is not UNSET:
+            fault.back_wall_us = wall_us() + fault.draw_us()
+        door = "" if fault.rule.door is UNSET else fault.rule.door
+
+        def work(batch: Batch) -> None:
+            self.count(batch, fault)
+            row = (batch.now_us, fault.name, fault.rule.do, door, "every request", None)
+            batch.execute(_STRUCK, (*row, batch.next_commit_offset))
+            if fault.back_wall_us is not None:
+                batch.execute(_BACK, (fault.name, fault.back_wall_us))
+
+        with suppress(StoreError):  # the fault goes on
+            await self._ground.writer.commit(work)
 
     def count(self, batch: Batch, fault: Fault) -> None:
         """Keep the counts of a fault."""

@@ -19,22 +19,22 @@ _CALL: Final = re.compile(r"(uniform|normal|exponential)\(([^()]*)\)")
 _ARGUMENTS: Final = {"uniform": 2, "normal": 2, "exponential": 1}
 
 
-def lateness(by: str | Sequence[str]) -> Lateness:
-    """The lateness that a rule's ``by`` stands for. Raises InvalidArgumentError."""
+def lateness(by: str | Sequence[str], field: str = "by") -> Lateness:
+    """The lateness that a rule's ``by``, or another ``field``, stands for. Raises InvalidArgumentError."""
     if not isinstance(by, str):
         if not by:
-            raise InvalidArgumentError("by", by, _ALLOWED)
-        recorded = [parse_duration_us(each, "by") for each in by]
+            raise InvalidArgumentError(field, by, _ALLOWED)
+        recorded = [parse_duration_us(each, field) for each in by]
         return lambda random: random.choice(recorded)
     call = _CALL.fullmatch(by.strip())
     if call is None:
         if "(" in by:
-            raise InvalidArgumentError("by", by, _ALLOWED)
-        constant = parse_duration_us(by, "by")
+            raise InvalidArgumentError(field, by, _ALLOWED)
+        constant = parse_duration_us(by, field)
         return lambda _random: constant
-    values = [parse_duration_us(each.strip(), "by") for each in call[2].split(",")]
+    values = [parse_duration_us(each.strip(), field) for each in call[2].split(",")]
     if len(values) != _ARGUMENTS[call[1]] or (call[1] == "uniform" and values[0] > values[1]):
-        raise InvalidArgumentError("by", by, _ALLOWED)
+        raise InvalidArgumentError(field, by, _ALLOWED)
     first, second = values[0], values[-1]
     if call[1] == "uniform":
         return lambda random: random.randint(first, second)

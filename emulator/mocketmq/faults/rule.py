@@ -3,7 +3,7 @@
 A field that would have no effect is refused: each kind of fault says which fields it takes.
 """
 
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, get_args
 
 import msgspec
 from msgspec import UNSET, Meta, UnsetType
@@ -19,6 +19,8 @@ Kind = Literal[
     "close",
     "read-only",
     "disk-full",
+    "name-server-away",
+    "broker-away",
     "deliver-again",
     "deliver-late",
     "deliver-shuffled",
@@ -26,10 +28,12 @@ Kind = Literal[
     "throttle",
 ]
 Stage = Literal["before", "after"]
+Absent = Literal["name-server-away", "broker-away"]
 
 _WHERE: Final = ("door", "operation", "topic", "group", "client")
 _DELIVERIES: Final = ("topic", "level")
-_WHEN: Final = ("name", "next", "every", "from_ms", "to_ms", "lasts", "probability", "seed")
+_WHEN: Final = ("name", "from_ms", "to_ms", "lasts", "seed")
+_OF_MANY: Final = ("next", "every", "probability")
 _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "refuse": (*_WHERE, "error"),
     "late": (*_WHERE, "by", "stage"),
@@ -38,6 +42,8 @@ _TAKES: Final[dict[str, tuple[str, ...]]] = {
     "close": (*_WHERE, "stage"),
     "read-only": ("door", "topic", "group", "client"),
     "disk-full": ("door", "topic", "group", "client"),
+    "name-server-away": ("back_after",),
+    "broker-away": ("door", "back_after"),
     "deliver-again": (*_DELIVERIES, "times", "by"),
     "deliver-late": (*_DELIVERIES, "by"),
     "deliver-shuffled": (*_DELIVERIES, "by"),
@@ -54,6 +60,8 @@ _NEEDS: Final = {
 }
 OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "level" in fields)
 """The kinds that strike messages when they are due."""
+OF_ABSENCE: Final = frozenset(get_args(Absent))
+"""The kinds that shut ports."""
 
 _Ms = Annotated[
     int,
@@ -70,7 +78,8 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     a door's own name of a request. `next` limits the rule to the next so many that fit, `every` to every
     such one, `probability` is drawn from `seed`. `from_ms`, `to_ms` and `lasts` are on the broker's
     clock. `by` is a duration, a distribution such as `uniform(1s, 5s)`, or a list of durations to draw
-    from; `stage` says whether a fault comes before the request is carried out, or after.
+    from; `stage` says whether a fault comes before the request is carried out, or after. `back_after` is
+    `by` for somebody who is away: real time until the ports are listened on again.
     """
 
     do: Kind
@@ -92,6 +101,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     seed: Annotated[int, Meta(ge=0, le=(1 << 63) - 1)] | UnsetType = UNSET
     error: str | UnsetType = UNSET
     by: str | Annotated[list[str], Meta(max_length=100_000)] | UnsetType = UNSET
+    back_after: str | UnsetType = UNSET
     stage: Stage | UnsetType = UNSET
     level: Annotated[int, Meta(ge=1, le=1000, description="Number of the delay level")] | UnsetType = UNSET
     times: Annotated[int, Meta(ge=1, le=1000)] | UnsetType = UNSET
@@ -100,7 +110,7 @@ class FaultRule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
 
 def check_fields(rule: FaultRule) -> None:
     """Raise InvalidArgumentError for a field that its kind does not take, or that is missing."""
-    takes = (*_WHEN, *_TAKES[rule.do])
+    takes = (*_WHEN, *(() if rule.do in OF_ABSENCE else _OF_MANY), *_TAKES[rule.do])
     for field in rule.__struct_fields__[1:]:
         value = getattr(rule, field)
         if value is not UNSET and field not in takes:

@@ -12,13 +12,13 @@ from mocketmq.broker.broker import Broker
 from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
 from mocketmq.errors import ListenError
+from mocketmq.gate import Gate
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.faulty import DOOR, operations
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
-BACKLOG: Final = 2_048
 GRACE_S: Final = 2.0
 """Real seconds that running requests have to end when the server stops."""
 
@@ -30,10 +30,10 @@ class GrpcServer:
         self.port = settings.grpc_port
         self._broker = broker
         self._settings = settings
-        self._tls = tls
         self._access = access
         self._connections: set[GrpcConnection] = set()
-        self._server: asyncio.Server | None = None
+        make = partial(GrpcConnection, tls, self._connections, self._protocol)
+        self._gate = Gate(make, self._cut)
         self._engine: asyncio.Task[Any] | None = None
 
     @property
@@ -44,18 +44,19 @@ class GrpcServer:
     async def start(self) -> None:
         """Accept clients. Raises ListenError."""
         host = self._settings.host
-        make = partial(GrpcConnection, self._tls, self._connections, self._protocol)
         try:
-            self._server = await asyncio.get_running_loop().create_server(
-                make, host, self.port, backlog=BACKLOG
-            )
+            self.port = await self._gate.listen_at(host, self.port)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {with_port(host, self.port)} for gRPC clients: {error.strerror or error};"
                 " choose another port by --grpc-port, or none by --no-grpc"
             ) from error
-        self.port = self._server.sockets[0].getsockname()[1]
         self._broker.faults.declare(DOOR, operations())
+        await self._broker.absence.add("broker-away", DOOR, self._gate)
+
+    def _cut(self) -> None:
+        for connection in list(self._connections):
+            connection.transport.abort()
 
     async def _protocol(self) -> Any:
         if self._engine is None:
@@ -87,9 +88,7 @@ class GrpcServer:
 
     async def close(self) -> None:
         """Stop accepting, cancel what runs, and close. May be called twice."""
-        if self._server is not None:
-            self._server.close()
-            self._server = None
+        self._gate.close()
         connections = list(self._connections)
         for connection in connections:
             connection.close()

@@ -16,6 +16,7 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.doors import Door, Doors, with_port
 from mocketmq.errors import ListenError, UnauthorizedError
+from mocketmq.gate import Gate
 from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.consuming import consuming
@@ -78,6 +79,7 @@ class HttpServer:
         broker.faults.declare("http", names)
         self._listeners = (Listener("http", settings.http_port, by_segment, self._answer), *more)
         self._runners: list[web.ServerRunner] = []
+        self._gates: list[Gate] = []
 
     @property
     def is_ready(self) -> bool:
@@ -119,19 +121,24 @@ class HttpServer:
         runner = web.ServerRunner(server, shutdown_timeout=GRACE_S)
         await runner.setup()
         self._runners.append(runner)
+        gate = Gate(server, partial(_cut, server))
+        self._gates.append(gate)
         try:
-            await web.TCPSite(runner, host, port).start()
+            opened = await gate.listen_at(host, port)
         except OSError as error:
             raise ListenError(
                 f"cannot listen on {host}:{port} for HTTP: {error.strerror or error};"
                 " choose another port or address"
             ) from error
-        opened = runner.addresses[0][1]
         self._doors[listener.door] = Door(opened, f"http://{with_port(host, opened)}")
+        if listener.door != "http":  # by that one, rules are ended
+            await self._api.broker.absence.add("broker-away", listener.door, gate)
 
     async def close(self) -> None:
         """Close the ports; cancel requests that still run after GRACE_S. May be called twice."""
         self.is_ready = False
+        for gate in self._gates:
+            gate.close()
         runners, self._runners = self._runners, []
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
@@ -163,6 +170,11 @@ class HttpServer:
             raise UnauthorizedError(
                 "the token is wrong" if given else "a token is needed: Authorization: Bearer <token>"
             )
+
+
+def _cut(server: web.Server) -> None:
+    for connection in server.connections:
+        connection.force_close()
 
 
 def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:

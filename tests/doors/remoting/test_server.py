@@ -51,7 +51,7 @@ async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
     monkeypatch.setattr(ports, "VIP_OFFSET", 0)
     async with running_remoting() as remoting:
         assert remoting.server.vip_port is None
-        assert len(remoting.server._servers) == 2  # none of those that were tried in vain
+        assert len(remoting.server._gates) == 2  # none of those that were tried in vain
         await remoting.client.ok(105, ROUTE)
 
 
@@ -304,7 +304,7 @@ async def test_a_stop_answers_what_was_read_and_closes(monkeypatch: pytest.Monke
         answer = remoting.client.ask(105, {"topic": "slow"})
         await until(lambda: gate.started)
         closing = asyncio.create_task(remoting.server.close())
-        await until(lambda: not remoting.server._servers)
+        await until(lambda: not any(gate._servers for gate in remoting.server._gates.values()))
         late = remoting.client.ask(105, {"topic": "late"})
         gate.let_go("slow")
         assert (await answer).body == b"slow"

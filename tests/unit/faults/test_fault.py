@@ -117,6 +117,8 @@ def test_lateness_is_a_constant_a_distribution_or_drawn_from_a_record() -> None:
         ("close", {"lasts": "1s", "to_ms": 5}, "lasts"),
         ("close", {"from_ms": 5, "to_ms": 5}, "to_ms"),
         ("close", {"lasts": "long"}, "lasts"),
+        ("broker-away", {"back_after": "uniform(5s, 1s)"}, "back_after"),
+        ("name-server-away", {"probability": 0.5}, "probability"),
     ],
 )
 def test_a_rule_with_a_field_that_has_no_effect_or_is_wrong_is_refused(
@@ -125,6 +127,23 @@ def test_a_rule_with_a_field_that_has_no_effect_or_is_wrong_is_refused(
     with pytest.raises(InvalidArgumentError) as refused:
         fault(do, **fields)
     assert refused.value.field == field
+
+
+def test_the_broker_is_away_for_requests_by_http_once_its_ports_are_shut() -> None:
+    away, sent = fault("broker-away"), SEND._replace(door="http")
+    assert not away.fits(sent)
+    away.recount(1, 1)
+    assert (away.fits(sent), away.fits(SEND)) == (True, False)
+
+
+@pytest.mark.parametrize("do", ["broker-away", "name-server-away"])
+def test_the_same_seed_brings_back_who_is_away_after_the_same_time(do: str) -> None:
+    def draws(seed: int) -> int:
+        away = fault(do, back_after="uniform(1s, 1h)", seed=seed)
+        away.recount(1, 1)
+        return away.draw_us()
+
+    assert draws(7) == draws(7) != draws(8)
 
 
 def test_a_misspelt_error_is_guessed() -> None:

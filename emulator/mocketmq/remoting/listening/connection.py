@@ -75,7 +75,7 @@ class ConnectionHub:
 
 
 class Connection(asyncio.BufferedProtocol):
-    """``held`` is its share of the memory budget; ``quiet`` counts ticks without a byte."""
+    """``held`` is its share of the memory budget; ``quiet`` counts ticks without a byte; ``port`` is ours."""
 
     def __init__(self, hub: ConnectionHub) -> None:
         self.held = 0
@@ -103,7 +103,7 @@ class Connection(asyncio.BufferedProtocol):
             self._transport.abort()
             local = peer = ("127.0.0.1", 0)
         advertised = self._hub.advertised(local[0], peer[0])
-        self.peer = with_port(*peer[:2])
+        self.peer, self.port = with_port(*peer[:2]), local[1]
         self._channel = RemotingChannel(
             self.write, self.peer, advertised.address, advertised.store_host, self.hang_up
         )

@@ -14,8 +14,11 @@ from mocketmq.broker.broker import Broker
 from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
+from mocketmq.faults.rule import Absent
+from mocketmq.gate import Gate
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
+from mocketmq.remoting.faulty import DOOR
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.listening.advertised_address import (
     AdvertisedAddress,
@@ -31,8 +34,6 @@ log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
 """Real seconds that running requests have to finish when the server stops."""
-BACKLOG: Final = 2_048
-"""Connections that may wait to be accepted."""
 TICK_S: Final = 10.0
 IDLE_TICKS: Final = 12
 """After so many ticks without a byte a connection is closed: 120 s, as upstream."""
@@ -55,10 +56,15 @@ class RemotingServer:
         self._broker = broker
         self._settings = settings
         self._ports = ports
-        self._servers: list[asyncio.Server] = []
         self._ticking: asyncio.TimerHandle | None = None
         self._advertiser = Advertiser(settings.advertise, container_gateway())
         self._hub = ConnectionHub(self.dispatcher, self._advertised, self._gone, tls)
+        make = partial(Connection, self._hub)
+        self._gates = {
+            port: Gate(make, partial(self._cut, port))
+            for port in (self.broker_port, self.vip_port, self.namesrv_port)
+            if port
+        }
 
     @property
     def namesrv_address(self) -> str:
@@ -106,19 +112,25 @@ class RemotingServer:
 
     async def start(self) -> None:
         """Accept clients on every port. Raises ListenError."""
-        loop = asyncio.get_running_loop()
         for sock in self._ports.sockets:
+            port = sock.getsockname()[1]
             try:
-                server = await loop.create_server(partial(Connection, self._hub), sock=sock, backlog=BACKLOG)
+                await self._gates[port].listen(sock)
             except OSError as error:  # somebody else has listened there since it was bound
-                port = sock.getsockname()[1]
                 option = "--namesrv-port" if port == self.namesrv_port else "--broker-port"
                 raise cannot_listen(self._settings.host, port, error, option) from error
-            self._servers.append(server)
+        for port, gate in self._gates.items():
+            absent: Absent = "name-server-away" if port == self.namesrv_port else "broker-away"
+            await self._broker.absence.add(absent, DOOR, gate)
         self._tick_later()
 
     def _advertised(self, local: str, peer: str) -> AdvertisedAddress:
         return self._advertiser.address_for(local, peer, self.broker_port)
+
+    def _cut(self, port: int) -> None:
+        for connection in list(self._hub.connections):
+            if connection.port == port:
+                connection.abort("so wants a fault", logging.INFO)
 
     def _gone(self, channel: RemotingChannel) -> None:
         self._broker.registry.clients.gone(channel)
@@ -147,9 +159,8 @@ class RemotingServer:
         """Stop accepting and reading, answer what was read, then close. May be called twice."""
         if self._ticking is not None:
             self._ticking.cancel()
-        servers, self._servers = self._servers, []
-        for server in servers:
-            server.close()
+        for gate in self._gates.values():
+            gate.close()
         connections = [*self._hub.connections, *self._hub.leaving]
         closing = [asyncio.create_task(connection.close()) for connection in connections]
         if closing:
