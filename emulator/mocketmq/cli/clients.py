@@ -32,7 +32,7 @@ def clients(broker: BlockingClient, output: Output) -> None:
         if not client["producer_groups"] and not client["consumer_groups"]:
             rows.append((*who, *[None] * 4))
     least = ("version", "language", "door", "address", "as", "subscriptions")
-    shown = Table(columns, rows, least=least, folded="subscriptions")
+    shown = Table(columns, rows, least=least, cut=("client", "group"), folded="subscriptions")
     output.show({"clients": found}, shown if found else "no clients")
 
 
@@ -65,10 +65,11 @@ def client(broker: BlockingClient, output: Output, client_id: str, group: str, c
     ]
     topics = [(topic, *map(told.get, _OF_TOPIC)) for topic, told in _table(info, "statusTable")]
     parts: list[Table | str] = [
-        Table(_QUEUE_COLUMNS, queues, least=("locked", "cached")) if queues else "no queues"
+        Table(_QUEUE_COLUMNS, queues, least=("locked", "cached"), cut=("topic",)) if queues else "no queues"
     ]
     if topics:
-        parts.append(Table(_TOPIC_COLUMNS, topics, least=("failed in 1h", "pulled/s", "takes ms")))
+        least = ("failed in 1h", "pulled/s", "takes ms")
+        parts.append(Table(_TOPIC_COLUMNS, topics, least=least, cut=("topic",)))
     output.show(info, *parts)
 
 

@@ -82,7 +82,7 @@ def show_list(
     )
     notes = [f"{_count(len(troubles), 'file')} skipped: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
-    found = Table(columns, rows, least=("keys", "tag", "size", "queue", "file", "topic"))
+    found = Table(columns, rows, least=("keys", "tag", "size", "queue", "file", "topic", "due"))
     output.show_page(answer, found, "nothing is pending", *notes)
 
 
@@ -142,7 +142,7 @@ def verify(directory: Path, as_json: bool) -> None:
         "troubles": _described_all(report.troubles),
         "quarantined": _described_all(report.quarantined),
     }
-    parts = [Table(_TROUBLE, troubles, folded="reason")] if troubles else []
+    parts = [Table(_TROUBLE, troubles, least=("trouble",), folded="reason")] if troubles else []
     Output(as_json).show(answer, *parts, _summary(report))
     if not report.is_good:
         raise click.exceptions.Exit(Exit.DAMAGED)
@@ -171,7 +171,7 @@ def import_(data: Path, as_json: bool, source: Path) -> None:
         if root.resolve() == (data / FOLDER).resolve():
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
         done = import_files(data, root, progress)
-    parts = [Table(_TROUBLE, done.troubles, folded="reason")] if done.troubles else []
+    parts = [Table(_TROUBLE, done.troubles, least=("trouble",), folded="reason")] if done.troubles else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
     told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
     Output(as_json).show(done._asdict() | {"troubles": _described_all(done.troubles)}, *parts, told)

@@ -45,7 +45,7 @@ def levels(broker: BlockingClient, output: Output) -> None:
     told = (
         f"with an absolute due time: {files['pending']} pending in {files['directories']} second directories"
     )
-    least = ("end", "delivered to", "oldest overdue", "delay")
+    least = ("end", "delivered to", "oldest overdue", "delay", "since")
     shown = Table(columns, rows, least=least)
     output.show(answer, shown, f"{told}, the next due {due}" if files["pending"] else told)
 
@@ -155,7 +155,7 @@ def _list_pending(
         )
         for each in page["messages"]
     )
-    least = ("keys", "tag", "queue", "level", "topic", "from now")
+    least = ("keys", "tag", "queue", "level", "topic", "from now", "due")
     nothing = "nothing is pending"
     if level is not None and not page["messages"] and level > (highest := len(broker.levels()["levels"])):
         nothing += f": the broker has levels 1 to {highest}"

@@ -68,7 +68,8 @@ def _day(data: Path, messages: int) -> bool:
     except (BrokerError, UnreachableError) as error:
         raise Failure(f"the demo's broker failed: {error}", Exit.REFUSED) from error
     took_s = (steady_us() - began_us) / US_PER_S
-    show(Table(_COLUMNS, map(_row, (*expectations.levels, expectations.retries, expectations.total))))
+    rows = map(_row, (*expectations.levels, expectations.retries, expectations.total))
+    show(Table(_COLUMNS, rows, least=("delay", "sent")))
     verdict = "every message came once and none early" if expectations.is_clean else "the broker is at fault"
     click.echo(f"a day of {messages:,} messages in {took_s:.1f} s: {verdict}")
     if expectations.unknown:

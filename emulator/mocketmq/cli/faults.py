@@ -67,7 +67,7 @@ def ls(broker: BlockingClient, output: Output) -> None:
     """List the rules, with what fitted them and what they struck."""
     found = broker.faults()
     rows = [(each["name"], each["state"], each["matched"], each["fired"], _rule(each)) for each in found]
-    table = Table(("name", "state", ">matched", ">fired", "rule"), rows, least=("rule",))
+    table = Table(("name", "state", ">matched", ">fired", "rule"), rows, cut=("name",), folded="rule")
     output.show({"faults": found}, table if found else "no faults")
 
 

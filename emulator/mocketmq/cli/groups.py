@@ -103,5 +103,5 @@ def _list_groups(broker: BlockingClient, output: Output) -> None:
         for queue in group["queues"]
     ]
     rows += [(group["name"], *[None] * 6) for group in found if not group["queues"]]
-    shown = Table(columns, rows, least=("end", "committed", "in flight"))
+    shown = Table(columns, rows, least=("end", "committed", "in flight"), cut=("group", "topic"))
     output.show({"groups": found}, shown if found else "no consumer groups")

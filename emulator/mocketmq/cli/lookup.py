@@ -81,7 +81,9 @@ def find(broker: BlockingClient, output: Output, key: str, topic: str | None, ma
 def message(broker: BlockingClient, output: Output, message_id: str) -> None:
     """Show the history of a message: when it was stored, due, delivered, received and acknowledged."""
     history = broker.message(message_id)
-    events = Table(("time", ">after", "what happened"), timeline(history), folded="what happened")
+    events = Table(
+        ("time", ">after", "what happened"), timeline(history), least=("after",), folded="what happened"
+    )
     output.show(history, f"message {history['message_id']} is {history['state']}", events)
 
 

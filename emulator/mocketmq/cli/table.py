@@ -3,21 +3,25 @@
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import zip_longest
 
-from mocketmq.cli.text import cell_width, fold, harmless
+from mocketmq.cli.text import cell_width, fold, harmless, shortened
 from mocketmq.columns import GAP, fitting, total_width
 
 NOTHING = "–"
 """Stands for a value that there is not."""
 _LONGEST_CELL = 500
-_NARROWEST = 24
+_FOLDED = 24
 """Width to which the cells of a column are folded before other columns are left out."""
+_SHORTEST = 8
+"""Width to which cells are shortened at most, unless nothing else helps."""
 
 
 class Table:
     """Rows under ``columns``, whose names begin with ``>`` where they hold numbers.
 
-    On a terminal that is too narrow, the cells of the column ``folded`` take several lines. If that is not
-    enough, columns are left out: first those without a value, then those of ``least``, in this order.
+    A table fits the terminal. On one that is too narrow, the cells of the column ``folded`` take several
+    lines. If that is not enough, columns are left out: first those without a value, then those of ``least``,
+    in this order. Then the longest cells are shortened: those of the columns ``cut``, and others, such as
+    ids, only where there is no other way.
     """
 
     def __init__(
@@ -26,12 +30,14 @@ class Table:
         rows: Iterable[Sequence[object]],
         *,
         least: Sequence[str] = (),
+        cut: Sequence[str] = (),
         folded: str | None = None,
     ) -> None:
         self._names = [name.removeprefix(">") for name in columns]
         self._is_number = [name[:1] == ">" for name in columns]
         self._rows = [[_cell(value) for value in row] for row in rows]
         self._least = [self._names.index(name) for name in least]
+        self._cut = {self._names.index(name) for name in cut}
         self._folded = None if folded is None else self._names.index(folded)
 
     def lines(self, width: int | None) -> Iterator[str]:
@@ -39,23 +45,40 @@ class Table:
         widths = [max(map(cell_width, column)) for column in zip(self._names, *self._rows, strict=True)]
         shown = list(range(len(widths)))
         if width is not None:
-            wanted = widths[:]
-            if self._folded is not None:
-                widths[self._folded] = min(wanted[self._folded], _NARROWEST)
-            shown = fitting(widths, width, [*self._without_value(), *self._least])
-            if self._folded in shown:
-                room = width - total_width(widths[each] for each in shown) + widths[self._folded]
-                widths[self._folded] = min(wanted[self._folded], max(room, _NARROWEST))
-        yield self._line(self._names, widths, shown)
+            widths, shown = self._fit(widths, width)
+        yield self._line(
+            [shortened(name, at) for name, at in zip(self._names, widths, strict=True)], widths, shown
+        )
         yield "─" * total_width(widths[each] for each in shown)
         for row in self._rows:
-            cells = [[cell] for cell in row]
+            cells = [[shortened(cell, at)] for cell, at in zip(row, widths, strict=True)]
             if self._folded in shown:
                 cells[self._folded] = list(fold(row[self._folded], widths[self._folded]))
             for line in zip_longest(*cells, fillvalue=""):
                 yield self._line(line, widths, shown)
         if missing := [name for index, name in enumerate(self._names) if index not in shown]:
-            yield f"not shown here: {', '.join(missing)}"
+            note = f"not shown here: {', '.join(missing)}"
+            yield from [note] if width is None else fold(note, width)
+
+    def _fit(self, wanted: Sequence[int], width: int) -> tuple[list[int], list[int]]:
+        """The widths of all columns on a terminal of ``width`` cells, and which of them are shown there."""
+        widths = list(wanted)
+        if self._folded is not None:
+            widths[self._folded] = min(wanted[self._folded], _FOLDED)
+        shown = fitting(widths, width, [*self._without_value(), *self._least])
+        text = [each for each in shown if not self._is_number[each]]
+        names = [each for each in text if each in self._cut or each == self._folded]
+        for columns, shortest in ((names, _SHORTEST), (text, 1)):
+            over = total_width(widths[each] for each in shown) - width
+            for _ in range(over):
+                longest = max(columns, key=widths.__getitem__, default=None)
+                if longest is None or widths[longest] <= shortest:
+                    break
+                widths[longest] -= 1
+        if self._folded in shown:
+            room = width - total_width(widths[each] for each in shown)
+            widths[self._folded] = min(wanted[self._folded], widths[self._folded] + max(room, 0))
+        return widths, shown
 
     def _without_value(self) -> Iterator[int]:
         """The columns of empty cells, the last one first."""

@@ -18,6 +18,13 @@ def cell_width(text: str) -> int:
     return sum(map(_width, text))
 
 
+def shortened(text: str, width: int) -> str:
+    """The text on at most ``width`` cells; one that is wider ends with an ellipsis."""
+    if cell_width(text) <= width:
+        return text
+    return next(_cut(text, max(width - 1, 1))) + "…"
+
+
 def fold(text: str, width: int) -> Iterator[str]:
     """Lines of at most ``width`` cells. They end between words; a word that is wider is cut."""
     line, *words = text.split(" ")

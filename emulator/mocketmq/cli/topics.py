@@ -60,7 +60,7 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
         for topic in found
     )
     least = ("kind", "perm", "write queues", "read queues")
-    output.show({"topics": found}, Table(columns, rows, least=least))
+    output.show({"topics": found}, Table(columns, rows, least=least, cut=("topic",)))
 
 
 @click.command(epilog=examples("reset", "reset --topic orders", "reset --clock start --forget"))

@@ -51,10 +51,33 @@ def test_columns_are_left_out_the_least_important_first() -> None:
     assert all(cell_width(row) <= 90 for row in rows)
 
 
-def test_what_has_to_be_shown_is_never_cut() -> None:
-    heading, _, *rows, _ = shown(40, least=("tag", "size", "body"), folded="body")
-    assert heading.split() == ["time", "id"]
-    assert [row.split() for row in rows] == [list(row[:2]) for row in ROWS]
+def test_ids_and_instants_are_whole_where_they_have_room() -> None:
+    for width in (59, 60):
+        heading, _, *rows, _ = shown(width, least=("tag", "size", "body"), folded="body")
+        assert heading.split() == ["time", "id"]
+        assert [row.split() for row in rows] == [list(row[:2]) for row in ROWS]
+    _, _, first, *_ = shown(40, least=("tag", "size", "body"), folded="body")
+    assert first == "2023-11-14T22:13:…   E3186257647E1A2041…"
+
+
+def test_names_are_shortened_once_nothing_is_left_to_leave_out() -> None:
+    rows = [("g" * 255, "orders", 3, 12), ("billing", "t" * 127, 4, 7)]
+    table = Table(("group", "topic", ">queue", ">lag"), rows, least=("queue",), cut=("group", "topic"))
+    heading, _, first, second, note = table.lines(40)
+    assert heading.split() == ["group", "topic", "lag"]
+    assert (first.split(), second.split()) == (
+        ["g" * 14 + "…", "orders", "12"],
+        ["billing", "t" * 15 + "…", "7"],
+    )
+    assert note == "not shown here: queue"
+
+
+@pytest.mark.parametrize("width", [20, 40, 60, 80, 120, 400])
+def test_a_table_fits_any_terminal(width: int) -> None:
+    rows = [("订" * 127, "E3186257647E1A2041DB157000000000", 7, "r " * 200), ("a", "b", 1, "c" * 255)]
+    columns = ("topic", "message", ">queue", "reason")
+    for options in ({"cut": ["topic"]}, {"cut": ["topic"], "folded": "reason"}, {}):
+        assert max(map(cell_width, Table(columns, rows, least=("queue",), **options).lines(width))) <= width
 
 
 def test_columns_without_a_value_go_first() -> None:
