@@ -194,6 +194,7 @@ async def test_the_history_names_the_fault_of_a_late_delivery() -> None:
         life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")
         assert (life["state"], life["deliveries"]) == ("pending", [])
         assert [(each["fault"], each["door"]) for each in life["faults"]] == [("storm", "")]
+        assert (await api.ok("GET", "/v1/faults/storm"))["held"] == 1
         assert any(text == "fault storm: deliver-late for delivery" for _, _, text in timeline(life))
         await api.ok("POST", "/v1/clock/advance", {"by": "22s"})
         life = await api.ok("GET", f"/v1/messages/{sent['message_id']}")

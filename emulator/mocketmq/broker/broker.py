@@ -17,6 +17,7 @@ from mocketmq.broker.verification.verification import Verification
 from mocketmq.broker.watching.watching import Watching
 from mocketmq.clock import Clock
 from mocketmq.faults.faults import Faults
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timer import Timer
@@ -37,6 +38,7 @@ class Broker:
     mover: ClockMover
     levels: LevelQueues
     schemes: SchemeSet
+    held: HeldDeliveries
     registry: Registry
     sender: Sender
     replies: Replies

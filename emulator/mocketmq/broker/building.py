@@ -167,6 +167,7 @@ async def open_broker(
             mover=ClockMover(ground, run.run, timer, inspection.pending),
             levels=levels,
             schemes=schemes,
+            held=held,
             registry=registry,
             sender=sender,
             replies=Replies(clock, registry, sender),

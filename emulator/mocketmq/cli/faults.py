@@ -66,8 +66,10 @@ def _listed(value: object) -> Iterable[object]:
 def ls(broker: BlockingClient, output: Output) -> None:
     """List the rules, with what fitted them and what they struck."""
     found = broker.faults()
-    rows = [(each["name"], each["state"], each["matched"], each["fired"], _rule(each)) for each in found]
-    table = Table(("name", "state", ">matched", ">fired", "rule"), rows, cut=("name",), folded="rule")
+    counts = ("matched", "fired", "held")
+    rows = [(each["name"], each["state"], *map(each.get, counts), _rule(each)) for each in found]
+    columns = ("name", "state", *(f">{count}" for count in counts), "rule")
+    table = Table(columns, rows, cut=("name",), folded="rule")
     output.show({"faults": found}, table if found else "no faults")
 
 

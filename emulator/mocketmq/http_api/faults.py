@@ -21,12 +21,15 @@ class FaultIn(FaultRule, Input, frozen=True):
 class FaultOut(FaultRule, frozen=True, kw_only=True):
     """A rule with its counts: `matched` is what fitted, `fired` what it struck.
 
+    `held` counts deliveries that it puts off now, and repeats that are still to come.
+
     `state` is `waiting` for its time, `active`, `spent` after the last of `next`, or `over`.
     """
 
     state: State
     matched: int
     fired: int
+    held: int
 
 
 class FaultList(msgspec.Struct, frozen=True):
@@ -51,34 +54,43 @@ def rule_of(table: Mapping[str, object]) -> FaultRule:
 
 async def add_fault(call: ApiCall, _: NoInput, rule: FaultIn) -> FaultOut:
     """Strikes from now on; ends with `DELETE`, or when everything is reset."""
-    return _out(call, await call.broker.faults.add(rule))
+    return _out(call, await call.broker.faults.add(rule), {})
 
 
 async def faults(call: ApiCall, _: NoInput) -> FaultList:
     """Rules that are spent or over, too."""
-    return FaultList([_out(call, fault) for fault in call.broker.faults])
+    held = await call.broker.held.counts()
+    return FaultList([_out(call, fault, held) for fault in call.broker.faults])
 
 
 async def fault(call: ApiCall, path: FaultPath) -> FaultOut:
     """With its counts."""
-    return _out(call, call.broker.faults.get(path.fault))
+    return _out(call, call.broker.faults.get(path.fault), await call.broker.held.counts())
 
 
 async def delete_fault(call: ApiCall, path: FaultPath) -> FaultOut:
-    """What it holds goes on: late answers are sent, unanswered connections are closed."""
-    return _out(call, (await call.broker.faults.remove(path.fault))[0])
+    """What it holds goes on: late answers are sent, connections closed, held messages delivered."""
+    held = await call.broker.held.counts()
+    return _out(call, (await call.broker.faults.remove(path.fault))[0], held)
 
 
 async def clear_faults(call: ApiCall, _: NoInput) -> FaultList:
     """Answers with the rules that were ended."""
-    return FaultList([_out(call, fault) for fault in await call.broker.faults.clear()])
+    held = await call.broker.held.counts()
+    return FaultList([_out(call, fault, held) for fault in await call.broker.faults.clear()])
 
 
-def _out(call: ApiCall, fault: Fault) -> FaultOut:
+def _out(call: ApiCall, fault: Fault, held: Mapping[str, int]) -> FaultOut:
     fields = {name: getattr(fault.rule, name) for name in fault.rule.__struct_fields__}
     fields["name"] = fault.name
     now_us = call.broker.clock.now_us()
-    return FaultOut(**fields, state=fault.state(now_us), matched=fault.matched, fired=fault.fired)
+    return FaultOut(
+        **fields,
+        state=fault.state(now_us),
+        matched=fault.matched,
+        fired=fault.fired,
+        held=held.get(fault.name, 0),
+    )
 
 
 FAULTS = RouteGroup(

@@ -35,6 +35,7 @@ _HOLD: Final = f"INSERT INTO held_deliveries ({_COLUMNS}) VALUES (NULL, ?, ?, ?,
 _RELEASED: Final = (
     f"SELECT {_COLUMNS} FROM held_deliveries WHERE release_us <= ? ORDER BY release_us, held LIMIT ?"
 )
+_COUNTS: Final = "SELECT fault, count(*) FROM held_deliveries GROUP BY fault"
 _DONE: Final = "DELETE FROM held_deliveries WHERE held = ?"
 _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
@@ -253,6 +254,11 @@ class HeldDeliveries:
     def pending(self) -> int:
         """How many messages wait; repeats do not."""
         return len(self._records)
+
+    async def counts(self) -> dict[str, int]:
+        """How many deliveries each rule puts off, by its name; repeats that are to come count, too."""
+        rows: list[tuple[str, int]] = await self._database.rows(_COUNTS)
+        return dict(rows)
 
     def figures(self) -> Sequence[Figures]:
         """One row, if anything is held."""
