@@ -9,12 +9,13 @@ from importlib import import_module
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from mocketmq.app import Emulator, running_emulator
+    from mocketmq.app import running_emulator
     from mocketmq.client.answer import BrokerError, UnreachableError, body_of
     from mocketmq.client.asynchronous import Client
     from mocketmq.client.blocking import BlockingClient
     from mocketmq.client.expecting import Like
     from mocketmq.client.operations import MessageOptions, outgoing
+    from mocketmq.emulator import Emulator
     from mocketmq.errors import (
         EmulatorError,
         InvalidArgumentError,
@@ -45,12 +46,13 @@ __all__ = [  # noqa: RUF022 - by what they belong to
 
 if not TYPE_CHECKING:  # to a type checker, a name that is not there is an error
     _HOMES = {
-        "mocketmq.app": {"Emulator", "running_emulator"},
+        "mocketmq.app": {"running_emulator"},
         "mocketmq.client.answer": {"BrokerError", "UnreachableError", "body_of"},
         "mocketmq.client.asynchronous": {"Client"},
         "mocketmq.client.blocking": {"BlockingClient"},
         "mocketmq.client.expecting": {"Like"},
         "mocketmq.client.operations": {"MessageOptions", "outgoing"},
+        "mocketmq.emulator": {"Emulator"},
         "mocketmq.errors": {
             *("EmulatorError", "InvalidArgumentError", "ListenError", "SettingError"),
             *("StoreError", "StoreLockedError", "StoreUnavailableError", "StoreUnreadableError"),

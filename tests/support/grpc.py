@@ -9,8 +9,9 @@ from typing import Any
 from grpclib.client import Channel
 from grpclib.const import Cardinality
 
-from mocketmq.app import Emulator, running_emulator
+from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.service import Codec

@@ -7,8 +7,9 @@ from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
 from typing import Any
 
-from mocketmq.app import Emulator, running_emulator
+from mocketmq.app import running_emulator
 from mocketmq.doors import with_port
+from mocketmq.emulator import Emulator
 from mocketmq.message.identity import VERSION
 from mocketmq.remoting.requests.families import REQUESTS
 from mocketmq.remoting.wire.command import Command

@@ -66,7 +66,7 @@ ROOMS = {
     "live": {"mocketmq_report.live"},
     "spark": {"mocketmq_report"},  # the rest of it
     # On top
-    "app": {"mocketmq.app", "mocketmq.ready_file"},
+    "app": {"mocketmq.app", "mocketmq.emulator", "mocketmq.front_doors", "mocketmq.ready_file"},
     "cli": {"mocketmq.cli", "mocketmq.__main__"},
 }
 """A room holds these modules, and those below them that no other room names. Rooms may lie in others."""

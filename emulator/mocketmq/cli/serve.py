@@ -16,10 +16,11 @@ from typing import Any
 import click
 
 from mocketmq import __version__
-from mocketmq.app import Emulator, running_emulator
+from mocketmq.app import running_emulator
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.clock import US_PER_S, process_age_us
+from mocketmq.emulator import Emulator
 from mocketmq.errors import SettingError
 from mocketmq.settings import Settings, flag_of, load_settings, options, variable_of
 from mocketmq.store.database import MEMORY

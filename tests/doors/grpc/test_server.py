@@ -27,7 +27,7 @@ async def test_the_default_port_may_be_taken(
 ) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]
-        monkeypatch.setattr("mocketmq.app.DEFAULT_GRPC_PORT", port)
+        monkeypatch.setattr("mocketmq.front_doors.DEFAULT_GRPC_PORT", port)
         settings = Settings(data=":memory:", http_port=0, namesrv_port=0, broker_port=0, grpc_port=port)
         async with running_emulator(settings) as emulator:
             assert emulator.grpc_address is None

@@ -1,0 +1,86 @@
+"""The front doors: remoting, gRPC, and HTTP with Aliyun's protocol, opened before one broker."""
+
+import logging
+from contextlib import AsyncExitStack
+from typing import Final
+
+from mocketmq.access.access import Access
+from mocketmq.broker.broker import Broker
+from mocketmq.connections.certificate import certificate_of
+from mocketmq.connections.tls import Tls
+from mocketmq.errors import ListenError
+from mocketmq.grpc_proxy.server import GrpcServer
+from mocketmq.http_api.listener import HttpHandler, Listener
+from mocketmq.http_api.server import HttpServer
+from mocketmq.remoting.listening.ports import Ports
+from mocketmq.remoting.listening.server import RemotingServer
+from mocketmq.settings import Settings
+from mocketmq_compat import address_discovery
+from mocketmq_compat.aliyun_http import door as aliyun_http
+
+log = logging.getLogger(__name__)
+
+DEFAULT_GRPC_PORT: Final = Settings().grpc_port
+
+
+async def open_front_doors(
+    broker: Broker,
+    settings: Settings,
+    access: Access | None,
+    ports: Ports | None,
+    run: int,
+    stack: AsyncExitStack,
+) -> tuple[HttpServer, RemotingServer | None]:
+    """Open them; ``stack`` closes them. Without ``ports`` there is no remoting.
+
+    Raises SettingError and ListenError.
+    """
+    tls = Tls(settings.tls, certificate_of(settings))
+    remoting = None if ports is None else RemotingServer(broker, settings, ports, tls, access)
+    if remoting is not None:
+        stack.push_async_callback(remoting.close)
+        await remoting.start()
+    by_segment, listeners = _protocols(broker, settings, access, remoting)
+    more_metrics = [remoting.metrics] if remoting is not None else []
+    more_doors = remoting.doors if remoting is not None else {}
+    grpc = GrpcServer(broker, settings, tls, access) if settings.grpc else None
+    if grpc is not None:
+        stack.push_async_callback(grpc.close)
+        if await _has_started(grpc):
+            more_metrics.append(grpc.metrics)
+            more_doors["grpc"] = grpc.door
+    http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
+    stack.push_async_callback(http.close)
+    await http.start()
+    return http, remoting
+
+
+async def _has_started(grpc: GrpcServer) -> bool:
+    """Start the door. If others have the port that nobody chose, the broker goes on without it.
+
+    Raises ListenError.
+    """
+    try:
+        await grpc.start()
+    except ListenError as error:
+        if grpc.port != DEFAULT_GRPC_PORT:
+            raise
+        log.warning("clients that speak gRPC are not served: %s", error)
+        return False
+    return True
+
+
+def _protocols(
+    broker: Broker, settings: Settings, access: Access | None, remoting: RemotingServer | None
+) -> tuple[dict[str, HttpHandler], list[Listener]]:
+    """What is served beside the JSON API, by first segment of the path, and on ports of its own."""
+    namesrv_port = None if remoting is None else remoting.namesrv_port
+    aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
+    by_segment = {
+        aliyun_http.SEGMENT: aliyun,
+        address_discovery.SEGMENT: address_discovery.address_discovery(
+            settings.namesrv_address, namesrv_port
+        ),
+    }
+    port = settings.aliyun_port
+    return by_segment, [] if port is None else [Listener("aliyun", port, by_segment, aliyun)]
