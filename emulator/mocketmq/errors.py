@@ -168,6 +168,10 @@ class StoreUnavailableError(StoreError):
     """A write or a read failed and left nothing behind; it may be tried again."""
 
 
+class StoreFailedError(StoreUnavailableError):
+    """A sync of the disk failed: what waited for it may be kept or not, and nothing more is written."""
+
+
 class StoreBusyError(StoreError):
     """Too many writes are waiting; try again in a moment."""
 
@@ -266,6 +270,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     ClientTimeoutError: WireCodes(504, 207, "InternalError", 50400),
     StoreError: WireCodes(503, 14, "InternalError", 50001),
     StoreUnavailableError: WireCodes(503, 14, "InternalError", 50001),
+    StoreFailedError: WireCodes(503, 14, "InternalError", 50001),
     StoreBusyError: WireCodes(503, 2, "QpsLimitExceeded", 42900),
     StoreFullError: WireCodes(507, 14, "InternalError", 50001),
     DelayedSendError: WireCodes(503, 1, "InternalError", 50001),

@@ -1,9 +1,11 @@
 """Points of the write and delivery path at which a crash test can kill the process.
 
-``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point.
-Without the variable a point costs one comparison.
+``MOCKETMQ_FAILPOINT=writer.written:3`` kills it with SIGKILL the third time that it passes this point, and
+``log.syncing:3=EIO`` lets that pass fail with this error of the system instead. Without the variable a point
+costs one comparison.
 """
 
+import errno
 import os
 import signal
 
@@ -14,6 +16,8 @@ POINTS = (
     "writer.writing",  # rows of one statement written
     "writer.written",  # rows written, not committed
     "writer.committed",  # committed, nobody told
+    "log.syncing",  # committed and visible, not durable
+    "log.synced",  # durable, nobody told
     "delivery.picked",  # due messages chosen, not handed to the writer
     "delivery.delivered",  # delivery committed, memory not yet updated
     "offsets.saved",  # profile rocketmq4: offset table saved
@@ -31,15 +35,22 @@ POINTS = (
     "receive.settled",  # acknowledgement recorded, consumer not told
 )
 
-_name, _, _count = os.environ.get(ENVIRONMENT, "").partition(":")
+_name, _, _when = os.environ.get(ENVIRONMENT, "").partition(":")
+_count, _, _error = _when.partition("=")
 _remaining = int(_count or 1)
 
 
 def pass_point(name: str) -> None:
-    """Kill the process if the environment names this point, and this is the time."""
+    """Kill the process if the environment names this point, and this is the time.
+
+    Raises OSError instead if the environment names an error.
+    """
     global _remaining  # noqa: PLW0603 - one countdown per process is the point
     if name != _name:
         return
     _remaining -= 1
     if _remaining == 0:
+        if _error:
+            number = getattr(errno, _error)
+            raise OSError(number, os.strerror(number))
         os.kill(os.getpid(), signal.SIGKILL)

@@ -178,8 +178,8 @@ async def test_a_move_ends_where_the_store_gave_out(monkeypatch: pytest.MonkeyPa
         await send(broker, level=3)
         commit = broker.ground.writer.commit
 
-        async def failing(_work: object, *, alone: bool) -> None:
-            assert alone
+        async def failing(_work: object, *, alone: bool, until: str) -> None:
+            assert (alone, until) == (True, "visible")
             raise StoreUnavailableError("no space left")
 
         await broker.mover.advance(1 * S)

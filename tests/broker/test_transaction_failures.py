@@ -261,10 +261,10 @@ async def test_what_is_popped_just_before_it_is_rolled_back_after_a_day_is_not(
         popped: list[Taken] = []
         write = broker.ground.writer.commit
 
-        async def after_a_pop(work: Work, *, alone: bool) -> object:
+        async def after_a_pop(work: Work, **options: Any) -> object:
             monkeypatch.undo()
             popped.extend(await pop(broker))
-            return await write(work, alone=alone)
+            return await write(work, **options)
 
         monkeypatch.setattr(broker.ground.writer, "commit", after_a_pop)
         await broker.mover.advance(1)

@@ -32,6 +32,8 @@ TIMES = {
     "writer.writing": (2, 5, 20, 60, 150),
     "writer.written": (1, 3, 5, 8, 40),
     "writer.committed": (1, 3, 6, 9, 50),
+    "log.syncing": (1, 3, 6, 40),
+    "log.synced": (1, 2, 7, 40),
     "delivery.picked": (1, 2, 7),
     "delivery.delivered": (1, 2, 9),
     "offsets.saved": (1, 2, 5),

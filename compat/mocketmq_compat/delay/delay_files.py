@@ -13,7 +13,7 @@ from contextlib import suppress
 from functools import partial
 from typing import TypeVar
 
-from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
+from mocketmq.errors import EmulatorError, StoreFailedError, StoreFullError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message_id import Identity
 from mocketmq.schedule.scheme_context import Numbers
@@ -42,8 +42,9 @@ T = TypeVar("T")
 class DelayFiles(Chore):
     """Every file that waits. The chore adopts files that others put into the directory, and retries removals.
 
-    ``settled`` returns which of some numbers belong to messages that are done with; ``changed`` is called
-    when a file is due earlier than all others.
+    ``settled`` returns which of some numbers belong to messages that are done with; ``synced`` returns once
+    what the store has committed is durable: no file goes before that. ``changed`` is called when a file is
+    due earlier than all others.
     """
 
     name = "delay-files"
@@ -55,6 +56,7 @@ class DelayFiles(Chore):
         sync: Sync,
         quota_bytes: int,
         settled: Callable[[Sequence[int]], Awaitable[set[Identity]]],
+        synced: Callable[[], Awaitable[None]],
         changed: Callable[[], None],
         numbers: Numbers,
         now_s: Callable[[], int],
@@ -70,6 +72,7 @@ class DelayFiles(Chore):
         self._syncs_later = sync == "interval"
         self._quota_bytes = quota_bytes
         self._settled = settled
+        self._synced = synced
         self._changed = changed
         self._numbers = numbers
         self._now_s = now_s
@@ -199,10 +202,14 @@ class DelayFiles(Chore):
         """Runs beside the deliveries: on some disks a removal takes longer than a commit."""
         try:
             while some := [self._removals.popleft() for _ in range(min(len(self._removals), REMOVALS))]:
+                await self._synced()
                 freed, kept = await self._in_thread(partial(self._remove_files, some), self._removal_thread)
                 self.disk_bytes -= freed
                 self._unremoved.difference_update(entry for entry, _ in some)
                 self._unremoved.update(kept)
+        except StoreFailedError as error:
+            self._removals.clear()
+            log.warning("files of messages that are done with stay until a restart: %s", error)
         finally:
             self._removing = None
 

@@ -5,8 +5,8 @@ A pending message is on disk and nowhere else: a send is answered once its file 
 the message when it is due.
 
 Delivery is exactly once. The transaction that makes a message visible also records its identity in the
-table ``timed_messages``; the file is removed afterwards. A file that is still there after a kill, or was
-copied back from a backup, is known by that identity, and removed instead of delivered.
+table ``timed_messages``; the file is removed once that is durable. A file that is still there after a kill,
+or was copied back from a backup, is known by that identity, and removed instead of delivered.
 """
 
 import asyncio
@@ -74,6 +74,7 @@ class SecondDirectories(TimedScheme):
             settings.delay_sync,
             settings.delay_quota_bytes,
             self.settled,
+            context.ground.writer.synced,
             context.changed,
             context.numbers,
             lambda: clock.now_us() // US_PER_S,

@@ -191,7 +191,7 @@ class Timer:
             # During a move of the clock, the store time jumps to the due time. In a transaction of its own,
             # it passes no message that was sent before: by then all of these are committed, and known.
             work = partial(self._merge, prepared, until_us)
-            fired: Fired = await self._writer.commit(work, alone=until_us > now_us)
+            fired: Fired = await self._writer.commit(work, alone=until_us > now_us, until="visible")
         if failures:
             raise failures[0]
         return fired

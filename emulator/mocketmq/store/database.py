@@ -6,6 +6,7 @@ connection for both, never shows what is not committed yet.
 """
 
 import asyncio
+import os
 import sqlite3
 from collections.abc import Awaitable, Callable, Mapping, Sequence
 from functools import cache, partial
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import aiosqlite
 
-from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
+from mocketmq.errors import StoreError, StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.checkpoints import Checkpoints
 from mocketmq.store.log_header import check_log
@@ -27,6 +28,9 @@ READERS = 2
 TRANSACTION = "-- transaction"
 WAL_PAGES = 10_000
 """Pages in the write-ahead log before a commit copies what :class:`Checkpoints` has left."""
+
+_FAILED_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
+_sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _AT_ONCE: Final = (32, 8)
 """Rows of one insert; SQLite before 3.32 takes 999 values."""
@@ -82,8 +86,9 @@ class Database:
         self,
         connections: Sequence[aiosqlite.Connection],
         connect_reader: Callable[[], Awaitable[aiosqlite.Connection]],
+        log_path: Path | None = None,
     ) -> None:
-        """The first connection writes, and reads if it is the only one."""
+        """The first connection writes, and reads if it is the only one. ``log_path``: the log to sync."""
         self._connections = connections
         self._writer, *readers = connections
         self._idle: asyncio.LifoQueue[aiosqlite.Connection] = asyncio.LifoQueue()
@@ -91,6 +96,8 @@ class Database:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
         self._checkpoints = Checkpoints(connect_reader)
+        self._log_path = log_path
+        self._log: int | None = None  # a descriptor
 
     @classmethod
     async def open(cls, data: str, durability: str) -> "Database":
@@ -103,7 +110,7 @@ class Database:
         path = MEMORY if in_memory else str(Path(data) / FILE_NAME)
         if not in_memory:
             check_log(path)
-        pragmas = _pragmas(in_memory, durability)
+        pragmas = _pragmas(in_memory)
         connect_reader = partial(_connect, path, pragmas, isolation_level=None)
         connections: list[aiosqlite.Connection] = []
         try:
@@ -117,7 +124,8 @@ class Database:
             if isinstance(error, sqlite3.Error):
                 raise _opening_error(path, error) from error
             raise
-        return cls(connections, connect_reader)
+        log_path = None if in_memory or durability != "full" else Path(f"{path}-wal")
+        return cls(connections, connect_reader, log_path)
 
     async def rows(self, sql: str, parameters: Sequence[object] = ()) -> list[Any]:
         """The rows that ``sql`` selects from the last committed state, as tuples.
@@ -133,33 +141,59 @@ class Database:
             self._idle.put_nowait(reader)
 
     async def transact(self, statements: Mapping[str, Rows]) -> None:
-        """Run each statement once for each of its rows, as one transaction.
+        """Run each statement once for each of its rows, as one transaction: visible, not yet durable.
 
-        Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept.
+        Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept. Raises
+        StoreFailedError when the disk could not sync the header of the log: then that is not known.
         """
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:
             await self._writer.executemany(TRANSACTION, pairs)
         except sqlite3.Error as error:
+            if getattr(error, "sqlite_errorcode", None) in _FAILED_SYNCS:
+                raise StoreFailedError(f"a sync of the disk failed ({error})") from error
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}; nothing of this request was kept"
             ) from error
         if not self._in_memory:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
+    @property
+    def is_synced(self) -> bool:
+        """Whether what is committed becomes durable by :meth:`sync`."""
+        return self._log_path is not None
+
+    def sync(self) -> None:
+        """Make everything committed so far durable. Blocks; raises OSError."""
+        assert self._log_path is not None  # noqa: S101 - see is_synced
+        if self._log is None:
+            # Not a file that SQLite locks: to close any descriptor of one would end its locks.
+            self._log = os.open(self._log_path, os.O_RDONLY | os.O_CLOEXEC)
+            directory = os.open(self._log_path.parent, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(directory)  # the log's name
+            finally:
+                os.close(directory)
+        _sync(self._log)
+
     async def close(self) -> None:
         """Close every connection; the last one copies the write-ahead log back."""
         await self._checkpoints.close()
+        if self._log is not None:
+            os.close(self._log)
+            self._log = None
         for connection in reversed(self._connections):
             await connection.close()
 
 
-def _pragmas(in_memory: bool, durability: str) -> Sequence[str]:
+def _pragmas(in_memory: bool) -> Sequence[str]:
     if in_memory:
         return ("temp_store=MEMORY",)
     return (
         "temp_store=MEMORY",
-        f"synchronous={durability.upper()}",
+        # SQLite syncs the log before it copies it back, the database after that, and the header of a log that
+        # is written from its start again. That keeps the file whole; commits are synced by Database.sync.
+        "synchronous=NORMAL",
         f"wal_autocheckpoint={WAL_PAGES}",
         "busy_timeout=5000",
     )
@@ -182,16 +216,18 @@ async def _connect(path: str, pragmas: Sequence[str], **options: Any) -> aiosqli
 
 async def _bring_up_to_date(connection: aiosqlite.Connection, path: str) -> None:
     tables = await _column(connection, "SELECT name FROM sqlite_master WHERE type='table' ORDER BY name")
-    if "alembic_version" in tables:
-        if await _column(connection, "SELECT version_num FROM alembic_version") == [HEAD_REVISION]:
-            return
-    elif tables:
+    is_newest = "alembic_version" in tables and (
+        await _column(connection, "SELECT version_num FROM alembic_version") == [HEAD_REVISION]
+    )
+    if tables and "alembic_version" not in tables:
         raise StoreUnreadableError(
             f"{path} is a database of another program (it has a table {tables[0]!r} and no schema"
             " version); it was left as it is. Give another directory with --data"
         )
     # Only now is it certain that the file is ours to change.
     await connection.execute_fetchall("PRAGMA journal_mode=WAL")
+    if is_newest:  # made by a copy, it may have had another mode
+        return
     if not tables:
         await connection.executescript(f"BEGIN IMMEDIATE;{SCHEMA}")
         pass_point("migrate.upgraded")

@@ -82,7 +82,7 @@ class MessageKeys(Chore):
                 batch.execute(_INDEX, entry)
             batch.execute(_INDEXED_TO, (end,))
 
-        await self._writer.commit(work)
+        await self._writer.commit(work, until="visible")
         self.indexed_to = max(self.indexed_to, end)
 
     async def with_unique_key(self, unique_key: str) -> list[StoredMessage]:

@@ -1,5 +1,8 @@
 """The one writer: what arrives while a commit runs becomes the next transaction (group commit).
 
+A commit makes its work visible; it does not wait for the disk. Who was promised something is told after a
+sync that began after the commit, while the next transactions go on (``log_syncs``).
+
 A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
 arrival, on the event loop and just before it writes, and gives out store times, commit offsets and
 queue offsets while it does so. Nothing else gives them out, so they rise in commit order and have no
@@ -11,17 +14,18 @@ A work function may refuse by raising, before it touches the batch; only its own
 import asyncio
 from collections import deque
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
+from typing import Any, Literal
 
 from mocketmq.clock import LATEST_US, Clock, steady_us
-from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError
+from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBusyError, StoreFailedError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
+from mocketmq.store.log_syncs import LogSyncs, Promise, reject, tell
 from mocketmq.store.queue import Queue
 
 MAX_WAITING = 65_536
-"""Pieces of work that may wait; more are refused, so that a slow disk cannot fill the memory."""
+"""Pieces of work that may wait for a commit or a sync; a slow disk must not fill the memory."""
 MAX_BATCH_ROWS = 2_048
 MAX_BATCH_BYTES = 16 << 20
 
@@ -32,6 +36,8 @@ INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sy
 FROM messages WHERE commit_offset = ?"""
 
 Work = Callable[["Batch"], Any]
+Until = Literal["visible", "durable"]
+"""What a caller waits for: that others can see its work, or also that it survives a power cut."""
 StoredListener = Callable[[Iterable[tuple[Queue, int, int]], int], None]
 """Called with each queue, its new messages and their bytes of bodies, and how long storing took."""
 
@@ -166,7 +172,8 @@ class Writer:
         self._on_change = on_change
         self._database = database
         self._clock = clock
-        self._waiting: deque[tuple[Work, asyncio.Future[Any], bool]] = deque()
+        self._waiting: deque[tuple[Work, asyncio.Future[Any], bool, Until]] = deque()
+        self._syncs = LogSyncs(database.sync if database.is_synced else None)
         self._arrived = asyncio.Event()
         self._closing = False
         self._on_arrival = on_arrival
@@ -174,22 +181,25 @@ class Writer:
 
     @property
     def waiting(self) -> int:
-        """How many pieces of work wait for the next transaction."""
-        return len(self._waiting)
+        """How many pieces of work wait for the next transaction, or for the sync after it."""
+        return len(self._waiting) + self._syncs.waiting
 
-    async def commit(self, work: Work, *, alone: bool = False) -> Any:
+    async def commit(self, work: Work, *, alone: bool = False, until: Until = "durable") -> Any:
         """Put the work into the next transaction and return its result once that is durable.
 
         ``alone``: in a transaction of its own, for work that changes rows which others may be adding.
-        Raises what the work raises, StoreUnavailableError when the transaction failed, StoreBusyError
-        when too much is waiting, StoppingError after ``close``.
+        ``until``: "visible" for work that was promised to nobody; it returns at the commit.
+        Raises what the work raises, StoreUnavailableError when the transaction failed, StoreFailedError after
+        a failed sync, StoreBusyError when too much is waiting, StoppingError after ``close``.
         """
         if self._closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
-        if len(self._waiting) >= MAX_WAITING:
+        if self._syncs.has_failed:
+            raise self._syncs.refusal()
+        if self.waiting >= MAX_WAITING:
             raise StoreBusyError(f"{MAX_WAITING} writes are waiting for the disk; try again in a moment")
         done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, done, alone))
+        self._waiting.append((work, done, alone, until))
         self._arrived.set()
         try:
             return await done
@@ -197,14 +207,20 @@ class Writer:
             await self._finish_waiting()
             raise
 
+    async def synced(self) -> None:
+        """Return once everything committed so far is durable. Raises StoreFailedError."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._syncs.keep([(done, None)])
+        await done
+
     async def _finish_waiting(self) -> None:
-        """Wait until everything handed over so far is stored or refused.
+        """Wait until everything handed over so far is durable or refused.
 
         It cannot be called back, so a cancelled caller keeps the locks that it holds until then.
         """
         if not self.task.done():
             end: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-            self._waiting.append((lambda _batch: None, end, False))
+            self._waiting.append((lambda _batch: None, end, False, "durable"))
             self._arrived.set()
             await asyncio.gather(end, return_exceptions=True)
 
@@ -215,10 +231,11 @@ class Writer:
         self._on_change()
 
     async def close(self) -> None:
-        """Refuse new work, finish what waits. May be called twice."""
+        """Refuse new work, finish what waits, and make it durable. May be called twice."""
         self._closing = True
         self._arrived.set()
         await self.task
+        await self._syncs.close()
 
     async def _run(self) -> None:
         while True:
@@ -228,12 +245,20 @@ class Writer:
                     return
                 self._arrived.clear()
                 continue
-            batch, results = self._form()
+            if self._syncs.has_failed:
+                reject(self._waiting.popleft()[1], self._syncs.refusal())
+                continue
+            batch, told, promises = self._form()
+            results = [*told, *promises]
             pass_point("writer.formed")
             began_us = steady_us()
             try:
                 if batch.rows:
                     await self._database.transact(batch.statements)
+            except StoreFailedError as error:
+                self._syncs.fail(str(error))
+                self._roll_back(batch, results, self._syncs.doubt())
+                continue
             except EmulatorError as error:
                 self._roll_back(batch, results, error)
                 continue
@@ -241,38 +266,39 @@ class Writer:
                 self._roll_back(batch, results, InternalError(f"the writer failed: {error!r}"))
                 continue
             pass_point("writer.committed")
+            if batch.rows:
+                self._syncs.committed()
             self._apply(batch, steady_us() - began_us)
-            for done, result in results:
-                if not done.done():
-                    done.set_result(result)
+            tell(told)
+            self._syncs.keep(promises)
 
-    def _form(self) -> tuple[Batch, list[tuple[asyncio.Future[Any], Any]]]:
+    def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
+        """The next transaction, who is told when it is visible, and who when it is durable."""
         batch = Batch(max(self._clock.now_us(), self.last_store_us), self.next_commit_offset, self.store_host)
-        results: list[tuple[asyncio.Future[Any], Any]] = []
+        told: list[Promise] = []
+        promises: list[Promise] = []
         waiting = self._waiting
         while waiting and not batch.is_full:
-            work, done, alone = waiting[0]
-            if alone and results:
+            work, done, alone, until = waiting[0]
+            if alone and (told or promises):
                 break
             waiting.popleft()
             try:
-                results.append((done, work(batch)))
+                (promises if until == "durable" else told).append((done, work(batch)))
             except EmulatorError as error:
-                _reject(done, error)
+                reject(done, error)
             except Exception as error:  # noqa: BLE001 - one caller's defect must not fail the others
-                _reject(done, InternalError(f"a write failed before it began: {error!r}"))
+                reject(done, InternalError(f"a write failed before it began: {error!r}"))
             if alone:
                 break
-        return batch, results
+        return batch, told, promises
 
-    def _roll_back(
-        self, batch: Batch, results: list[tuple[asyncio.Future[Any], Any]], error: EmulatorError
-    ) -> None:
+    def _roll_back(self, batch: Batch, results: list[Promise], error: EmulatorError) -> None:
         self.failures += 1
         for act in reversed(batch.after_rollback):  # back through every step, to the first
             act()
         for done, _result in results:
-            _reject(done, error)
+            reject(done, error)
 
     def _apply(self, batch: Batch, took_us: int) -> None:
         self.commits += 1
@@ -289,8 +315,3 @@ class Writer:
         for queue in batch.next_offsets:
             self._on_arrival(queue)
         self._on_change()
-
-
-def _reject(done: asyncio.Future[Any], error: BaseException) -> None:
-    if not done.done():
-        done.set_exception(error)

@@ -463,7 +463,7 @@ async def test_what_is_there_is_pulled_also_while_nothing_can_be_stored(
         await send(remoting.broker, "late", queue=0, level=1)
         await remoting.broker.mover.advance(1 * S)
 
-        async def commit(*_: object) -> None:
+        async def commit(*_: object, **_options: object) -> None:
             raise StoreUnavailableError("the disk is full")
 
         await pull(remoting.client, 1)

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
+from mocketmq.errors import StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.tables import HEAD_REVISION
 
@@ -69,11 +69,39 @@ async def test_an_empty_file_becomes_a_database(tmp_path: Path) -> None:
     await database.close()
 
 
-@pytest.mark.parametrize(("durability", "synchronous"), [("full", 2), ("normal", 1)])
-async def test_durability_is_sqlites_synchronous(tmp_path: Path, durability: str, synchronous: int) -> None:
+@pytest.mark.parametrize("durability", ["full", "normal"])
+async def test_commits_are_synced_apart_if_at_all(tmp_path: Path, durability: str) -> None:
+    """Never 0: SQLite's syncs around a copy of the log keep the file whole."""
     database = await Database.open(str(tmp_path), durability)
-    assert await database.rows("PRAGMA synchronous") == [(synchronous,)]
+    assert await database.rows("PRAGMA synchronous") == [(1,)]
     assert await database.rows("PRAGMA journal_mode") == [("wal",)]
+    assert database.is_synced == (durability == "full")
+    await database.close()
+
+
+async def test_a_copy_in_another_journal_mode_gets_a_log(tmp_path: Path) -> None:
+    await (await Database.open(str(tmp_path), "full")).close()
+    execute(tmp_path / FILE_NAME, "PRAGMA journal_mode=DELETE")
+    database = await Database.open(str(tmp_path), "full")
+    await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
+    database.sync()
+    assert await database.rows("PRAGMA journal_mode") == [("wal",)]
+    await database.close()
+
+
+async def test_a_sync_by_sqlite_that_fails_does_not_say_that_nothing_was_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    database = await Database.open(str(tmp_path), "full")
+    error = sqlite3.OperationalError("disk I/O error")
+    error.sqlite_errorcode = sqlite3.SQLITE_IOERR_FSYNC
+
+    async def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(database._writer, "executemany", fail)
+    with pytest.raises(StoreFailedError, match=r"^a sync of the disk failed \(disk I/O error\)$"):
+        await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
     await database.close()
 
 

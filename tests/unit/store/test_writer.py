@@ -28,9 +28,9 @@ SAVE = "INSERT INTO counters VALUES (?, ?)"
 
 @asynccontextmanager
 async def running_writer(
-    data: Path | str = MEMORY, last_store_us: int = 0, **listeners: Any
+    data: Path | str = MEMORY, last_store_us: int = 0, durability: str = "full", **listeners: Any
 ) -> AsyncIterator[Writer]:
-    database = await Database.open(str(data), "full")
+    database = await Database.open(str(data), durability)
     writer = Writer(database, Clock(0, NOW_US), "127.0.0.1:10911", 0, last_store_us, **listeners)
     try:
         yield writer

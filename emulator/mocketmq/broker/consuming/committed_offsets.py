@@ -125,6 +125,8 @@ class CommittedOffsets:
         self._polls.changed()
         if ended or (is_durable and group_queue.saved_offset != group_queue.next_offset):
             await self._save({group_queue: ended})
+        elif is_durable:
+            await self._writer.synced()  # the same offset may have been stored just now
         return True
 
     async def reset(self, group: ConsumingGroup, offsets: Mapping[Queue, int]) -> None:

@@ -17,7 +17,7 @@ MOST = 64
 class LedgerNotes:
     """Notes when delayed messages, given by their commit offsets, were pulled and acknowledged.
 
-    A kill may lose the notes of the last answers; the messages are as they were.
+    A kill or a power cut may lose the notes of the last answers; the messages are as they were.
     """
 
     def __init__(self, writer: Writer, ledger: Ledger) -> None:
@@ -50,7 +50,7 @@ class LedgerNotes:
                 record(batch, commit_offset)
 
         try:
-            await self._writer.commit(work)
+            await self._writer.commit(work, until="visible")
         except EmulatorError as error:
             log.warning("%s times missing in the ledger: %d (%s)", kind, len(commit_offsets), error)
 

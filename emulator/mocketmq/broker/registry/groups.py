@@ -26,7 +26,10 @@ _write, _read = msgspec.json.Encoder().encode, msgspec.json.Decoder(GroupConfig)
 
 
 class Groups:
-    """Every consumer group. Reads are from memory; a change is durable before it is seen."""
+    """Every consumer group.
+
+    Reads are from memory; a change is committed before it is seen, and durable when answered.
+    """
 
     def __init__(self, ground: Ground, *, auto_create: bool, on_deleted: Callable[[str], None]) -> None:
         self.auto_create = auto_create

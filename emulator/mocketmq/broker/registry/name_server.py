@@ -18,7 +18,7 @@ _DELETE = "DELETE FROM kv_configs WHERE namespace = ? AND key = ?"
 
 
 class NameServer:
-    """Reads are from memory; a change of a configuration is durable before it is seen.
+    """Reads are from memory; a change is seen once it is committed, and answered once it is durable.
 
     ``is_writable`` and ``shows_orders`` hold until the next start, as with upstream's name server: whether
     routes let clients write, and whether they show order configurations (orderMessageEnable).

@@ -46,7 +46,7 @@ class RequestMode(NamedTuple):
 class RequestModes:
     """The modes that were set. They outlive their topics and groups, as upstream's, until :meth:`forget`.
 
-    Reads are from memory; a change is durable before it is seen.
+    Reads are from memory; a change is committed before it is seen, and durable when answered.
     """
 
     def __init__(self, ground: Ground, topics: Topics, groups: Groups) -> None:

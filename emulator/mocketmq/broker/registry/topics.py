@@ -95,7 +95,7 @@ def permission_bits(letters: str) -> int:
 
 
 class Topics:
-    """Every topic. Reads are from memory; a change is durable before it is seen.
+    """Every topic. Reads are from memory; a change is committed before it is seen, and durable when answered.
 
     With ``auto_create`` topics are created on first use; ``by_route``, the first question for their route
     is one.

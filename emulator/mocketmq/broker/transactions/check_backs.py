@@ -7,7 +7,7 @@ each interval, ``transaction_check_max`` times. After one interval more it goes 
 ``TRANS_CHECK_MAX_TIME_TOPIC``. One producer of the group is asked, in turns; a check counts even if none is
 connected. Checks that fell due while no broker ran are made one interval after the start, as upstream.
 
-A check is durable before the question is sent. A move of the clock stops at each check until the producers
+A check is committed before the question is sent. A move of the clock stops at each check until the producers
 have answered, but for no longer than :data:`ANSWER_S` real seconds; a move waits only once for a silent
 producer. So a connected producer can decide at the first check, and its commit is stored at the instant of
 that check. A hanging producer holds up a move once.

@@ -1,0 +1,240 @@
+"""Syncs of the log: who waits for one, what it covers, and what its failure costs."""
+
+import asyncio
+import errno
+import threading
+from collections.abc import AsyncIterator
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import StoppingError, StoreBusyError, StoreFailedError
+from mocketmq.store import writer as writer_module
+from mocketmq.store.database import MEMORY, Database
+from mocketmq.store.writer import Batch, Until, Work, Writer
+from tests.support.patience import PATIENCE_S
+from tests.unit.store.test_writer import running_writer
+
+SAVE = "INSERT INTO counters VALUES (?, 1)"
+
+
+class Disk:
+    """Counts syncs; each ends when it is allowed to, or fails."""
+
+    def __init__(self) -> None:
+        self.begun = 0
+        self.running = 0
+        self.error: OSError | None = None
+        self._may_end = threading.Semaphore(0)
+        self._loop = asyncio.get_running_loop()
+        self._begins = asyncio.Event()
+
+    def sync(self) -> None:
+        assert self.running == 0
+        self.running += 1
+        self.begun += 1
+        self._loop.call_soon_threadsafe(self._begins.set)
+        assert self._may_end.acquire(timeout=PATIENCE_S)
+        self.running -= 1
+        if self.error:
+            raise self.error
+
+    def let_end(self, syncs: int = 1) -> None:
+        self._may_end.release(syncs)
+
+    async def begins(self) -> None:
+        """Wait until a sync has begun since the last call."""
+        async with asyncio.timeout(PATIENCE_S):
+            await self._begins.wait()
+        self._begins.clear()
+
+
+@pytest.fixture
+async def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    disk = Disk()
+    monkeypatch.setattr(Database, "sync", disk.sync)
+    return disk
+
+
+@pytest.fixture
+async def writer(disk: Disk, tmp_path: Path) -> AsyncIterator[Writer]:
+    async with running_writer(tmp_path) as writer:
+        try:
+            yield writer
+        finally:
+            disk.let_end(1_000)
+
+
+def save(name: str) -> Work:
+    return lambda batch: batch.execute(SAVE, (name,))
+
+
+def committing(writer: Writer, name: str, until: Until = "durable") -> asyncio.Task[None]:
+    return asyncio.create_task(writer.commit(save(name), until=until))
+
+
+async def names(writer: Writer) -> set[str]:
+    return {name for (name,) in await writer._database.rows("SELECT name FROM counters")}
+
+
+async def ended(*tasks: asyncio.Task[None]) -> list[BaseException | None]:
+    async with asyncio.timeout(PATIENCE_S):
+        return await asyncio.gather(*tasks, return_exceptions=True)
+
+
+async def test_what_is_promised_waits_for_a_sync_and_what_is_not_for_none(disk: Disk, writer: Writer) -> None:
+    await writer.commit(save("a"), until="visible")
+    assert disk.begun == 0
+    promised = committing(writer, "b")
+    await disk.begins()
+    await writer.commit(save("c"), until="visible")
+    assert await names(writer) == {"a", "b", "c"}
+    assert not promised.done()
+    disk.let_end()
+    await ended(promised)
+
+
+async def test_a_sync_covers_what_was_committed_before_it_began(disk: Disk, writer: Writer) -> None:
+    first = committing(writer, "a")
+    await disk.begins()
+    during = [committing(writer, name) for name in ("b", "c")]
+    await writer.commit(save("d"), until="visible")  # so these are committed, too
+    disk.let_end()
+    await disk.begins()
+    assert first.done()
+    assert not any(task.done() for task in during)
+    disk.let_end()
+    await ended(*during)
+    assert disk.begun == 2
+
+
+async def test_what_changes_nothing_waits_for_what_it_may_have_seen(disk: Disk, writer: Writer) -> None:
+    disk.let_end()
+    await writer.synced()  # the broker before may have been killed
+    assert disk.begun == 1
+    await writer.commit(lambda _batch: None)
+    await writer.synced()
+    assert disk.begun == 1
+    await disk.begins()
+    await writer.commit(save("a"), until="visible")
+    waiting = [asyncio.create_task(writer.synced()), asyncio.create_task(writer.commit(lambda _batch: None))]
+    await disk.begins()
+    assert not any(task.done() for task in waiting)
+    disk.let_end(2)
+    await ended(*waiting)
+
+
+async def test_a_failed_sync_fails_what_waited_and_all_that_comes(disk: Disk, writer: Writer) -> None:
+    before = committing(writer, "before")
+    await disk.begins()
+    disk.let_end()
+    assert await ended(before) == [None]
+    disk.error = OSError(errno.EIO, "Input/output error")
+    waited = committing(writer, "waited")
+    await disk.begins()
+    behind = committing(writer, "behind")
+    await writer.commit(save("seen"), until="visible")
+    cleanup = asyncio.create_task(writer.synced())
+    await asyncio.sleep(0)
+    disk.let_end()
+    errors = await ended(waited, behind, cleanup)
+    disk.error = None
+    for error in errors:
+        assert isinstance(error, StoreFailedError)
+        assert str(error) == (
+            "the store cannot be written: a sync of the disk failed (Input/output error); whether this"
+            " request was kept is known after a restart, until which nothing more is written"
+        )
+    untils: list[Until] = ["visible", "durable"]
+    for until in untils:
+        with pytest.raises(StoreFailedError, match="until the broker is restarted"):
+            await writer.commit(save("later"), until=until)
+    assert await names(writer) == {"before", "waited", "behind", "seen"}
+    assert disk.begun == 2
+
+
+async def test_work_that_was_handed_over_before_a_failure_is_refused_after_it(
+    disk: Disk, writer: Writer
+) -> None:
+    disk.error = OSError(errno.EIO, "Input/output error")
+    waited = committing(writer, "waited")
+    await disk.begins()
+    formed = asyncio.Event()
+
+    def work(batch: Batch) -> None:
+        batch.execute(SAVE, ("formed",))
+        formed.set()
+        writer._syncs.fail("a sync failed")
+
+    behind = [asyncio.create_task(writer.commit(work, alone=True)), committing(writer, "unformed")]
+    await formed.wait()
+    disk.let_end()
+    assert [type(error) for error in await ended(waited, *behind)] == [StoreFailedError] * 3
+    assert await names(writer) == {"waited", "formed"}
+
+
+async def test_closing_waits_for_the_last_sync(disk: Disk, writer: Writer) -> None:
+    promised = committing(writer, "a")
+    await disk.begins()
+    closing = asyncio.create_task(writer.close())
+    await asyncio.wait({promised}, timeout=0.01)
+    assert not closing.done()
+    with pytest.raises(StoppingError):
+        await writer.commit(save("b"))
+    disk.let_end()
+    assert await ended(closing, promised) == [None, None]
+
+
+async def test_a_cancelled_caller_waits_for_the_sync(disk: Disk, writer: Writer) -> None:
+    promised = committing(writer, "a")
+    await disk.begins()
+    promised.cancel()
+    await asyncio.wait({promised}, timeout=0.01)
+    assert not promised.done()
+    disk.let_end(2)
+    [error] = await ended(promised)
+    assert isinstance(error, asyncio.CancelledError)
+
+
+async def test_what_waits_for_a_sync_counts_as_waiting(
+    disk: Disk, writer: Writer, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(writer_module, "MAX_WAITING", 2)
+    first = committing(writer, "a")
+    await disk.begins()
+    second = committing(writer, "b")
+    async with asyncio.timeout(PATIENCE_S):
+        while await names(writer) != {"a", "b"}:
+            pass
+    assert writer.waiting == 2
+    with pytest.raises(StoreBusyError):
+        await writer.commit(save("c"))
+    disk.let_end(2)
+    assert await ended(first, second) == [None, None]
+    assert writer.waiting == 0
+
+
+@pytest.mark.parametrize(("data", "durability"), [(MEMORY, "full"), ("", "normal")])
+async def test_without_syncs_a_commit_is_enough(
+    disk: Disk, tmp_path: Path, data: str, durability: str
+) -> None:
+    async with running_writer(data or tmp_path, durability=durability) as writer:
+        await writer.commit(save("a"))
+        await writer.synced()
+    assert disk.begun == 0
+
+
+async def test_a_sync_makes_the_log_durable_and_first_its_name(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    synced: list[str] = []
+
+    def note(descriptor: int) -> None:
+        synced.append(Path(f"/proc/self/fd/{descriptor}").readlink().name)
+
+    monkeypatch.setattr("mocketmq.store.database._sync", note)
+    monkeypatch.setattr("os.fsync", note)
+    async with running_writer(tmp_path) as writer:
+        for name in ("a", "b"):
+            await writer.commit(save(name))
+    assert synced == [tmp_path.name, "mocketmq.db-wal", "mocketmq.db-wal"]
