@@ -48,7 +48,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
         if ports is not None:
             stack.callback(ports.close)
         broker, run = await _open_broker(settings, table, database, store_host_of(settings, ports), stack)
-        http, remoting = await open_front_doors(broker, settings, access, ports, run, stack)
+        http, remoting, grpc = await open_front_doors(broker, settings, access, ports, run, stack)
         # Long polls and streams end before the listeners wait for their handlers.
         stack.callback(broker.consuming.polls.close)
         stack.callback(broker.watching.live.close)
@@ -59,7 +59,7 @@ async def running_emulator(settings: Settings) -> AsyncIterator[Emulator]:
             ready_file.write(http.doors)
             stack.callback(ready_file.remove)
         try:
-            yield Emulator(settings, broker, http, remoting, run)
+            yield Emulator(settings, broker, http, remoting, grpc, run)
         finally:
             http.is_ready = False
 

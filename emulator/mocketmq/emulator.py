@@ -2,6 +2,7 @@
 
 from mocketmq.broker.broker import Broker
 from mocketmq.doors import Door, Doors
+from mocketmq.grpc_proxy.server import GrpcServer
 from mocketmq.http_api.server import HttpServer
 from mocketmq.remoting.listening.server import RemotingServer
 from mocketmq.settings import Settings
@@ -11,12 +12,19 @@ class Emulator:
     """A running emulator. Made by :func:`mocketmq.running_emulator`."""
 
     def __init__(
-        self, settings: Settings, broker: Broker, http: HttpServer, remoting: RemotingServer | None, run: int
+        self,
+        settings: Settings,
+        broker: Broker,
+        http: HttpServer,
+        remoting: RemotingServer | None,
+        grpc: GrpcServer | None,
+        run: int,
     ) -> None:
         self.settings = settings
         self.broker = broker
         self.http = http
-        self.remoting = remoting  # None when it is switched off
+        self.remoting = remoting  # None when it is switched off, as the next
+        self.grpc = grpc
         self.run = run
 
     @property

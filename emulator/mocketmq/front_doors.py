@@ -30,7 +30,7 @@ async def open_front_doors(
     ports: Ports | None,
     run: int,
     stack: AsyncExitStack,
-) -> tuple[HttpServer, RemotingServer | None]:
+) -> tuple[HttpServer, RemotingServer | None, GrpcServer | None]:
     """Open them; ``stack`` closes them. Without ``ports`` there is no remoting.
 
     Raises SettingError and ListenError.
@@ -52,7 +52,7 @@ async def open_front_doors(
     http = HttpServer(broker, settings, run, by_segment, listeners, more_metrics, more_doors)
     stack.push_async_callback(http.close)
     await http.start()
-    return http, remoting
+    return http, remoting, grpc
 
 
 async def _has_started(grpc: GrpcServer) -> bool:

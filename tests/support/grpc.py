@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from grpclib.client import Channel
+from grpclib.config import Configuration
 from grpclib.const import Cardinality
 
 from mocketmq.app import running_emulator
@@ -182,11 +183,16 @@ class Telemetry:
 
 @asynccontextmanager
 async def grpc_client(
-    port: int, client_id: str = "host@1@0@abc", *, metadata: Mapping[str, str] = {}, ssl: Any = None
+    port: int,
+    client_id: str = "host@1@0@abc",
+    *,
+    metadata: Mapping[str, str] = {},
+    ssl: Any = None,
+    config: Configuration | None = None,
 ) -> AsyncIterator[GrpcClient]:
     """A client with a connection of its own."""
     codec: Any = Codec()
-    channel = Channel("127.0.0.1", port, codec=codec, ssl=ssl)
+    channel = Channel("127.0.0.1", port, codec=codec, ssl=ssl, config=config)
     try:
         yield GrpcClient(channel, port, client_id, metadata)
     finally:

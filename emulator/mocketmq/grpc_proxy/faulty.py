@@ -2,11 +2,14 @@
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, Final, TypeVar
 
 from mocketmq.broker.broker import Broker
 from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import FaultyRequest, Unanswered
+
+if TYPE_CHECKING:  # grpclib is imported when the first client comes
+    from mocketmq.grpc_proxy.exchange import Exchange
 
 DOOR: Final = "grpc"
 T = TypeVar("T")
@@ -31,20 +34,15 @@ def operations() -> Iterable[str]:
 
 
 async def faultily(
-    broker: Broker,
-    rpc: str,
-    stream: Any,
-    client: tuple[str, str],
-    request: Any,
-    act: Callable[[], Awaitable[T]],
+    broker: Broker, rpc: str, exchange: "Exchange", request: Any, act: Callable[[], Awaitable[T]]
 ) -> T:
-    """The outcome of ``act``, faulty if a rule strikes; ``client`` is its id and ``host:port``.
+    """The outcome of ``act``, faulty if a rule strikes.
 
     Without an answer to give, it waits until the client gives up.
     """
     if not broker.faults.of_requests:
         return await act()
-    faulty = _faulty_request(rpc, client, request)
+    faulty = _faulty_request(rpc, exchange, request)
     fault = broker.faults.strike(faulty)
     if fault is None:
         return await act()
@@ -52,14 +50,14 @@ async def faultily(
         return await carry_out(broker.faults, fault, faulty, act)
     except Unanswered as unanswered:
         if unanswered.closes:
-            stream._stream.connection.close()
+            exchange.hang_up()
         await asyncio.Event().wait()  # until the deadline, or the connection's end, cancels it
         raise
 
 
-def _faulty_request(rpc: str, client: tuple[str, str], request: Any) -> FaultyRequest:
+def _faulty_request(rpc: str, exchange: "Exchange", request: Any) -> FaultyRequest:
     names = (_WORDS[rpc], rpc) if rpc in _WORDS else (rpc,)
-    client_id, remote = client
+    remote = exchange.remote
     key = None
     if rpc == "SendMessage":
         topic = request.messages[0].topic if request.messages else None
@@ -74,6 +72,6 @@ def _faulty_request(rpc: str, client: tuple[str, str], request: Any) -> FaultyRe
         names,
         topic.name if topic and topic.name else None,
         group.name if group and group.name else None,
-        (client_id, remote, remote.rpartition(":")[0].strip("[]")),
+        (exchange.client_id, remote, remote.rpartition(":")[0].strip("[]")),
         key or None,
     )

@@ -4,7 +4,7 @@ The answer is a status, the messages, and the time of the delivery; clients need
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from mocketmq.broker.consuming.pops import ALL_QUEUES, MAX_POPPED
@@ -14,6 +14,7 @@ from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, set_status
+from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.message_out import message_out
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import group_of, topic_of
@@ -32,19 +33,19 @@ _MAX_ATTEMPT: Final = 255
 _Answer = message_class("ReceiveMessageResponse")
 _giving_back: set[asyncio.Task[None]] = set()
 
-Send = Callable[[Any], Awaitable[None]]
 
-
-async def answer(call: Call, taken: Sequence[Taken], send: Send) -> None:
-    """Answer with these messages; those that cannot be sent are visible again at once."""
+async def answer(call: Call, taken: Sequence[Taken], exchange: Exchange) -> None:
+    """Answer with these messages; those that cannot be sent are visible again at once. Raises GrpcError."""
     group = group_of(call.request.group)
+    size = sum(len(one.message.body) + len(one.message.properties) for one in taken)
     try:
-        await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
-        for one in taken:
-            found = _Answer()
-            found.message.CopyFrom(_message(call, one))
-            await send(found)
-        await send(_delivery_time())
+        with exchange.sending(size) as send:
+            await send(_status(Code.OK, "OK") if taken else _status(Code.MESSAGE_NOT_FOUND, "no new message"))
+            for one in taken:
+                found = _Answer()
+                found.message.CopyFrom(_message(call, one))
+                await send(found)
+            await send(_delivery_time())
     except BaseException:
         task = asyncio.ensure_future(call.broker.consuming.receipts.release(group, taken))
         _giving_back.add(task)  # the loop keeps no task alive

@@ -9,18 +9,23 @@ from typing import Any, Final
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
+from mocketmq.connections.freed_memory import give_back
 from mocketmq.connections.tls import Tls
 from mocketmq.doors import Door, with_port
 from mocketmq.errors import ListenError
 from mocketmq.gate import Gate
 from mocketmq.grpc_proxy.connection import GrpcConnection
 from mocketmq.grpc_proxy.faulty import DOOR, operations
+from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
 GRACE_S: Final = 2.0
 """Real seconds that running requests have to end when the server stops."""
+TICK_S: Final = 10.0
+IDLE_TICKS: Final = 12
+"""After so many ticks without an RPC a connection is closed: 120 s, as upstream (grpcClientIdleTimeMills)."""
 
 
 class GrpcServer:
@@ -31,8 +36,9 @@ class GrpcServer:
         self._broker = broker
         self._settings = settings
         self._access = access
-        self._connections: set[GrpcConnection] = set()
-        make = partial(GrpcConnection, tls, self._connections, self._protocol)
+        self._memory = Memory()
+        self._ticking: asyncio.TimerHandle | None = None
+        make = partial(GrpcConnection, tls, self._memory, self._protocol)
         self._gate = Gate(make, self._cut)
         self._engine: asyncio.Task[Any] | None = None
 
@@ -53,10 +59,28 @@ class GrpcServer:
             ) from error
         self._broker.faults.declare(DOOR, operations())
         await self._broker.absence.add("broker-away", DOOR, self._gate)
+        self._tick_later()
+
+    def _tick_later(self) -> None:
+        self._ticking = asyncio.get_running_loop().call_later(TICK_S, self._tick)
+
+    def _tick(self) -> None:
+        self._tick_later()
+        self._look_after()
+
+    def _look_after(self) -> None:
+        """Close connections that do nothing, and give freed memory back after a flood."""
+        for connection in list(self._memory.connections):
+            connection.quiet = connection.quiet + 1 if connection.is_idle else 0
+            if connection.quiet >= IDLE_TICKS:
+                connection.abort("it made no request for 120 s", logging.INFO)
+        if self._memory.was_full:
+            self._memory.was_full = False
+            give_back()
 
     def _cut(self) -> None:
-        for connection in list(self._connections):
-            connection.transport.abort()
+        for connection in list(self._memory.connections):
+            connection.abort("the broker is away on purpose", logging.INFO)
 
     async def _protocol(self) -> Any:
         if self._engine is None:
@@ -65,7 +89,7 @@ class GrpcServer:
 
     async def _start_engine(self) -> Any:
         engine = await asyncio.to_thread(import_module, "mocketmq.grpc_proxy.engine")
-        return engine.Engine(self._broker, self._settings, self._access)
+        return engine.Engine(self._broker, self._settings, self._access, self._memory)
 
     def metrics(self) -> Iterator[Any]:
         """The door's metrics, for Prometheus."""
@@ -82,16 +106,24 @@ class GrpcServer:
         for (rpc, code), count in sorted(answered.items()):
             requests.add_metric([rpc, str(code)], count)
         yield requests
-        connections = GaugeMetricFamily("mocketmq_grpc_connections", "Open connections of gRPC clients.")
-        connections.add_metric([], len(self._connections))
-        yield connections
+        memory = self._memory
+        for name, text, count in (
+            ("connections", "Open connections of gRPC clients", len(memory.connections)),
+            ("held_bytes", "Memory of gRPC requests in work or coming in", memory.held),
+            ("unread_bytes", "Messages on their way to gRPC clients", memory.unread),
+        ):
+            gauge = GaugeMetricFamily(f"mocketmq_grpc_{name}", text)
+            gauge.add_metric([], count)
+            yield gauge
 
     async def close(self) -> None:
         """Stop accepting, cancel what runs, and close. May be called twice."""
         self._gate.close()
-        connections = list(self._connections)
+        if self._ticking is not None:
+            self._ticking.cancel()
+        connections = list(self._memory.connections)
         for connection in connections:
-            connection.close()
+            connection.end()
         ending = [asyncio.create_task(connection.ended()) for connection in connections]
         if ending:
             await asyncio.wait(ending, timeout=GRACE_S)

@@ -16,14 +16,15 @@ from grpclib.exceptions import GRPCError
 
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
-from mocketmq.doors import with_port
 from mocketmq.errors import InjectedError, RefusedError, as_emulator_error
 from mocketmq.grpc_proxy import receiving, routes, sending, settling, telemetry, transactions
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.clients import GrpcClient, GrpcClients
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, set_status
 from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.exchange import Exchange
 from mocketmq.grpc_proxy.faulty import faultily
+from mocketmq.grpc_proxy.memory import Memory
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.questions import Command
 from mocketmq.grpc_proxy.renewals import Renewals
@@ -32,9 +33,9 @@ from mocketmq.settings import Settings
 
 log = logging.getLogger(__name__)
 
-MAX_REQUEST_BYTES: Final = 32 << 20
-"""Above any message that the settings allow, with its properties."""
-_PREFIX_BYTES: Final = 5
+MAX_POLL_BYTES: Final = 64 << 10
+MAX_COMMAND_BYTES: Final = 4 << 20
+"""Limits on requests that are not counted while they are in work, as that may take long."""
 
 _Handle = Callable[[Call], Awaitable[Any]]
 
@@ -73,11 +74,12 @@ class Codec:
 class Service:
     """The handlers of all RPCs; ``answered`` counts them by RPC and code."""
 
-    def __init__(self, broker: Broker, settings: Settings, access: Access | None) -> None:
+    def __init__(self, broker: Broker, settings: Settings, access: Access | None, memory: Memory) -> None:
         self.answered: Counter[tuple[str, int]] = Counter()
         self._broker = broker
         self._settings = settings
         self._access = access
+        self._memory = memory
         self._clients = GrpcClients(broker.registry.clients)
         self._renewals = Renewals(broker, self._clients.is_alive)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -110,58 +112,69 @@ class Service:
         return {f"/{SERVICE}/{name}": handler for name, handler in (unary | streams | refused).items()}
 
     async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
-        request = await _read(stream)
+        exchange = Exchange(self._memory, stream)
         try:
-            call = self._admit(name, stream, request)
-            client = (call.client_id, call.remote)
-            answer = await faultily(self._broker, name, stream, client, request, partial(handle, call))
+            request = await exchange.read()
+            call = self._admit(name, exchange, request)
+            answer = await faultily(self._broker, name, exchange, request, partial(handle, call))
             if not answer.status.code:
                 set_status(answer)
+        except GRPCError:
+            raise
         except Exception as error:  # noqa: BLE001 - every request is answered
             code, message = _told(error)
             stored = error.answer if isinstance(error, InjectedError) else None
             answer = set_status(stored or message_class(f"{name}Response")(), code, message)
-        self._count(name, answer.status, stream)
-        await stream.send_message(answer)
+        finally:
+            exchange.end()
+        self._count(name, answer.status, exchange)
+        await exchange.send(answer)
 
     async def _receive(self, stream: Any) -> None:
-        request = await _read(stream)
+        exchange = Exchange(self._memory, stream)
         try:
-            call = self._admit("ReceiveMessage", stream, request)
+            request = await exchange.read(MAX_POLL_BYTES)
+            exchange.end()
+            call = self._admit("ReceiveMessage", exchange, request)
             take = partial(receiving.take, call)
-            client = (call.client_id, call.remote)
-            taken = await faultily(self._broker, "ReceiveMessage", stream, client, request, take)
-            await receiving.answer(call, taken, stream.send_message)
+            taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
+            await receiving.answer(call, taken, exchange)
             self.answered["ReceiveMessage", Code.OK] += 1
+        except GRPCError:
+            raise
         except Exception as error:
-            if stream._send_initial_metadata_done:  # too late for a refusal
+            if exchange.has_begun:  # too late for a refusal
                 raise
             code, message = _told(error)
             for answer in receiving.refusal(code, message):
-                await stream.send_message(answer)
+                await exchange.send(answer)
             self.answered["ReceiveMessage", code] += 1
 
     async def _telemetry(self, stream: Any) -> None:
+        exchange = Exchange(self._memory, stream)
         try:
-            self._admit("Telemetry", stream, None)
+            self._admit("Telemetry", exchange, None)
         except RefusedError as error:
-            await stream.send_message(set_status(Command(), code_of(error), str(error)))
+            await exchange.send(set_status(Command(), code_of(error), str(error)))
             return
         client = GrpcClient(
             self._broker,
-            _client_id(stream),
-            _header(stream, "x-mq-language") or "OTHER",
-            _header(stream, "x-mq-client-version"),
-            _remote(stream),
+            exchange.client_id,
+            exchange.header("x-mq-language") or "OTHER",
+            exchange.header("x-mq-client-version"),
+            exchange.remote,
         )
-        writing = asyncio.create_task(_write(stream, client))
+        writing = asyncio.create_task(_write(exchange, client))
         try:
-            while (command := await _read(stream)) is not None:
+            while (command := await exchange.read(MAX_COMMAND_BYTES)) is not None:
+                exchange.end()
                 kind = command.WhichOneof("command")
                 if kind == "settings":
                     client.commands.put_nowait(self._answer_settings(client, command.settings))
                 elif kind in ("thread_stack_trace", "verify_message_result"):
                     client.questions.answered(command)
+        except GrpcError as error:
+            await exchange.send(set_status(Command(), error.code, str(error)))
         finally:
             writing.cancel()
             if self._clients.gone(client):
@@ -182,9 +195,9 @@ class Service:
         except RefusedError as error:
             raise GRPCError(Status.INVALID_ARGUMENT, str(error)) from None
 
-    def _admit(self, name: str, stream: Any, request: Any) -> Call:
+    def _admit(self, name: str, exchange: Exchange, request: Any) -> Call:
         """The request as handlers get it. Raises GrpcError, AccessError."""
-        client_id, remote = _client_id(stream), _remote(stream)
+        client_id, remote, stream = exchange.client_id, exchange.remote, exchange.stream
         if not client_id.strip():
             raise GrpcError(Code.CLIENT_ID_REQUIRED, "the header x-mq-client-id is missing or blank")
         if self._access is not None:
@@ -202,11 +215,16 @@ class Service:
             remaining_s,
         )
 
-    def _count(self, name: str, status: Any, stream: Any) -> None:
+    def _count(self, name: str, status: Any, exchange: Exchange) -> None:
         self.answered[name, status.code] += 1
         if status.code != Code.OK:
             log.debug(
-                "%s: %s of %s: %d %s", _remote(stream), name, _client_id(stream), status.code, status.message
+                "%s: %s of %s: %d %s",
+                exchange.remote,
+                name,
+                exchange.client_id,
+                status.code,
+                status.message,
             )
 
 
@@ -214,44 +232,11 @@ async def _unimplemented(stream: Any) -> None:  # noqa: ARG001 - grpclib's inter
     raise GRPCError(Status.UNIMPLEMENTED, "RocketMQ's proxy does not serve it either")
 
 
-async def _write(stream: Any, client: GrpcClient) -> None:
+async def _write(exchange: Exchange, client: GrpcClient) -> None:
     while True:
-        await stream.send_message(await client.commands.get())
-
-
-async def _read(stream: Any) -> Any:
-    """The next message of a stream, None at its end. As grpclib's, but of limited size."""
-    below = stream._stream
-    prefix = await below.recv_data(_PREFIX_BYTES)
-    if not prefix:
-        return None
-    size = int.from_bytes(prefix[1:], "big")
-    if prefix[0]:
-        raise GRPCError(Status.UNIMPLEMENTED, "compressed messages are not supported")
-    if size > MAX_REQUEST_BYTES:
-        raise GRPCError(
-            Status.RESOURCE_EXHAUSTED, f"the message has {size} bytes; allowed: up to {MAX_REQUEST_BYTES}"
-        )
-    data = await below.recv_data(size)
-    try:
-        return stream._codec.decode(data, stream._recv_type)
-    except Exception as error:  # noqa: BLE001 - protobuf's class depends on its implementation
-        raise GRPCError(Status.INVALID_ARGUMENT, f"the message cannot be read: {error}") from None
+        await exchange.send(await client.commands.get())
 
 
 def _told(error: Exception) -> tuple[int, str]:
     known = as_emulator_error(error)
     return code_of(known), str(known)
-
-
-def _client_id(stream: Any) -> str:
-    return _header(stream, "x-mq-client-id")
-
-
-def _header(stream: Any, name: str) -> str:
-    return str(stream.metadata.get(name, ""))
-
-
-def _remote(stream: Any) -> str:
-    address = stream.peer.addr()
-    return with_port(*address[:2]) if address else "127.0.0.1:0"

@@ -1,0 +1,123 @@
+"""Limit the memory of requests and answers, of one connection and of all together.
+
+A request that was read whole ends by itself: while such take too much, nothing more is read. One that is
+still coming in may never end, and a client may never read its answers: when those take too much, whoever
+asks for more is refused with TOO_MANY_REQUESTS (42900), and those that stand still are given up.
+"""
+
+from typing import Any, Final, Protocol
+
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.connections.budget import FREE_BYTES, MAX_HELD_BYTES, TURN_S
+from mocketmq.grpc_proxy.codes import Code, GrpcError
+
+MAX_RUNNING_BYTES: Final = 32 << 20
+"""Requests of one connection, in work or coming in."""
+MAX_UNREAD_BYTES: Final = 128 << 20
+"""Messages on their way to clients, of all connections."""
+_STILL_US: Final = int(TURN_S * US_PER_S)
+
+
+class Connection(Protocol):
+    """A connection, as far as its memory is concerned: ``wrote_us`` is when it last wrote something."""
+
+    running: int
+    incoming: int
+    unread: int
+    wrote_us: int
+
+    def regulate(self) -> None:
+        """Pause or resume reading, by the limits."""
+
+    def abort(self, why: str) -> None:
+        """Close the connection at once."""
+
+
+class Upload:
+    """A large request that is coming in, in ``task``: ``size`` bytes of it are here."""
+
+    def __init__(self, connection: Connection, task: Any) -> None:
+        self.connection = connection
+        self.task = task
+        self.size = 0
+        self.moved_us = steady_us()
+        self.is_given_up = False
+
+
+class Memory:
+    """What all connections hold, in bytes. ``was_full``: since it was last set to False."""
+
+    def __init__(self) -> None:
+        self.connections: set[Any] = set()
+        self.running = 0
+        self.incoming = 0
+        self.unread = 0
+        self.was_full = False
+        self._uploads: dict[Upload, None] = {}  # the one that has stood still for longest is the first
+
+    @property
+    def held(self) -> int:
+        """Bytes of requests."""
+        return self.running + self.incoming
+
+    def runs(self, connection: Connection, size: int) -> None:
+        """Note that a request is in work, or with a negative size that it has ended."""
+        connection.running += size
+        self.running += size
+        if self.is_full(connection):
+            self.was_full = True
+        if size > 0:
+            connection.regulate()
+        else:
+            for each in list(self.connections) if self.running - size >= MAX_HELD_BYTES else (connection,):
+                each.regulate()
+
+    def is_full(self, connection: Connection) -> bool:
+        """Whether requests in work take so much that no more is to be read of the connection."""
+        return connection.running >= MAX_RUNNING_BYTES or self.running >= MAX_HELD_BYTES
+
+    def grow(self, upload: Upload, size: int) -> None:
+        """Note that more of a large request has come in. Raises GrpcError."""
+        connection = upload.connection
+        if connection.incoming + size > MAX_RUNNING_BYTES or self.held + size > MAX_HELD_BYTES:
+            self.was_full = True
+            self._give_up_still_ones()
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many bytes of requests are in work; try again")
+        upload.size += size
+        upload.moved_us = steady_us()
+        self._uploads.pop(upload, None)
+        self._uploads[upload] = None
+        connection.incoming += size
+        self.incoming += size
+
+    def end(self, upload: Upload) -> None:
+        """Note that a large request has come in, or will not."""
+        self._uploads.pop(upload, None)
+        upload.connection.incoming -= upload.size
+        self.incoming -= upload.size
+
+    def _give_up_still_ones(self) -> None:
+        now_us = steady_us()
+        for upload in list(self._uploads):
+            if now_us - upload.moved_us < _STILL_US:
+                break
+            if upload.size > FREE_BYTES and not upload.is_given_up:
+                upload.is_given_up = True
+                upload.task.cancel()
+
+    def send(self, connection: Connection, size: int) -> None:
+        """Note that messages are on their way to a client. Raises GrpcError."""
+        if self.unread + size > MAX_UNREAD_BYTES:
+            self.was_full = True
+            now_us = steady_us()
+            for each in list(self.connections):
+                if each.unread and now_us - each.wrote_us >= _STILL_US:
+                    each.abort(f"it does not read its messages, {each.unread} bytes so far")
+            raise GrpcError(Code.TOO_MANY_REQUESTS, "too many messages wait for clients to read them")
+        connection.unread += size
+        self.unread += size
+
+    def sent(self, connection: Connection, size: int) -> None:
+        """Note that messages have been sent, or will not be."""
+        connection.unread -= size
+        self.unread -= size
