@@ -5,6 +5,9 @@ from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 _UNITS_US: Final = {
     "d": 86_400_000_000,
     "h": 3_600_000_000,

@@ -6,6 +6,9 @@ from typing import Final
 
 from mocketmq.errors import InvalidArgumentError
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _ALLOWED: Final = (
     "epoch milliseconds, or an instant with Z or an offset,"

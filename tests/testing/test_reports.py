@@ -36,6 +36,12 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
             mocketmq.clock.advance("1s")
             assert False
 
+        def test_is_refused(mocketmq):
+            mocketmq.faults.add("refuse", error="SYSTEM_BUZY")
+
+        def test_is_wrong(mocketmq):
+            mocketmq.clock.advance("30 min")
+
         def test_idle(mocketmq):
             assert False
 
@@ -44,7 +50,7 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
         """
     )
     told = run()
-    told.assert_outcomes(passed=1, failed=4, errors=1)
+    told.assert_outcomes(passed=1, failed=6, errors=1)
     at = "20??-??-?? ??:??:??.??? "
     told.stdout.fnmatch_lines(
         [
@@ -63,6 +69,12 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
             f"{at}sent to orders, parked for 1s until *order-9*",
             f"{at}clock moved by 1s*",
             f"{at}fault storm: deliver-late for delivery: *order-9*",
+            "*_ test_is_refused _*",
+            ">*SYSTEM_BUZY*",
+            "E*BrokerError: error is 'SYSTEM_BUZY'; allowed: SYSTEM_BUSY?*",
+            "*_ test_is_wrong _*",
+            ">*30 min*",
+            "E*InvalidArgumentError: by is '30 min'; allowed: a duration such as*",
             "*_ test_idle _*",
             "*-- mocketmq --*",
             "the broker saw nothing",
@@ -70,7 +82,9 @@ def test_a_failure_tells_what_the_broker_saw(pytester: pytest.Pytester, run: Run
     )
     text = told.stdout.str()
     assert "order-0" not in text
-    assert text.count("-- mocketmq --") == 4
+    assert text.count("-- mocketmq --") == 6
+    assert "def parse_duration_us" not in text
+    assert "def read" not in text
 
 
 def test_strict_tests_leave_nothing_unacknowledged(pytester: pytest.Pytester, run: Run) -> None:

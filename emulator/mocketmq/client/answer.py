@@ -7,6 +7,9 @@ from typing import Any, NamedTuple
 
 from mocketmq.errors import EmulatorError, shorten
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 JsonObject = dict[str, Any]
 
 

@@ -10,6 +10,9 @@ from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 
 class Client(Operations):
     """A connection to a broker, as an async context manager. Methods raise BrokerError, UnreachableError."""

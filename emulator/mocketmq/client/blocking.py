@@ -14,6 +14,9 @@ from mocketmq import DEFAULT_URL
 from mocketmq.client.answer import RawAnswer
 from mocketmq.client.operations import CONNECT_S, Operations
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 P = ParamSpec("P")
 T = TypeVar("T")
 
@@ -75,7 +78,6 @@ def _blocking(
 
     @functools.wraps(operation)
     def call(client: "BlockingClient", /, *args: P.args, **options: P.kwargs) -> T:
-        __tracebackhide__ = True
         try:
             operation(client._connection, *args, **options).send(None)
         except StopIteration as end:

@@ -9,6 +9,9 @@ from urllib.parse import quote
 from mocketmq.client.answer import JsonObject
 from mocketmq.duration import parse_duration_us
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 _MOST = 1_000
 """Messages that an assertion returns."""
 
@@ -84,21 +87,18 @@ class Expecting(ABC):
 
         A ``count`` of 0 is looked at once.
         """
-        __tracebackhide__ = True
         return await self._assert(topic, "sent", count, wait, like)
 
     async def assert_delivered(
         self, topic: str, count: int | None = None, *, wait: str = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that are delivered to the topic."""
-        __tracebackhide__ = True
         return await self._assert(topic, "delivered", count, wait, like)
 
     async def assert_acknowledged(
         self, topic: str, count: int | None = None, *, group: str, wait: str = "5s", **like: Unpack[Like]
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that the consumer group has acknowledged."""
-        __tracebackhide__ = True
         return await self._assert(topic, "acknowledged", count, wait, like, group=group)
 
     async def assert_dead(
@@ -111,12 +111,10 @@ class Expecting(ABC):
         **like: Unpack[Like],
     ) -> list[JsonObject]:
         """As ``assert_sent``, of messages that are dead letters, of this group or any."""
-        __tracebackhide__ = True
         return await self._assert(topic, "dead", count, wait, like, group=group)
 
     async def assert_nothing_else(self, topic: str | None = None) -> None:
         """Assert that nothing was sent, to the topic or to any, that no assertion before has found."""
-        __tracebackhide__ = True
         answer = await self._get(api_path("unexpected"), {"topic": topic})
         if answer["count"]:
             raise AssertionError(answer["explanation"])
@@ -146,7 +144,6 @@ class Expecting(ABC):
         like: Like,
         group: str | None = None,
     ) -> list[JsonObject]:
-        __tracebackhide__ = True
         least = 1 if count is None else count
         answer = await self._wait(
             topic, stage, least, wait, like, group=group, exactly=count is not None, expected=True, max=_MOST

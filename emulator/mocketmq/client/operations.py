@@ -14,6 +14,9 @@ from mocketmq.client.info import Info
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 CONNECT_S = 10.0
 """Real seconds to connect. Answers have no time limit: a move of the clock may take long."""
 

@@ -13,6 +13,9 @@ from mocketmq.testing.broker import Broker
 from mocketmq.testing.clock import AsyncClock
 from mocketmq.testing.faults import AsyncFaults
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 
 class AsyncBroker(Operations):
     """The same broker as ``broker``, for asyncio. Each request has a connection of its own.

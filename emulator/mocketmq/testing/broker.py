@@ -10,6 +10,9 @@ from mocketmq.testing.clock import Clock
 from mocketmq.testing.faults import Faults
 from mocketmq.testing.process import BrokerProcess
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 
 class Broker(BlockingClient):
     """A broker with all operations of :class:`BlockingClient`; in ``process`` if it was started here."""

@@ -9,6 +9,9 @@ from mocketmq.client.operations import Operations
 from mocketmq.duration import format_duration
 from mocketmq.instant import parse_instant_ms
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 
 

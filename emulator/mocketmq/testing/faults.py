@@ -4,6 +4,9 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.client.operations import Operations
 
+__tracebackhide__ = True
+"""pytest shows the line of the test that called, instead of what is here."""
+
 
 class Faults:
     """For plain tests."""
