@@ -8,7 +8,7 @@ that runs of some clients add up to the page.
 import importlib
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,7 @@ from tests.clients.dashboard import versions as dashboard
 from tests.clients.exporter import versions as exporter
 from tests.clients.frameworks import versions as frameworks
 from tests.clients.go import versions as go
+from tests.clients.grpc import versions as grpc
 from tests.clients.java import versions as java
 from tests.clients.results import Results, missing, saved
 from tests.clients.rust import versions as rust
@@ -41,6 +42,16 @@ CLIENTS = {
     "rust": "Rust `rocketmq-client-rust`",
 }
 """Names for users. The locks of each language pin the versions."""
+
+GRPC_CLIENTS = {
+    "python-grpc": "Python `rocketmq-python-client`",
+    "java-5.0-grpc": "Java `rocketmq-client-java`",
+    "java-5.2-grpc": "Java `rocketmq-client-java`",
+    "node-grpc": "Node `rocketmq-client-nodejs`",
+    "go-grpc": "Go `rocketmq-clients/golang/v5`",
+    "rust-grpc": "Rust `rocketmq`",
+}
+"""Those of RocketMQ 5, which have features of their own."""
 
 FRAMEWORKS = {
     "spring-boot-2": "Spring Boot 2.7: `rocketmq-spring-boot-starter`",
@@ -108,6 +119,33 @@ FEATURES = {
     ],
 }
 
+GRPC_FEATURES = [
+    "Send and wait",
+    "Send with a callback",
+    "Batches",
+    "Large bodies",
+    "A topic that does not exist yet",
+    "Tags, keys and properties",
+    "Delivery timestamps",
+    "Delayed messages are recalled",
+    "Simple consumer",
+    "Several messages in one answer",
+    "Invisible durations are changed",
+    "Push consumer",
+    "Push consumer, in order",
+    "Push consumer, in order through retries",
+    "Tag filters",
+    "SQL92 filters",
+    "Failed messages are retried",
+    "Dead letters",
+    "Commit and rollback",
+    "Check-backs",
+    "Namespace",
+    "Access keys are checked",
+    "TLS",
+    "To and from the JSON API",
+]
+
 FRAMEWORK_FEATURES = [
     *(name for names in FEATURES.values() for name in names),
     "Pages of the cluster and of topics",
@@ -139,7 +177,9 @@ _CELLS = {True: "yes", False: "**no**", None: "–"}
 
 def tried() -> dict[str, set[str]]:
     """By client, the features that tests try it with."""
-    found: dict[str, set[str]] = {client: set() for client in (*CLIENTS, *FRAMEWORKS, *MQADMIN)}
+    found: dict[str, set[str]] = {
+        client: set() for client in (*GRPC_CLIENTS, *CLIENTS, *FRAMEWORKS, *MQADMIN)
+    }
     for mark in _marks("feature"):
         for client in mark.args[1:]:
             found[client].add(mark.args[0])
@@ -161,18 +201,19 @@ def shown_by(item: pytest.Item) -> Iterator[tuple[str, str]]:
 def misuse(mark: pytest.Mark) -> str | None:
     """What is wrong with a test's mark of a feature, or None."""
     name, *clients = mark.args
-    if name not in FRAMEWORK_FEATURES:
-        return f"{name!r} is no row of FEATURES in {__name__}"
-    known = [*CLIENTS, *FRAMEWORKS]
+    is_grpc = not GRPC_CLIENTS.keys().isdisjoint(clients)
+    if name not in (GRPC_FEATURES if is_grpc else FRAMEWORK_FEATURES):
+        return f"{name!r} is no row of {'GRPC_' if is_grpc else ''}FEATURES in {__name__}"
+    known = [*GRPC_CLIENTS] if is_grpc else [*CLIENTS, *FRAMEWORKS]
     if not clients or set(clients) - set(known):
         return f"the mark of {name!r} names the clients {clients}; allowed: one or more of {known}"
     return None
 
 
 def clients_of(mark: pytest.Mark, item: pytest.Item) -> list[str]:
-    """The clients that this run of a test is about: its parameter ``client``, or all that the mark names."""
+    """Of the clients that the mark names, those that this run is about: the parameter ``client``, or all."""
     client: str | None = item.callspec.params.get("client") if hasattr(item, "callspec") else None
-    return [client] if client else list(mark.args[1:])
+    return [name for name in mark.args[1:] if client in (None, name)]
 
 
 def versions() -> dict[str, str]:
@@ -181,7 +222,7 @@ def versions() -> dict[str, str]:
     package = json.loads((HERE / "node" / "package.json").read_text())
     [python] = re.findall(r"^rocketmq==(\S+)", pins, re.MULTILINE)
     ours = {"python": python, "node": package["dependencies"]["ali-ons"]}
-    pinned = (java, go, rust, frameworks, dashboard, exporter)
+    pinned = (java, go, rust, grpc, frameworks, dashboard, exporter)
     return ours | {client: version for each in pinned for client, version in each.versions().items()}
 
 
@@ -215,9 +256,16 @@ def write_codes() -> None:
 
 
 def _tables(results: Results) -> Iterator[str]:
-    shown, found = [client for client in CLIENTS if client in results], versions()
-    titles = " | ".join(f"{CLIENTS[client]} {found[client]}" for client in shown)
+    yield from _table("RocketMQ 5, over gRPC", GRPC_FEATURES, GRPC_CLIENTS, results)
     for title, names in FEATURES.items():
+        yield from _table(title, names, CLIENTS, results)
+
+
+def _table(title: str, names: Sequence[str], clients: Mapping[str, str], results: Results) -> Iterator[str]:
+    """The clients that were tried; nothing if none was."""
+    shown, found = [client for client in clients if client in results], versions()
+    if shown:
+        titles = " | ".join(f"{clients[client]} {found[client]}" for client in shown)
         yield f"\n## {title}\n\n| | {titles} |\n|---{'|---' * len(shown)}|"
         for name in names:
             yield f"| {name} | {' | '.join(_CELLS[results[client].get(name)] for client in shown)} |"

@@ -37,6 +37,7 @@ def test_every_feature_is_tried_with_a_client() -> None:
     rows = {name for names in features.FEATURES.values() for name in names}
     tried = features.tried()
     assert set().union(*(tried[client] for client in features.CLIENTS)) == rows
+    assert set().union(*(tried[client] for client in features.GRPC_CLIENTS)) == set(features.GRPC_FEATURES)
 
 
 def test_a_feature_that_failed_and_one_that_was_not_tried_are_shown() -> None:
@@ -89,6 +90,9 @@ def test_the_table_of_codes_is_written_without_results(
             r"the mark of 'Batches' names the clients \[\]; allowed: one or more of \['java-4.3', ",
         ),
         (("Batches", "nodejs"), r"names the clients \['nodejs'\]; allowed: "),
+        (("Dead letters", "go-grpc"), None),
+        (("Send oneway", "go-grpc"), "'Send oneway' is no row of GRPC_FEATURES"),
+        (("Batches", "go-grpc", "go"), r"names the clients \['go-grpc', 'go'\]; allowed: "),
     ],
 )
 def test_marks_that_name_no_row_or_no_client_are_refused(args: tuple[str, ...], wrong: str | None) -> None:
@@ -101,6 +105,8 @@ def test_a_run_counts_for_its_client_or_for_all_that_the_mark_names() -> None:
     of_one = SimpleNamespace(callspec=SimpleNamespace(params={"client": "go"}))
     of_all = SimpleNamespace(callspec=SimpleNamespace(params={"other": "go"}))
     assert features.clients_of(mark, cast(pytest.Item, of_one)) == ["go"]
+    of_another = SimpleNamespace(callspec=SimpleNamespace(params={"client": "rust"}))
+    assert features.clients_of(mark, cast(pytest.Item, of_another)) == []
     assert features.clients_of(mark, cast(pytest.Item, of_all)) == ["node", "go"]
     assert features.clients_of(mark, cast(pytest.Item, SimpleNamespace())) == ["node", "go"]
 

@@ -10,7 +10,8 @@ from typing import NamedTuple
 
 import pytest
 
-FOLDER = Path(__file__).parent
+from tests.clients.grpc.versions import FOLDER, JAVA
+
 BUILD = FOLDER.parents[2] / "build"
 PACKAGES = BUILD / "rocketmq-python-client"  # where mypy does not look
 INSTALL_S = 1_200.0
@@ -84,8 +85,7 @@ def rust(source: Path, home: Path) -> Program:
 
 SDKS: Mapping[str, Callable[[Path, Path], Program]] = {
     "python-grpc": python,
-    "java-5.0-grpc": partial(java, version="5.0.0"),
-    "java-5.2-grpc": partial(java, version="5.2.0"),
+    **{client: partial(java, version=version) for client, version in JAVA.items()},
     "node-grpc": node,
     "go-grpc": go,
     "rust-grpc": rust,

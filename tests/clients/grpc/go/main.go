@@ -7,6 +7,7 @@ import (
 	"os"
 	"reflect"
 	"sort"
+	"strings"
 	"sync"
 	"time"
 
@@ -16,7 +17,10 @@ import (
 
 const longest = 60 * time.Second
 
-var config = rocketmq.Config{Endpoint: os.Args[1], Credentials: &credentials.SessionCredentials{}}
+var config = rocketmq.Config{
+	Endpoint:    os.Args[1],
+	Credentials: &credentials.SessionCredentials{AccessKey: "shop", AccessSecret: "secret"},
+}
 
 type client interface {
 	Start() error
@@ -32,12 +36,8 @@ func start[T client](made T, err error) T {
 	return made
 }
 
-func produce(checks func(*rocketmq.MessageView) rocketmq.TransactionResolution, topics ...string) rocketmq.Producer {
-	options := []rocketmq.ProducerOption{rocketmq.WithTopics(topics...)}
-	if checks != nil {
-		options = append(options, rocketmq.WithTransactionChecker(&rocketmq.TransactionChecker{Check: checks}))
-	}
-	return start(rocketmq.NewProducer(&config, options...))
+func produce(topic string, options ...rocketmq.ProducerOption) rocketmq.Producer {
+	return start(rocketmq.NewProducer(&config, append(options, rocketmq.WithTopics(topic))...))
 }
 
 func consume(group, topic string, expression *rocketmq.FilterExpression) rocketmq.SimpleConsumer {
@@ -61,7 +61,7 @@ type listener struct {
 func listen(group, topic string, fails func(attempt) bool) *listener {
 	own, made := config, &listener{}
 	own.ConsumerGroup = group
-	start(rocketmq.NewPushConsumer(&own,
+	consumer, err := rocketmq.NewPushConsumer(&own,
 		rocketmq.WithPushAwaitDuration(5*time.Second),
 		rocketmq.WithPushSubscriptionExpressions(map[string]*rocketmq.FilterExpression{topic: rocketmq.SUB_ALL}),
 		rocketmq.WithPushMessageListener(&rocketmq.FuncMessageListener{
@@ -75,7 +75,9 @@ func listen(group, topic string, fails func(attempt) bool) *listener {
 				}
 				return rocketmq.SUCCESS
 			},
-		})))
+		}))
+	must(err)
+	must(consumer.Start()) // not to be stopped: it would wait for 33 s
 	return made
 }
 
@@ -148,16 +150,47 @@ func ok(step string) {
 }
 
 func main() {
-	producer := produce(nil, "plain")
+	producer := produce("plain")
 	hello := message("plain", "hello")
 	hello.SetTag("A")
 	hello.SetKeys("k")
+	hello.AddProperty("colour", "red")
 	receipt := send(producer, hello)
 	simple := consume("g-plain", "plain", rocketmq.SUB_ALL)
 	got := take(simple, 1)[0]
 	equal([]any{string(got.GetBody()), got.GetMessageId(), *got.GetTag()}, []any{"hello", receipt.MessageID, "A"})
-	equal(got.GetDeliveryAttempt(), int32(1))
+	equal([]any{got.GetDeliveryAttempt(), got.GetProperties()["colour"]}, []any{int32(1), "red"})
+	fmt.Println("id " + receipt.MessageID)
 	ok("normal")
+
+	got = take(consume("g-json", "json", rocketmq.SUB_ALL), 1)[0]
+	equal([]any{string(got.GetBody()), *got.GetTag(), got.GetKeys()}, []any{"by JSON", "A", []string{"k"}})
+	ok("json")
+
+	sent := make(chan error)
+	producer.SendAsync(context.Background(), message("plain", "later"),
+		func(_ context.Context, _ []*rocketmq.SendReceipt, err error) { sent <- err })
+	must(<-sent)
+	equal(bodies(take(simple, 1)), []string{"later"})
+	ok("async")
+
+	for number := range 3 {
+		one := message("batch", fmt.Sprint(number))
+		one.SetMessageGroup("one")
+		send(producer, one)
+	}
+	several := consume("g-batch", "batch", rocketmq.SUB_ALL)
+	batch := receive(several)
+	equal(bodies(batch), []string{"0", "1", "2"})
+	for _, one := range batch {
+		must(several.Ack(context.Background(), one))
+	}
+	ok("batch")
+
+	large := strings.Repeat("x", 2<<20-1_000) // requests of 2 MiB are the most that it sends
+	send(producer, message("large", large))
+	equal(bodies(take(consume("g-large", "large", rocketmq.SUB_ALL), 1)), []string{large})
+	ok("large")
 
 	due := time.Now().Add(2 * time.Second)
 	delayed := message("plain", "delayed")
@@ -174,9 +207,9 @@ func main() {
 	ok("recall")
 
 	send(producer, message("plain", "longer"))
-	held := receive(simple)[0]
-	must(simple.ChangeInvisibleDuration(held, 30*time.Second))
-	must(simple.Ack(context.Background(), held))
+	must(simple.ChangeInvisibleDuration(receive(simple)[0], time.Second))
+	again := take(simple, 1)[0]
+	equal([]any{string(again.GetBody()), again.GetDeliveryAttempt()}, []any{"longer", int32(2)})
 	ok("change")
 
 	tagged := consume("g-tag", "filtered", rocketmq.NewFilterExpression("B"))
@@ -188,6 +221,15 @@ func main() {
 	equal(bodies(take(tagged, 1)), []string{"B"})
 	ok("filter")
 
+	dear := consume("g-sql", "priced", rocketmq.NewFilterExpressionWithType("price > 10", rocketmq.SQL92))
+	for _, price := range []string{"9", "11"} {
+		one := message("priced", price)
+		one.AddProperty("price", price)
+		send(producer, one)
+	}
+	equal(bodies(take(dear, 1)), []string{"11"})
+	ok("sql")
+
 	for number := range 5 {
 		one := message("fifo", fmt.Sprint(number))
 		one.SetMessageGroup("one")
@@ -198,13 +240,15 @@ func main() {
 	equal(inOrder.wait(5), []attempt{{"0", 1}, {"1", 1}, {"2", 1}, {"3", 1}, {"4", 1}})
 	ok("fifo")
 
-	retrying := listen("g-retry", "retried", func(attempt) bool { return true })
+	retrying := listen("g-retry", "retried", func(got attempt) bool { return got.body == "bad" })
 	send(producer, message("retried", "bad"))
 	equal(retrying.wait(2), []attempt{{"bad", 1}, {"bad", 2}})
 	equal(bodies(take(consume("g-dead", "%DLQ%g-retry", rocketmq.SUB_ALL), 1)), []string{"bad"})
 	ok("dead letter")
 
-	transactional := produce(func(*rocketmq.MessageView) rocketmq.TransactionResolution { return rocketmq.COMMIT }, "paid")
+	transactional := produce("paid", rocketmq.WithTransactionChecker(&rocketmq.TransactionChecker{
+		Check: func(*rocketmq.MessageView) rocketmq.TransactionResolution { return rocketmq.COMMIT },
+	}))
 	paid := consume("g-paid", "paid", rocketmq.SUB_ALL)
 	for _, text := range []string{"committed", "rolled back", "forgotten"} {
 		transaction := transactional.BeginTransaction()
@@ -219,6 +263,19 @@ func main() {
 	}
 	equal(bodies(take(paid, 2)), []string{"committed", "forgotten"})
 	ok("transaction")
+
+	config.NameSpace = "tenant"
+	send(produce("spaced"), message("spaced", "inside"))
+	equal(bodies(take(consume("g-spaced", "spaced", rocketmq.SUB_ALL), 1)), []string{"inside"})
+	config.NameSpace = ""
+	ok("namespace")
+
+	config.Credentials = &credentials.SessionCredentials{AccessKey: "shop", AccessSecret: "wrong"}
+	stranger, err := rocketmq.NewProducer(&config, rocketmq.WithTopics("plain"))
+	must(err)
+	if stranger.Start() != nil {
+		ok("keys")
+	}
 
 	for _, each := range started {
 		must(each.GracefulStop())

@@ -2,21 +2,31 @@
 const assert = require('node:assert');
 const { Producer, SimpleConsumer, PushConsumer, ConsumeResult, FilterExpression } =
   require('rocketmq-client-nodejs');
-const { TransactionResolution } = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb.js');
+const { FilterType, TransactionResolution } = require('rocketmq-client-nodejs/proto/apache/rocketmq/v2/definition_pb.js');
 
-const endpoints = process.argv[2];
+const options = {
+  endpoints: process.argv[2],
+  namespace: '',
+  requestTimeout: 30_000,
+  sessionCredentials: { accessKey: 'shop', accessSecret: 'secret' },
+};
 const LONGEST_MS = 60_000;
 const ok = step => console.log(`ok ${step}`);
 
-async function consumer(consumerGroup, topic, expression = '*') {
-  const made = new SimpleConsumer({
-    endpoints, consumerGroup, subscriptions: new Map().set(topic, expression), awaitDuration: 2_000,
-  });
+async function consumer(consumerGroup, topic, expression = '*', more = {}) {
+  const subscriptions = new Map([[topic, expression]]);
+  const made = new SimpleConsumer({ ...options, consumerGroup, subscriptions, awaitDuration: 2_000, ...more });
   await made.startup();
   return made;
 }
 
-async function take(simple, count) {
+async function receive(simple) {
+  let some = [];
+  while (some.length === 0) some = await simple.receive(32, 60_000);
+  return some;
+}
+
+async function views(simple, count) {
   const taken = [];
   const end = Date.now() + LONGEST_MS;
   while (taken.length < count && Date.now() < end) {
@@ -25,13 +35,17 @@ async function take(simple, count) {
     taken.push(...some);
   }
   assert.strictEqual(taken.length, count);
-  return taken.map(one => one.body.toString());
+  return taken;
+}
+
+async function take(simple, count) {
+  return (await views(simple, count)).map(one => one.body.toString());
 }
 
 async function listen(consumerGroup, topic, fails) {
   const seen = [];
   const made = new PushConsumer({
-    endpoints, consumerGroup, namespace: '', subscriptions: new Map([[topic, '*']]),
+    ...options, consumerGroup, subscriptions: new Map([[topic, '*']]),
     messageListener: {
       async consume(message) {
         seen.push([message.body.toString(), message.deliveryAttempt]);
@@ -53,12 +67,32 @@ async function until(condition, what) {
 
 async function main() {
   const send = (topic, body, more = {}) => producer.send({ topic, body: Buffer.from(body), ...more });
-  const producer = new Producer({ endpoints });
+  const producer = new Producer(options);
   await producer.startup();
-  let receipt = await send('plain', 'hello', { tag: 'A', keys: ['k'] });
+  const properties = new Map([['colour', 'red']]);
+  let receipt = await send('plain', 'hello', { tag: 'A', keys: ['k'], properties });
   const simple = await consumer('g-plain', 'plain');
-  assert.deepStrictEqual(await take(simple, 1), ['hello']);
+  let [got] = await views(simple, 1);
+  assert.deepStrictEqual([got.body.toString(), got.messageId, got.tag], ['hello', receipt.messageId, 'A']);
+  assert.strictEqual(got.properties.get('colour'), 'red');
+  console.log(`id ${receipt.messageId}`);
   ok('normal');
+
+  [got] = await views(await consumer('g-json', 'json'), 1);
+  assert.deepStrictEqual([got.body.toString(), got.tag, got.keys], ['by JSON', 'A', ['k']]);
+  ok('json');
+
+  for (let number = 0; number < 3; number++) await send('batch', `${number}`, { messageGroup: 'one' });
+  const several = await consumer('g-batch', 'batch');
+  const batch = await receive(several);
+  assert.deepStrictEqual(batch.map(one => one.body.toString()), [...'012']);
+  for (const one of batch) await several.ack(one);
+  ok('batch');
+
+  const large = 'x'.repeat(4_000_000); // answers of 4 MiB are the most that it reads
+  await send('large', large);
+  assert((await take(await consumer('g-large', 'large'), 1))[0] === large);
+  ok('large');
 
   const began = Date.now();
   await send('plain', 'delayed', { delay: 2_000 });
@@ -71,10 +105,9 @@ async function main() {
   ok('recall');
 
   await send('plain', 'longer');
-  let [held] = [];
-  while (!held) [held] = await simple.receive(1, 15_000);
-  await simple.changeInvisibleDuration(held, 30_000);
-  await simple.ack(held);
+  await simple.changeInvisibleDuration((await receive(simple))[0], 1_000);
+  [got] = await views(simple, 1);
+  assert.deepStrictEqual([got.body.toString(), got.deliveryAttempt], ['longer', 2]);
   ok('change');
 
   const tagged = await consumer('g-tag', 'filtered', new FilterExpression('B'));
@@ -82,13 +115,18 @@ async function main() {
   assert.deepStrictEqual(await take(tagged, 1), ['B']);
   ok('filter');
 
+  const dear = await consumer('g-sql', 'priced', new FilterExpression('price > 10', FilterType.SQL));
+  for (const price of ['9', '11']) await send('priced', price, { properties: new Map([['price', price]]) });
+  assert.deepStrictEqual(await take(dear, 1), ['11']);
+  ok('sql');
+
   for (let number = 0; number < 5; number++) await send('fifo', `${number}`, { messageGroup: 'one' });
   const [ordered, inOrder] = await listen('g-fifo', 'fifo', () => false); // a failure is final: it knows exponential back-offs alone
   await until(() => inOrder.length >= 5, () => JSON.stringify(inOrder));
   assert.deepStrictEqual([...new Set(inOrder.map(([body]) => body))], [...'01234']);
   ok('fifo');
 
-  const [retrying, attempts] = await listen('g-retry', 'retried', () => true);
+  const [retrying, attempts] = await listen('g-retry', 'retried', message => message.body.toString() === 'bad');
   await send('retried', 'bad');
   await until(() => attempts.length >= 2, () => JSON.stringify(attempts));
   assert.deepStrictEqual(attempts.slice(0, 2), [['bad', 1], ['bad', 2]]);
@@ -97,7 +135,7 @@ async function main() {
   ok('dead letter');
 
   const transactional = new Producer({
-    endpoints, topic: 'paid', checker: { check: async () => TransactionResolution.COMMIT },
+    ...options, topic: 'paid', checker: { check: async () => TransactionResolution.COMMIT },
   });
   await transactional.startup();
   const paid = await consumer('g-paid', 'paid');
@@ -110,7 +148,26 @@ async function main() {
   assert.deepStrictEqual((await take(paid, 2)).sort(), ['committed', 'forgotten']);
   ok('transaction');
 
-  for (const client of [ordered, retrying, simple, tagged, dead, paid, producer, transactional]) {
+  const inside = new Producer({ ...options, namespace: 'tenant' });
+  await inside.startup();
+  await inside.send({ topic: 'spaced', body: Buffer.from('inside') });
+  const spaced = await consumer('g-spaced', 'spaced', '*', { namespace: 'tenant' });
+  assert.deepStrictEqual(await take(spaced, 1), ['inside']);
+  ok('namespace');
+
+  const sessionCredentials = { accessKey: 'shop', accessSecret: 'wrong' };
+  await assert.rejects(async () => {
+    const stranger = new Producer({ ...options, sessionCredentials });
+    await stranger.startup();
+    await stranger.send({ topic: 'plain', body: Buffer.from('forged') });
+  });
+  ok('keys');
+
+  const closing = [ordered, retrying].map(push => push.shutdown());
+  await new Promise(resolve => setTimeout(resolve, 200));
+  for (const topic of ['fifo', 'retried']) await send(topic, 'last', { messageGroup: 'one' }); // ends their long polls
+  await Promise.all(closing);
+  for (const client of [simple, tagged, dear, several, dead, paid, inside, spaced, producer, transactional]) {
     await client.shutdown();
   }
   ok('shutdown');

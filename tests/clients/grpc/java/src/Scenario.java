@@ -3,14 +3,19 @@ import java.time.Duration;
 import java.util.ArrayList;
 import java.util.Collections;
 import java.util.List;
+import java.util.concurrent.CompletableFuture;
 import java.util.concurrent.CopyOnWriteArrayList;
 import java.util.function.BiPredicate;
 import java.util.function.BooleanSupplier;
 import java.util.stream.Collectors;
 import org.apache.rocketmq.client.apis.ClientConfiguration;
+import org.apache.rocketmq.client.apis.ClientConfigurationBuilder;
+import org.apache.rocketmq.client.apis.ClientException;
 import org.apache.rocketmq.client.apis.ClientServiceProvider;
+import org.apache.rocketmq.client.apis.StaticSessionCredentialsProvider;
 import org.apache.rocketmq.client.apis.consumer.ConsumeResult;
 import org.apache.rocketmq.client.apis.consumer.FilterExpression;
+import org.apache.rocketmq.client.apis.consumer.FilterExpressionType;
 import org.apache.rocketmq.client.apis.consumer.PushConsumer;
 import org.apache.rocketmq.client.apis.consumer.SimpleConsumer;
 import org.apache.rocketmq.client.apis.message.MessageBuilder;
@@ -31,14 +36,42 @@ public final class Scenario {
     }
 
     public static void main(String[] args) throws Exception {
-        configuration = ClientConfiguration.newBuilder().setEndpoints(args[0]).build(); // TLS, as by default
+        configuration = configuration(args[0], "secret").build(); // TLS, as by default
         producer = PROVIDER.newProducerBuilder().setClientConfiguration(configuration).build();
-        SendReceipt receipt = producer.send(message("plain", "hello").setTag("A").setKeys("k").build());
+        SendReceipt receipt = producer.send(
+            message("plain", "hello").setTag("A").setKeys("k").addProperty("colour", "red").build());
         SimpleConsumer simple = consumer("g-plain", "plain", FilterExpression.SUB_ALL);
         MessageView got = take(simple, 1).get(0);
         check(body(got).equals("hello") && got.getDeliveryAttempt() == 1, got);
         check(got.getMessageId().equals(receipt.getMessageId()), got);
+        check(got.getProperties().get("colour").equals("red"), got);
+        System.out.println("id " + receipt.getMessageId());
         ok("normal");
+
+        got = take(consumer("g-json", "json", FilterExpression.SUB_ALL), 1).get(0);
+        check(body(got).equals("by JSON") && got.getTag().get().equals("A"), got);
+        check(List.copyOf(got.getKeys()).equals(List.of("k")), got);
+        ok("json");
+
+        producer.sendAsync(message("plain", "later").build()).join();
+        check(body(take(simple, 1).get(0)).equals("later"), "async");
+        ok("async");
+
+        for (int number = 0; number < 3; number++) {
+            producer.send(message("batch", "" + number).setMessageGroup("one").build());
+        }
+        SimpleConsumer several = consumer("g-batch", "batch", FilterExpression.SUB_ALL);
+        List<MessageView> batch = receive(several);
+        check(batch.stream().map(Scenario::body).collect(Collectors.toList()).equals(List.of("0", "1", "2")), batch);
+        for (MessageView one : batch) {
+            several.ack(one);
+        }
+        ok("batch");
+
+        String large = "x".repeat(4 << 20);
+        producer.send(message("large", large).build());
+        check(body(take(consumer("g-large", "large", FilterExpression.SUB_ALL), 1).get(0)).equals(large), "large");
+        ok("large");
 
         long due = System.currentTimeMillis() + 2_000;
         receipt = producer.send(message("plain", "delayed").setDeliveryTimestamp(due).build());
@@ -50,18 +83,15 @@ public final class Scenario {
         try {
             Object handle = SendReceipt.class.getMethod("getRecallHandle").invoke(receipt);
             Producer.class.getMethod("recallMessage", String.class, String.class).invoke(producer, "plain", handle);
+            ok("recall");
         } catch (NoSuchMethodException olderClient) {
             System.out.println("no recall");
         }
-        ok("recall");
 
         producer.send(message("plain", "longer").build());
-        List<MessageView> held = List.of();
-        while (held.isEmpty()) {
-            held = simple.receive(1, Duration.ofSeconds(15));
-        }
-        simple.changeInvisibleDuration(held.get(0), Duration.ofSeconds(30));
-        simple.ack(held.get(0));
+        simple.changeInvisibleDuration(receive(simple).get(0), Duration.ofSeconds(1));
+        got = take(simple, 1).get(0);
+        check(body(got).equals("longer") && got.getDeliveryAttempt() == 2, got);
         ok("change");
 
         SimpleConsumer tagged = consumer("g-tag", "filtered", new FilterExpression("B"));
@@ -70,6 +100,14 @@ public final class Scenario {
         }
         check(body(take(tagged, 1).get(0)).equals("B"), "filter");
         ok("filter");
+
+        FilterExpression dear = new FilterExpression("price > 10", FilterExpressionType.SQL92);
+        SimpleConsumer priced = consumer("g-sql", "priced", dear);
+        for (String price : new String[] {"9", "11"}) {
+            producer.send(message("priced", price).addProperty("price", price).build());
+        }
+        check(body(take(priced, 1).get(0)).equals("11"), "sql");
+        ok("sql");
 
         for (int number = 0; number < 5; number++) {
             producer.send(message("fifo", "" + number).setMessageGroup("one").build());
@@ -82,7 +120,7 @@ public final class Scenario {
         ok("fifo");
 
         List<String> attempts = new CopyOnWriteArrayList<>();
-        PushConsumer retrying = listen("g-retry", "retried", attempts, (text, attempt) -> true);
+        PushConsumer retrying = listen("g-retry", "retried", attempts, (text, attempt) -> text.equals("bad"));
         producer.send(message("retried", "bad").build());
         until(() -> attempts.size() >= 2);
         check(attempts.equals(List.of("bad 1", "bad 2")), attempts);
@@ -106,11 +144,55 @@ public final class Scenario {
         check(kept.equals(List.of("committed", "forgotten")), kept);
         ok("transaction");
 
-        for (AutoCloseable client : List.of(ordered, retrying, simple, tagged, dead, paid, producer, transactional)) {
-            client.close();
+        ClientConfiguration everywhere = configuration;
+        try {
+            ClientConfigurationBuilder builder = configuration(args[0], "secret");
+            ClientConfigurationBuilder.class.getMethod("setNamespace", String.class).invoke(builder, "tenant");
+            configuration = builder.build();
+            Producer inside = PROVIDER.newProducerBuilder().setClientConfiguration(configuration).build();
+            inside.send(message("spaced", "inside").build());
+            SimpleConsumer spaced = consumer("g-spaced", "spaced", FilterExpression.SUB_ALL);
+            check(body(take(spaced, 1).get(0)).equals("inside"), "spaced");
+            inside.close();
+            spaced.close();
+            ok("namespace");
+        } catch (NoSuchMethodException olderClient) {
+            System.out.println("no namespace");
         }
+
+        configuration = configuration(args[0], "wrong").build();
+        try (Producer stranger = PROVIDER.newProducerBuilder().setClientConfiguration(configuration).build()) {
+            stranger.send(message("plain", "forged").build());
+        } catch (ClientException | IllegalStateException refused) {
+            ok("keys");
+        }
+        configuration = everywhere;
+
+        List<CompletableFuture<Void>> closing = new ArrayList<>();
+        for (PushConsumer push : List.of(ordered, retrying)) {
+            closing.add(CompletableFuture.runAsync(() -> close(push)));
+        }
+        Thread.sleep(200);
+        for (String topic : List.of("fifo", "retried")) { // ends the long polls, for which they wait
+            producer.send(message(topic, "last").setMessageGroup("one").build());
+        }
+        closing.forEach(CompletableFuture::join);
+        List.of(simple, several, tagged, priced, dead, paid, producer, transactional).forEach(Scenario::close);
         ok("shutdown");
         System.exit(0);
+    }
+
+    private static ClientConfigurationBuilder configuration(String endpoints, String secret) {
+        return ClientConfiguration.newBuilder().setEndpoints(endpoints).setRequestTimeout(Duration.ofSeconds(30))
+            .setCredentialProvider(new StaticSessionCredentialsProvider("shop", secret));
+    }
+
+    private static void close(AutoCloseable client) {
+        try {
+            client.close();
+        } catch (Exception error) {
+            throw new IllegalStateException(error);
+        }
     }
 
     private static MessageBuilder message(String topic, String body) {
@@ -132,6 +214,14 @@ public final class Scenario {
                 boolean isBad = fails.test(body(message), message.getDeliveryAttempt());
                 return isBad ? ConsumeResult.FAILURE : ConsumeResult.SUCCESS;
             }).build();
+    }
+
+    private static List<MessageView> receive(SimpleConsumer simple) throws Exception {
+        List<MessageView> some = List.of();
+        while (some.isEmpty()) {
+            some = simple.receive(32, Duration.ofSeconds(60));
+        }
+        return some;
     }
 
     private static List<MessageView> take(SimpleConsumer simple, int count) throws Exception {
