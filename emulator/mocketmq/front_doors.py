@@ -4,6 +4,7 @@ import logging
 from contextlib import AsyncExitStack
 from typing import Final
 
+from mocketmq import console
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.connections.certificate import certificate_of
@@ -77,6 +78,7 @@ def _protocols(
     namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
     by_segment = {
+        **dict.fromkeys(console.SEGMENTS, console.Console().answer),
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(
             settings.namesrv_address, namesrv_port

@@ -51,6 +51,7 @@ ROOMS = {
         for name in ("fields", "faulty", "invalid", "listener", "problem", "request")
     },
     "json": {"mocketmq.http_api"},  # the rest of it
+    "console": {"mocketmq.console"},
     "discovery": {"mocketmq_compat", "mocketmq_compat.address_discovery"},
     "aliyun": {"mocketmq_compat.aliyun_http"},
     # Beside them
@@ -98,6 +99,7 @@ KNOWS = {
     "grpc": f"ground access store schedule faults {BROKER} connections",
     "http": "ground faults",
     "json": f"ground faults schedule {BROKER} http",
+    "console": "ground http json",
     "discovery": "ground http",
     "aliyun": f"ground access faults {BROKER} http",
     "client": "ground",
@@ -111,7 +113,8 @@ KNOWS = {
     "live": "ground store schedule delay document ledger compute",
     "spark": "ground document ledger compute judge report live",
     "app": (
-        f"ground access store schedule delay {BROKER} connections listening grpc http json discovery aliyun"
+        f"ground access store schedule delay {BROKER} connections listening grpc http json console"
+        " discovery aliyun"
     ),
     "cli": "ground store delay client demo document ledger judge spark app",
 }

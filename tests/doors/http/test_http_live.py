@@ -206,3 +206,16 @@ async def test_the_clock_says_how_fast_and_far_ahead_it_is(api: Api) -> None:
     clock = await api.ok("GET", "/v1/clock")
     assert clock["rate"] == 0
     assert 3_600_000 - PATIENCE_S * 1_000 < clock["ahead_ms"] - before["ahead_ms"] <= 3_600_000
+
+
+async def test_the_page_is_served_with_its_policy_and_not_twice(api: Api) -> None:
+    answer = await api.call("GET", "/")
+    assert (answer.status, answer.headers["Content-Type"]) == (200, "text/html; charset=utf-8")
+    assert "unsafe" not in answer.headers["Content-Security-Policy"]
+    again = await api.call("GET", "/", headers={"If-None-Match": answer.headers["ETag"]})
+    assert (again.status, again.body) == (304, b"")
+    script = await api.call("GET", "/console/main.js")
+    assert (script.status, script.headers["Content-Type"]) == (200, "text/javascript; charset=utf-8")
+    for path in ("/console/__init__.py", "/console/none.js", "/console/..%2fclock.py", "/console/"):
+        await api.refused(404, "GET", path)
+    await api.refused(405, "POST", "/")

@@ -1,0 +1,49 @@
+// Elements. Whatever comes from a broker goes in as text: nothing is ever parsed as markup.
+
+const SVG = "http://www.w3.org/2000/svg";
+
+function fill(element, properties, children) {
+  for (const [name, value] of Object.entries(properties)) {
+    if (value === null || value === undefined || value === false) continue;
+    if (name.startsWith("on")) element.addEventListener(name.slice(2), value);
+    else if (name === "value" || name === "checked" || name === "disabled" || name === "open") element[name] = value;
+    else element.setAttribute(name, value === true ? "" : String(value));
+  }
+  element.append(...children.flat(Infinity).filter((child) => child !== null && child !== undefined && child !== false));
+  return element;
+}
+
+export function h(tag, properties = {}, ...children) {
+  return fill(document.createElement(tag), properties, children);
+}
+
+export function svg(tag, properties = {}, ...children) {
+  return fill(document.createElementNS(SVG, tag), properties, children);
+}
+
+export const button = (label, onclick, properties = {}) => h("button", { type: "button", onclick, ...properties }, label);
+
+// A label above its input.
+export const field = (label, input, note) => h("label", { class: "field" }, h("span", {}, label), input, note ? h("small", {}, note) : null);
+
+export function select(options, value, properties = {}) {
+  const element = h("select", properties, options.map(([one, text]) => h("option", { value: one }, text)));
+  element.value = value;
+  return element;
+}
+
+// A table that scrolls by itself where it is too wide; `columns` are texts, or [text, class].
+export function table(label, columns, rows) {
+  const heads = columns.map((column) => (Array.isArray(column) ? column : [column, ""]));
+  return h("div", { class: "scroll", tabindex: "0", role: "region", "aria-label": label },
+    h("table", {},
+      h("thead", {}, h("tr", {}, heads.map(([text, kind]) => h("th", { scope: "col", class: kind }, text || h("span", { class: "hidden" }, "Actions"))))),
+      h("tbody", {}, rows.map((row) => h("tr", {}, row.map((cell, index) => h("td", { class: heads[index][1], "data-label": heads[index][0] }, cell)))))));
+}
+
+export const empty = (title, text, ...more) => h("div", { class: "empty" }, h("p", { class: "title" }, title), h("p", {}, text), ...more);
+
+// Writes a text only when it is another one, so that nothing is laid out in vain.
+export function setText(element, text) {
+  if (element.textContent !== text) element.textContent = text;
+}

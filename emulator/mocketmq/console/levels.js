@@ -1,0 +1,168 @@
+// The levels: a lane for each, and one for start-deliver times; and what waits in one of them.
+
+import { get, path, post, query, remove } from "./api.js";
+import { button, empty, h, setText, table } from "./dom.js";
+import { clockTime, count, dateTime, duration, lateness, plural, visible } from "./format.js";
+import { Lane } from "./lane.js";
+import { live, nowMs } from "./live.js";
+import { confirmed, doing, notice } from "./notice.js";
+
+const PAGE = 100;
+const still = matchMedia("(prefers-reduced-motion: reduce)");
+
+export function showLevels(view, place) {
+  if (place.rest.length) return showLane(view, place);
+  const cards = h("div", { class: "figures" });
+  const list = h("ol", { class: "lanes", "aria-label": "Delay levels and start-deliver times" });
+  view.append(h("h1", {}, "Levels"), cards, h("div", { class: "lanes-head", "aria-hidden": "true" },
+    h("span", {}, "Level"), h("span", {}, "Waiting"), h("span", { class: "axis" }, h("i", {}, "just sent"), h("i", {}, "due")), h("span", {}, "Next due"), h("span", {}, "Delivered", h("small", {}, " / min")), h("span", {}, "Overdue")), list);
+  const rows = new Map();
+
+  function row(lane) {
+    const key = lane.level ?? 0;
+    if (!rows.has(key)) {
+      const parts = { waiting: h("span", { class: "waiting" }), next: h("span", { class: "next" }), minute: h("span", { class: "minute" }), overdue: h("span", { class: "overdue" }), canvas: h("canvas", { class: "track", "aria-hidden": "true" }) };
+      parts.link = h("a", { href: `#/levels/${key || "time"}` },
+        h("span", { class: "name" }, key ? h("b", {}, `${key}`) : h("b", { class: "wide" }, "Start-deliver times"), key ? ` ${lane.delay}` : null),
+        parts.waiting, parts.canvas, parts.next, parts.minute, parts.overdue);
+      parts.item = h("li", {}, parts.link);
+      parts.lane = new Lane(parts.canvas);
+      rows.set(key, parts);
+      list.append(parts.item);
+    }
+    return rows.get(key);
+  }
+
+  function write() {
+    const state = live.state;
+    if (!state) return;
+    const now = nowMs();
+    const known = new Set(state.lanes.map((lane) => lane.level ?? 0));
+    for (const [key, parts] of rows) if (!known.has(key)) { parts.item.remove(); rows.delete(key); }
+    for (const lane of state.lanes) {
+      const parts = row(lane);
+      setText(parts.waiting, lane.pending ? count(lane.pending) : "–");
+      const left = lane.next_due_ms === null ? null : lane.next_due_ms - now;
+      setText(parts.next, left === null ? "" : left > 0 ? `in ${duration(left)}` : "now");
+      setText(parts.minute, lane.delivered ? count(lane.delivered) : "");
+      const late = lane.oldest_overdue_ms === null ? 0 : now - lane.oldest_overdue_ms;
+      setText(parts.overdue, late > 0 ? `${duration(late)} overdue` : "");
+      parts.item.classList.toggle("idle", !lane.pending && !lane.delivered);
+      parts.link.setAttribute("aria-label", `${lane.level ? `Level ${lane.level}, ${lane.delay}` : "Start-deliver times"}: ${plural(lane.pending, "message")} waiting`);
+    }
+    const all = state.lateness.in_all;
+    cards.replaceChildren(
+      figure(count(state.pending), "waiting"), figure(state.stored_per_s.toLocaleString("en"), "stored per second"),
+      figure(state.delivered_per_s.toLocaleString("en"), "delivered per second"), figure(all.count ? lateness(all.p99_us) : "–", "late at most: 99 in 100", all.count && all.p99_us > 100_000));
+  }
+
+  // A span of the lane is its level's delay; of start-deliver times, until the last of them.
+  let spanOfTimed = 60_000;
+  let drawn = 0;
+  let frame = 0;
+  function draw(time) {
+    frame = requestAnimationFrame(draw);
+    if (!live.state || time - drawn < (still.matches ? 1_000 : live.state.rate === 0 && !slides() ? 400 : 66)) return;
+    drawn = time;
+    const now = slide();
+    for (const lane of live.state.lanes) {
+      const parts = rows.get(lane.level ?? 0);
+      if (!parts || (!lane.pending && parts.wasEmpty && parts.canvas.clientWidth === parts.lane.width)) continue;
+      parts.wasEmpty = !lane.pending;
+      if (!lane.level && lane.curve.length) spanOfTimed = Math.max((lane.curve.at(-1)[0] - now) * 1.05, 60_000);
+      parts.lane.draw(lane.curve, lane.delay_ms ?? spanOfTimed, now);
+    }
+  }
+
+  // A move of the clock is drawn as one: everything slides to the right.
+  let shown = null;
+  const slides = () => shown !== null && Math.abs(nowMs() - shown) > 50;
+  function slide() {
+    const target = nowMs();
+    if (shown === null || still.matches || Math.abs(target - shown) < 300) shown = target;
+    else shown += (target - shown) * 0.3;
+    return shown;
+  }
+
+  place.listen((kind) => { if (kind === "state") write(); });
+  const timer = setInterval(() => { if (!document.hidden) write(); }, 500);
+  const recolour = () => { for (const parts of rows.values()) { parts.lane.width = 0; parts.wasEmpty = false; } };
+  addEventListener("theme", recolour);
+  place.onLeave(() => { clearInterval(timer); cancelAnimationFrame(frame); removeEventListener("theme", recolour); });
+  write();
+  frame = requestAnimationFrame(draw);
+}
+
+const figure = (value, label, isBad) => h("div", { class: isBad ? "figure bad" : "figure" }, h("b", {}, value), h("span", {}, label));
+
+function showLane(view, place) {
+  const level = place.rest[0] === "time" ? 0 : Number(place.rest[0]);
+  const which = level ? { level } : { timed: true };
+  const heading = level ? `Level ${level}` : "Start-deliver times";
+  const about = h("p", { class: "dim" });
+  const list = h("div", {});
+  const more = button("Show more", doing(() => load(true)), { hidden: true, class: "plain" });
+  const all = (verb, text, act) => button(verb, doing(async () => {
+    const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
+    if (!await confirmed(`${verb}?`, `${text} This is about ${plural(lane?.pending ?? 0, "message")} that wait here now.`, verb)) return;
+    notice(await act());
+    await load();
+  }), { class: verb.startsWith("Cancel") ? "danger" : "" });
+  view.append(
+    h("p", { class: "crumbs" }, h("a", { href: "#/levels" }, "Levels"), " / ", heading),
+    h("div", { class: "row" }, h("h1", {}, heading), h("span", { class: "spring" }),
+      all("Deliver all now", "They become visible at once. The ledger marks them as delivered by hand.", async () => `Delivered ${plural((await post("/v1/deliveries", which)).delivered, "message")}.`),
+      all("Cancel all", "They will never be delivered.", async () => `Cancelled ${plural((await remove(`/v1/delayed${query(which)}`)).cancelled, "message")}.`)),
+    about, list, more);
+  let found = [];
+  let after = null;
+  let seen = null;
+
+  async function load(isMore = false) {
+    const answer = await get(`/v1/delayed${query({ ...which, max: isMore ? PAGE : Math.max(found.length, PAGE), after: isMore ? after : null })}`);
+    found = isMore ? [...found, ...answer.messages] : answer.messages;
+    after = answer.next_after;
+    more.hidden = after === null;
+    draw();
+  }
+
+  function draw() {
+    const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
+    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting.`);
+    if (!found.length) {
+      list.replaceChildren(empty("Nothing waits here", level ? `Send a message with delay level ${level}, and it will be listed until it is due.` : "Send a message with a time to deliver it at, and it will be listed until then.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
+      return;
+    }
+    list.replaceChildren(table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
+      h("span", { class: "mono", title: dateTime(one.due_ms) }, clockTime(one.due_ms, true)),
+      h("span", { class: "mono", "data-due": one.due_ms }, until(one.due_ms)),
+      visible(one.real_topic ?? one.topic),
+      [one.keys.map((key) => h("span", { class: "tag key" }, visible(key))), one.tag ? h("span", { class: "tag" }, visible(one.tag)) : null],
+      h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
+      h("div", { class: "row nowrap" },
+        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small" }),
+        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger" })),
+    ])));
+  }
+
+  async function act(request, where, done, one) {
+    await request(where);
+    notice(`${done} ${one.real_topic ?? ""} message ${one.message_id}.`, { link: ["Show it", `#/messages/${encodeURIComponent(one.message_id)}`] });
+    await load();
+  }
+
+  const until = (due) => (due > nowMs() ? duration(due - nowMs()) : "now");
+  const timer = setInterval(() => list.querySelectorAll("[data-due]").forEach((cell) => setText(cell, until(Number(cell.dataset.due)))), 500);
+  place.onLeave(() => clearInterval(timer));
+  const run = doing(() => load());
+  place.listen((kind) => {
+    const lane = kind === "state" && live.state.lanes.find((one) => (one.level ?? 0) === level);
+    if (!lane) return;
+    const stamp = `${lane.pending} ${lane.next_due_ms}`;
+    if (stamp !== seen && found.length <= PAGE) run();
+    else draw();
+    seen = stamp;
+  });
+  run();
+}
+

@@ -1,0 +1,71 @@
+// Short messages at the edge of the page, questions, and the dialog for the token.
+
+import { button, field, h } from "./dom.js";
+
+const place = document.getElementById("notices");
+const STAYS_MS = 8_000;
+
+// `link` is [text, address].
+export function notice(text, { kind = "good", link } = {}) {
+  const element = h("div", { class: `notice ${kind}` }, h("p", {}, text), link ? h("a", { href: link[1] }, link[0]) : null);
+  element.append(button("×", () => element.remove(), { class: "quiet close", "aria-label": "Close this message" }));
+  place.append(element);
+  while (place.children.length > 3) place.firstChild.remove();
+  setTimeout(() => element.remove(), kind === "bad" ? STAYS_MS * 2 : STAYS_MS);
+}
+
+export const failed = (error) => notice(sentence(error.message), { kind: "bad" });
+
+const sentence = (text) => text.charAt(0).toUpperCase() + text.slice(1);
+
+// Runs what a button does: the button rests meanwhile, and an error is told.
+export function doing(act) {
+  return async (event) => {
+    const pressed = event?.currentTarget;
+    if (pressed?.getAttribute?.("aria-busy")) return;
+    pressed?.setAttribute?.("aria-busy", "true");
+    try {
+      await act(event);
+    } catch (error) {
+      failed(error);
+    } finally {
+      pressed?.removeAttribute?.("aria-busy");
+    }
+  };
+}
+
+function dialog(title, content, buttons) {
+  const element = h("dialog", { "aria-labelledby": "dialog-title" }, h("h2", { id: "dialog-title" }, title), content, h("div", { class: "row end" }, buttons));
+  document.body.append(element);
+  element.addEventListener("close", () => element.remove());
+  element.showModal();
+  return element;
+}
+
+// Resolves to whether the person said yes.
+export function confirmed(title, text, yes) {
+  return new Promise((done) => {
+    const element = dialog(title, h("p", {}, text), [
+      button("Keep everything as it is", () => element.close(), { class: "plain" }),
+      button(yes, () => { element.returnValue = "yes"; element.close("yes"); }, { class: "danger" }),
+    ]);
+    element.addEventListener("close", () => done(element.returnValue === "yes"));
+  });
+}
+
+export function tell(title, content) {
+  const element = dialog(title, content, [button("Close", () => element.close())]);
+}
+
+export function askForToken(wasWrong) {
+  return new Promise((done) => {
+    const input = h("input", { type: "password", autocomplete: "current-password", required: true, "aria-describedby": "token-note" });
+    const form = h("form", { onsubmit: (event) => { event.preventDefault(); done(input.value.trim()); element.close(); } },
+      field("Token", input),
+      h("p", { id: "token-note", class: "dim" }, wasWrong ? "That token was not the right one." : "The broker was started with --token. It is kept in this tab until you close it."),
+      h("div", { class: "row end" }, h("button", { type: "submit" }, "Open the console")));
+    const element = dialog("This broker asks for a token", form, []);
+    element.addEventListener("cancel", (event) => event.preventDefault());
+    input.focus();
+  });
+}

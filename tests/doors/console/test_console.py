@@ -1,0 +1,185 @@
+"""What people do with the console: see time, move it, find messages, read their lives, send and cancel."""
+
+import base64
+import re
+from collections.abc import AsyncIterator
+
+import pytest
+import pytest_asyncio
+from playwright.async_api import Browser, expect
+
+from tests.support.api import Api, running_api
+from tests.support.browser import console_page, overflow, running_browser, violations
+from tests.support.chromium import NAMES, find_chromium
+from tests.support.patience import PATIENCE_S
+
+pytestmark = [
+    pytest.mark.skipif(
+        find_chromium() is None, reason=f"no Chromium on the PATH: none of {', '.join(NAMES)}"
+    ),
+    pytest.mark.asyncio(loop_scope="module"),
+]
+
+expect.set_options(timeout=PATIENCE_S * 1_000)
+
+TOKEN = "s3cret"  # noqa: S105 - guards nothing
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def browser() -> AsyncIterator[Browser]:
+    async with running_browser() as browser:
+        yield browser
+
+
+@pytest_asyncio.fixture(loop_scope="module")
+async def api() -> AsyncIterator[Api]:
+    async with running_api() as api:
+        yield api
+
+
+async def test_a_move_of_the_clock_delivers_and_is_told(browser: Browser, api: Api) -> None:
+    async with console_page(browser, api.emulator.url) as page:
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        sent = await api.send(body="order 7", delay_level=5, keys=["7"])
+        lane = page.get_by_role("link", name="Level 5, 1m: 1 message waiting")
+        await expect(lane).to_contain_text("in 1 m")
+        await expect(page.locator(".due")).to_contain_text("level 5 · orders 'order 7'")
+        await page.get_by_role("button", name="Move the clock by 30m").click()
+        notice = page.locator(".notice")
+        await expect(notice).to_contain_text("Moved by 30 m: 1 message delivered.")
+        await notice.get_by_role("link").click()
+        await expect(page.get_by_text("The move delivered 1 message")).to_be_visible()
+        await page.get_by_role("link", name="'order 7'").click()
+        await expect(page).to_have_url(re.compile(sent["message_id"]))
+        life = page.get_by_role("list", name="Life of the message")
+        await expect(life).to_contain_text("Delivered to orders")
+        await expect(life).to_contain_text("on time")
+
+
+async def test_a_message_is_found_by_its_key_and_its_life_is_told(browser: Browser, api: Api) -> None:
+    await api.send(body='{"order": {"id": 7}}', keys=["order-7"], tag="new", properties={"colour": "red"})
+    await api.send(body="other", keys=["order-77"])
+    [taken] = [one for one in await api.receive() if one["keys"] == ["order-7"]]
+    await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [taken["receipt"]]})
+    async with console_page(browser, api.emulator.url, "messages") as page:
+        await page.get_by_label("Key", exact=True).fill("order-7")
+        await page.get_by_role("button", name="Search").click()
+        await expect(page.get_by_text("1 record with key “order-7”")).to_be_visible()
+        await page.locator("tbody a").click()
+        life = page.get_by_role("list", name="Life of the message")
+        for stage in (
+            "Made by its producer",
+            "Stored in orders",
+            "Taken by billing",
+            "Acknowledged by billing",
+        ):
+            await expect(life).to_contain_text(stage)
+        await expect(page.locator(".facts").last).to_contain_text("colour")
+        await expect(page.get_by_label("Body as JSON")).to_contain_text("id: 7")
+        await page.get_by_role("button", name="Hex").click()
+        await expect(page.get_by_label("Body as bytes")).to_contain_text("7b 22 6f 72")
+
+
+async def test_a_message_is_cancelled_and_sent_again_by_keyboard_alone(browser: Browser, api: Api) -> None:
+    sent = await api.send(body="later", delay_level=3, tag="slow")
+    async with console_page(browser, api.emulator.url, "levels/3") as page:
+        await page.get_by_role("button", name="Cancel", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("Nothing waits here")).to_be_visible()
+        await page.get_by_role("link", name="Show it").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("It will never be delivered.")).to_be_visible()
+        await page.get_by_role("link", name="Send again").focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_label("Body", exact=True)).to_have_value("later")
+        await expect(page.get_by_role("combobox", name="Delay level", exact=True)).to_have_value("3")
+        await page.get_by_role("button", name="Send", exact=True).focus()
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("Sent to orders.")).to_be_visible()
+        await page.keyboard.press("n")  # the key that moves to the next due message
+        await expect(page.locator(".notice").last).to_contain_text("Moved by 10 s: 1 message delivered.")
+    [again] = await api.receive()
+    assert (again["body"], again["tag"]) == ("later", "slow")
+    assert again["message_id"] != sent["message_id"]
+
+
+async def test_what_messages_hold_is_shown_and_never_run(browser: Browser, api: Api) -> None:
+    evil = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>\u202e\u0007'
+    sent = await api.send(body=evil, tag="<b>tag</b>", keys=["<i>key</i>"], properties={"<u>p</u>": evil})
+    raw = base64.b64encode(bytes(range(256))).decode()
+    other = await api.ok("POST", "/v1/topics/orders/messages", {"body_base64": raw})
+    await api.send(body="x" * (4 << 20), message_id="large")
+    async with console_page(browser, api.emulator.url, "messages") as page:
+        await expect(page.locator("tbody tr")).to_have_count(3)
+        await page.goto(f"{api.emulator.url}/#/messages/{sent['message_id']}")
+        text = page.get_by_label("Body as text")
+        await expect(text).to_contain_text("<script>window.ran=1</script>⟨U+202E⟩␇")
+        await page.goto(f"{api.emulator.url}/#/messages/{other['message_id']}")
+        await expect(page.get_by_label("Body as bytes")).to_contain_text("000000f0  f0 f1")
+        await page.goto(f"{api.emulator.url}/#/messages/large")
+        await expect(page.get_by_text("4.00 MiB, UTF-8")).to_be_visible()
+        await page.get_by_role("button", name="Show more").click()
+        assert await page.evaluate("window.ran") is None
+        assert await page.locator("main img, main script").count() == 0
+
+
+async def test_it_asks_for_the_token_once(browser: Browser) -> None:
+    async with running_api(token=TOKEN) as api, console_page(browser, api.emulator.url) as page:
+        await page.get_by_role("textbox", name="Token").fill("wrong")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("That token was not the right one.")).to_be_visible()
+        await page.get_by_role("textbox", name="Token").fill(TOKEN)
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        await page.reload()
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
+
+
+async def test_a_broker_that_goes_away_is_told_and_found_again(browser: Browser) -> None:
+    async with running_api() as api:
+        port = api.emulator.doors.http.port
+        async with console_page(browser, api.emulator.url) as page:
+            await expect(page.get_by_text("nothing waits")).to_be_visible()
+            await api.emulator.http.close()
+            api.emulator.broker.watching.live.close()
+            await expect(page.get_by_role("alert")).to_contain_text("The broker does not answer.")
+            async with running_api(http_port=port) as again:
+                await expect(page.get_by_role("alert")).to_be_hidden()
+                await again.send(delay_level=1)
+                await expect(page.get_by_role("link", name="Level 1, 1s: 1 message waiting")).to_be_visible()
+
+
+ROOMS = ("levels", "levels/5", "levels/time", "messages", "messages?text=order", "messages/shown", "send")
+
+
+async def fill(api: Api) -> None:
+    """Something in each room."""
+    await api.send(body='{"order": [7, null, "x"]}', delay_level=5, keys=["7"], tag="new", message_id="shown")
+    await api.send(body="at a time", delay_ms=90_000)
+    await api.send(topic="bills", body="order")
+    [taken] = await api.receive("bills")
+    await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": [taken["receipt"]], "delay_level": -1})
+
+
+@pytest.mark.parametrize(
+    ("width", "dark"),
+    [
+        (1_280, False),
+        pytest.param(1_280, True, marks=pytest.mark.slow),
+        (390, True),
+        pytest.param(390, False, marks=pytest.mark.slow),
+        pytest.param(2_560, False, marks=pytest.mark.slow),
+        pytest.param(2_560, True, marks=pytest.mark.slow),
+    ],
+)
+async def test_everybody_can_use_each_view_at_each_width(
+    browser: Browser, api: Api, width: int, dark: bool
+) -> None:
+    await fill(api)
+    async with console_page(browser, api.emulator.url, width=width, dark=dark) as page:
+        for room in ROOMS:
+            await page.goto(f"{api.emulator.url}/#/{room}")
+            await expect(page.locator(".due")).to_contain_text("level 5")
+            await expect(page.locator("h1")).to_be_visible()
+            assert (room, await violations(page)) == (room, [])
+            assert (room, await overflow(page)) == (room, 0)

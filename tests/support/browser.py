@@ -1,0 +1,86 @@
+"""A page of the console in a real Chromium, driven by Playwright."""
+
+import json
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from importlib.resources import files
+from typing import Any, Final
+
+from playwright.async_api import Browser, Page, async_playwright
+
+from tests.support.chromium import find_chromium
+from tests.support.patience import PATIENCE_S
+
+_AXE: Final = files("axe_playwright_python").joinpath("axe.min.js")
+
+
+class Faultless:
+    """What a page said and asked for that it should not have."""
+
+    def __init__(self, page: Page, origin: str) -> None:
+        self.found: list[str] = []
+        page.on("console", lambda message: self._hear(message.type, message.text))
+        page.on("pageerror", lambda error: self.found.append(str(error)))
+        page.on("request", lambda request: self._ask(request.url, origin))
+
+    def _hear(self, kind: str, text: str) -> None:
+        if kind in ("error", "warning") and "Failed to load resource" not in text:
+            self.found.append(text)
+
+    def _ask(self, url: str, origin: str) -> None:
+        if not url.startswith(origin):
+            self.found.append(f"asked for {url}")
+
+
+@asynccontextmanager
+async def running_browser() -> AsyncIterator[Browser]:
+    """A headless Chromium: the machine's own, as Playwright's is not installed."""
+    async with async_playwright() as playwright:
+        environment: dict[str, str | float | bool] = {**os.environ}
+        browser = await playwright.chromium.launch(
+            executable_path=find_chromium(), args=["--no-sandbox", "--disable-gpu"], env=environment
+        )
+        try:
+            yield browser
+        finally:
+            await browser.close()
+
+
+@asynccontextmanager
+async def console_page(
+    browser: Browser, origin: str, room: str = "levels", *, width: int = 1_280, dark: bool = False
+) -> AsyncIterator[Page]:
+    """The console at this width; fails if its page did anything that it should not."""
+    context = await browser.new_context(
+        viewport={"width": width, "height": 900},
+        color_scheme="dark" if dark else "light",
+        has_touch=width < 500,
+        timezone_id="UTC",
+        locale="en",
+    )
+    context.set_default_timeout(PATIENCE_S * 1_000)
+    try:
+        page = await context.new_page()
+        faultless = Faultless(page, origin)
+        await page.goto(f"{origin}/#/{room}")
+        yield page
+        assert faultless.found == []
+    finally:
+        await context.close()
+
+
+async def violations(page: Page) -> list[str]:
+    """What axe finds on the page, and where."""
+    await page.evaluate(_AXE.read_text())
+    found: Any = await page.evaluate("axe.run()")
+    return [
+        f"{one['id']}: {one['help']}: {json.dumps([node['target'] for node in one['nodes']])}"
+        for one in found["violations"]
+    ]
+
+
+async def overflow(page: Page) -> int:
+    """How many pixels the page is wider than its window."""
+    wider: int = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
+    return wider
