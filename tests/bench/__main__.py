@@ -17,7 +17,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from tests.bench.benches import BENCHES, run
+from tests.bench.benches import BENCHES, named, run
 from tests.bench.figures import Figure, table_of
 
 
@@ -47,8 +47,9 @@ def _options() -> argparse.Namespace:
     parser.add_argument("--quick", action="store_true", help="a few seconds each; the figures mean little")
     parser.add_argument("--json", type=Path, metavar="FILE", help="save all runs for scripts")
     options = parser.parse_args()
-    if unknown := set(options.names) - set(BENCHES):
-        parser.error(f"no such benchmark: {', '.join(sorted(unknown))}")
+    if unknown := [name for name in options.names if not named(name)]:
+        parser.error(f"no such benchmark: {', '.join(unknown)}")
+    options.names = [each for name in options.names for each in named(name)]
     return options
 
 

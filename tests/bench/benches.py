@@ -52,8 +52,20 @@ BENCHES = {
     "pending": Bench("Many pending messages", pending.measure),
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
     "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
-    "reports": Bench("Lateness reports", reports.measure),
+    "reports-small": Bench("Lateness reports of small ledgers (floor: a bare Spark)", reports.small),
+    **{
+        f"reports-{size}m": Bench(
+            f"Lateness reports of {size} million rows (floors: DuckDB, ADBC)",
+            reports.large(size * reports.MILLION),
+        )
+        for size in (1, 10, 50)
+    },
 }
+
+
+def named(name: str) -> list[str]:
+    """The benchmarks of this name, or of names that begin with it: ``reports`` is ``reports-small`` and more."""
+    return [each for each in BENCHES if each == name or each.startswith(f"{name}-")]
 
 
 def run(name: str, quick: bool) -> list[Figure]:
