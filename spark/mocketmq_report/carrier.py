@@ -19,10 +19,12 @@ Made = TypeVar("Made")
 
 _TASKS: Final = 4  # for each core, at most
 _MISSING: Final = re.compile(r"No module named '([\w.]+)'")
+_SAID: Final = re.compile(r"^mocketmq[\w.]*\.\w+Error: (.+)$", re.MULTILINE)
+_KILLED: Final = re.compile(r"Python worker exited unexpectedly|ExecutorLostFailure|Python worker failed to")
 
 
 class ExecutorError(EmulatorError):
-    """Spark's executors cannot do the work; the sentence says what they lack."""
+    """Spark's executors cannot do the work; the sentence says why."""
 
 
 class SparkCarrier:
@@ -35,7 +37,10 @@ class SparkCarrier:
         self._spark = spark
 
     def __call__(self, work: Work[Made], parts: Mapping[int, Part]) -> Made:
-        """Do the work on all parts. Raises ExecutorError if executors lack what it needs."""
+        """Do the work on all parts.
+
+        Raises ExecutorError if executors lack what it needs, cannot read a part, or are killed.
+        """
         from py4j.protocol import Py4JJavaError  # noqa: PLC0415
         from pyspark.errors import PySparkException  # noqa: PLC0415 - once it has started
 
@@ -53,16 +58,27 @@ class SparkCarrier:
                     found = part.mapped(work.columns(number), partial(_on_rows, work, number))
                     made += [pickle.loads(each) for each in found]  # noqa: S301 - our own tasks made it
         except (PySparkException, Py4JJavaError) as error:
-            if missing := _MISSING.search(str(error)):
-                raise ExecutorError(
-                    f"Spark's executors lack the Python module {missing[1]}: each needs Python {_PYTHON},"
-                    " NumPy, pyarrow, msgspec and mocketmq (docs/lateness.md, On a cluster)"
-                ) from error
+            if sentence := _sentence(str(error)):
+                raise ExecutorError(sentence) from error
             raise
         return work.join(made)
 
 
-_PYTHON: Final = "3.11 or newer"
+def _sentence(failure: str) -> str | None:
+    """Why Spark's tasks failed, if that is known."""
+    if missing := _MISSING.search(failure):
+        return (
+            f"Spark's executors lack the Python module {missing[1]}: each needs Python 3.11 or newer,"
+            " NumPy, pyarrow, msgspec and mocketmq (docs/lateness.md, On a cluster)"
+        )
+    if said := _SAID.search(failure):
+        return said[1]
+    if _KILLED.search(failure):
+        return (
+            "the processes in which Spark reads the data were killed, and no other could take over; most"
+            " often the machine lacks memory: use fewer cores (--master 'local[1]'), or a machine with more"
+        )
+    return None
 
 
 def _on_parts(work: Work[Made], parts: Iterable[tuple[int, Part]]) -> Iterator[Made]:

@@ -64,7 +64,7 @@ BENCHES = {
 
 
 def named(name: str) -> list[str]:
-    """The benchmarks of this name, or of names that begin with it: ``reports`` is ``reports-small`` and more."""
+    """The benchmarks of this name, or whose names begin with it: ``reports`` is all that are of reports."""
     return [each for each in BENCHES if each == name or each.startswith(f"{name}-")]
 
 

@@ -1,6 +1,11 @@
 """The same report, whoever carries the kernel to the data: Spark, Spark's own readers, or this process."""
 
+import os
+import re
 import shutil
+import signal
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -11,6 +16,8 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
+from mocketmq.errors import EmulatorError
+from mocketmq.store.database import FILE_NAME
 from mocketmq_report.carrier import ExecutorError, SparkCarrier
 from mocketmq_report.document import Report
 from mocketmq_report.job import Engine, Job, run
@@ -21,6 +28,18 @@ from mocketmq_report.ledger.spark_rows import SparkRows
 from mocketmq_report.ledger.work import Work
 from mocketmq_report.progress import ignore_progress
 from tests.support.ledgers import Shape, write_parquet, write_store
+
+WRITING = """
+import sqlite3, sys
+store = sqlite3.connect(sys.argv[1])
+names = [row[1] for row in store.execute("PRAGMA table_info(deliveries)")]
+later = [f"{name} + 1000000" if name in ("delivered_offset", "parked_offset") else name for name in names]
+into = f"deliveries ({', '.join(names)})"
+added = store.execute(f"INSERT INTO {into} SELECT {', '.join(later)} FROM deliveries")
+assert added.rowcount > 1000
+store.commit()
+"""
+"""A broker that goes on delivering."""
 
 
 def figures(report: Report) -> bytes:
@@ -80,6 +99,69 @@ def test_without_spark_what_needs_it_is_named(tmp_path: Path) -> None:
         ("packed.csv.lz4", "it can only be read by Spark: report it without --quick")
     ]
     assert reading.ledger.runs.num_rows == 2
+
+
+def damage(folder: Path) -> Path:
+    """Change bytes in the middle of an export's file, whose end stays intact."""
+    path = next(folder.glob("deliveries/*/*/*.parquet"))
+    column = pq.ParquetFile(path).metadata.row_group(0).column(DELIVERIES.names.index("due_us"))
+    with path.open("r+b") as file:
+        file.seek(column.data_page_offset + column.total_compressed_size // 2)
+        file.write(b"\xff" * 64)
+    return path
+
+
+@pytest.mark.parametrize("is_quick", [True, False])
+def test_damage_in_the_middle_of_a_file_is_a_sentence(
+    spark: SparkSession, tmp_path: Path, is_quick: bool
+) -> None:
+    write_parquet(tmp_path, 3_000)
+    path = damage(tmp_path)
+    with pytest.raises(
+        EmulatorError, match=f"^{re.escape(str(path))} is damaged .*: export it again"
+    ) as found:
+        run(Engine(None if is_quick else lambda: spark), Job([str(tmp_path)]), ignore_progress)
+    assert "\n" not in str(found.value)
+
+
+class _Killed:
+    """Work whose process is killed, as by a system without memory."""
+
+    def columns(self, part: int) -> Columns:  # noqa: ARG002
+        return Columns((), ())
+
+    def on(self, part: int, batches: object) -> int:  # noqa: ARG002
+        os.kill(os.getpid(), signal.SIGKILL)
+        return 0
+
+    def join(self, made: object) -> int:  # noqa: ARG002
+        return 0
+
+
+def test_tasks_that_are_killed_again_and_again_are_a_sentence(spark: SparkSession) -> None:
+    work: Work[int] = _Killed()
+    parts = {0: Loaded(DELIVERIES.empty_table())}
+    with pytest.raises(ExecutorError, match="were killed, and no other could take over; most often"):
+        SparkCarrier(lambda: spark)(work, parts)
+
+
+@pytest.mark.parametrize("is_quick", [True, pytest.param(False, marks=pytest.mark.slow)])
+def test_a_store_that_is_written_meanwhile_is_reported_as_it_was(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, is_quick: bool
+) -> None:
+    write_store(tmp_path, 3_000)
+    job = Job([str(tmp_path)], as_of_us=1_900_000_000_000_000)
+    before = run(Engine(None), job, ignore_progress)
+    read = sources.read
+
+    def read_and_write(*arguments: Any, **options: Any) -> Any:
+        found = read(*arguments, **options)
+        subprocess.run([sys.executable, "-c", WRITING, str(tmp_path / FILE_NAME)], check=True)
+        return found
+
+    monkeypatch.setattr(sources, "read", read_and_write)
+    meanwhile = run(Engine(None if is_quick else lambda: spark), job, ignore_progress)
+    assert figures(meanwhile) == figures(before)
 
 
 class _Lacking:

@@ -41,6 +41,28 @@ with session(master="local-cluster[2,1,1024]") as spark:
     Path(sys.argv[2]).write_bytes(json(run(Engine(lambda: spark), Job([sys.argv[1]]), lambda *_: None)))
     print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
 """
+KILLING = """
+import threading, time
+import psutil
+
+def kill():
+    while True:
+        for each in psutil.Process().children(recursive=True):
+            try:
+                if any("pyspark.daemon" in word for word in each.cmdline()):
+                    executor = each.parent()
+                    while "CoarseGrainedExecutorBackend" not in " ".join(executor.cmdline()):
+                        executor = executor.parent()
+                    executor.kill()
+                    print("killed", flush=True)
+                    return
+            except (psutil.Error, AttributeError):
+                pass
+        time.sleep(0.01)
+
+threading.Thread(target=kill, daemon=True).start()
+"""
+"""Kills the first executor that starts a Python worker, which has read nothing then."""
 
 
 @pytest.fixture(scope="module")
@@ -109,6 +131,15 @@ def test_separate_executors_compute_the_same(
     command = [sys.executable, "-c", CLUSTER, str(data), str(out)]
     assert finish(command, environment, tmp_path) == "3\n"  # and the driver
     assert figures(out.read_bytes()) == local(data)
+
+
+def test_an_executor_that_is_killed_while_it_runs_changes_nothing(
+    local: Callable[[Path], Any], parquet: Path, environment: dict[str, str], tmp_path: Path
+) -> None:
+    out = tmp_path / "report.json"
+    said = finish([sys.executable, "-c", KILLING + CLUSTER, str(parquet), str(out)], environment, tmp_path)
+    assert said.startswith("killed\n")
+    assert figures(out.read_bytes()) == local(parquet)
 
 
 def test_spark_submit_runs_the_job(

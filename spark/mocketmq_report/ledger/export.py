@@ -168,4 +168,6 @@ class _DeliveryFiles:
         folder.mkdir(parents=True, exist_ok=True)
         number = self._files[folder]
         self._files[folder] += 1
-        return pq.ParquetWriter(folder / f"part-{number:05}.parquet", schema, compression="zstd")
+        return pq.ParquetWriter(
+            folder / f"part-{number:05}.parquet", schema, compression="zstd", write_page_checksum=True
+        )

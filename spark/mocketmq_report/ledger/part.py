@@ -7,12 +7,17 @@ from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from mocketmq.errors import EmulatorError
 from mocketmq_report.ledger.extent import Extent
 
 if TYPE_CHECKING:
     from mocketmq_report.ledger.store_snapshot import OffsetRange
 
 _BATCH_ROWS: Final = 262_144
+
+
+class DamagedPartError(EmulatorError):
+    """Rows cannot be read; the sentence names their file."""
 
 
 class Columns(NamedTuple):
@@ -46,18 +51,28 @@ class RowGroups(NamedTuple):
         return Extent(self.rows, *self.delivered_us)
 
     def batches(self, columns: Columns) -> Iterator[pa.RecordBatch]:
-        """Read these columns."""
+        """Read these columns. Raises DamagedPartError."""
         wanted = [*columns.needed, *(columns.in_doubt if self.is_doubtful else ())]
-        with pq.ParquetFile(self.path, read_dictionary=["state", "topic", "scheme"], memory_map=True) as file:
-            names = [name for name in wanted if name in file.schema_arrow.names]
-            read_ = file.iter_batches(
-                _BATCH_ROWS, row_groups=list(self.groups), columns=names, use_threads=False
-            )
-            for batch in read_:
-                run = pa.DictionaryArray.from_arrays(
-                    pa.repeat(pa.scalar(0, pa.int32()), len(batch)), [self.run]
-                )
-                yield pa.RecordBatch.from_arrays([*batch.columns, run], [*batch.schema.names, "run"])
+        try:
+            with pq.ParquetFile(
+                self.path,
+                read_dictionary=["state", "topic", "scheme"],
+                memory_map=True,
+                page_checksum_verification=True,
+            ) as file:
+                names = [name for name in wanted if name in file.schema_arrow.names]
+                for batch in file.iter_batches(
+                    _BATCH_ROWS, row_groups=list(self.groups), columns=names, use_threads=False
+                ):
+                    run = pa.DictionaryArray.from_arrays(
+                        pa.repeat(pa.scalar(0, pa.int32()), len(batch)), [self.run]
+                    )
+                    yield pa.RecordBatch.from_arrays([*batch.columns, run], [*batch.schema.names, "run"])
+        except (pa.ArrowException, OSError) as error:
+            reason = str(error).splitlines()[0]
+            raise DamagedPartError(
+                f"{self.path} is damaged ({reason}): export it again, or report without it"
+            ) from error
 
 
 class StoreRange(NamedTuple):
