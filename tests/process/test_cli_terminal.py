@@ -83,7 +83,15 @@ async def test_tables_fit_the_terminal(columns: int, tmp_path: Path) -> None:
         message_id = await fill(shell)
         commands = [
             *(["peek", TOPIC], ["find", KEY], ["message", message_id], ["levels"], ["delayed", "ls"]),
-            *(["topics"], ["groups"], ["clients"], ["faults", "ls"], ["transactions", "ls"]),
+            *(
+                ["topics"],
+                ["groups"],
+                ["clients"],
+                ["faults", "ls"],
+                ["transactions", "ls"],
+                ["events"],
+                ["leaks"],
+            ),
             ["receive", TOPIC, "--group", "other", "--no-ack"],
             ["delayed", "ls", "--dir", str(tmp_path / "data")],
         ]
