@@ -5,20 +5,19 @@ import os
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from importlib.resources import files
-from typing import Any, Final
-
-from playwright.async_api import Browser, Page, async_playwright
+from typing import TYPE_CHECKING, Any
 
 from tests.support.chromium import find_chromium
 from tests.support.patience import PATIENCE_S
 
-_AXE: Final = files("axe_playwright_python").joinpath("axe.min.js")
+if TYPE_CHECKING:
+    from playwright.async_api import Browser, Page
 
 
 class Faultless:
     """What a page said and asked for that it should not have."""
 
-    def __init__(self, page: Page, origin: str) -> None:
+    def __init__(self, page: "Page", origin: str) -> None:
         self.found: list[str] = []
         page.on("console", lambda message: self._hear(message.type, message.text))
         page.on("pageerror", lambda error: self.found.append(str(error)))
@@ -34,8 +33,10 @@ class Faultless:
 
 
 @asynccontextmanager
-async def running_browser() -> AsyncIterator[Browser]:
+async def running_browser() -> "AsyncIterator[Browser]":
     """A headless Chromium: the machine's own, as Playwright's is not installed."""
+    from playwright.async_api import async_playwright
+
     async with async_playwright() as playwright:
         environment: dict[str, str | float | bool] = {**os.environ}
         browser = await playwright.chromium.launch(
@@ -49,8 +50,8 @@ async def running_browser() -> AsyncIterator[Browser]:
 
 @asynccontextmanager
 async def console_page(
-    browser: Browser, origin: str, room: str = "levels", *, width: int = 1_280, dark: bool = False
-) -> AsyncIterator[Page]:
+    browser: "Browser", origin: str, room: str = "levels", *, width: int = 1_280, dark: bool = False
+) -> "AsyncIterator[Page]":
     """The console at this width; fails if its page did anything that it should not."""
     context = await browser.new_context(
         viewport={"width": width, "height": 900},
@@ -70,9 +71,9 @@ async def console_page(
         await context.close()
 
 
-async def violations(page: Page) -> list[str]:
+async def violations(page: "Page") -> list[str]:
     """What axe finds on the page, and where."""
-    await page.evaluate(_AXE.read_text())
+    await page.evaluate(files("axe_playwright_python").joinpath("axe.min.js").read_text())
     found: Any = await page.evaluate("axe.run()")
     return [
         f"{one['id']}: {one['help']}: {json.dumps([node['target'] for node in one['nodes']])}"
@@ -80,7 +81,7 @@ async def violations(page: Page) -> list[str]:
     ]
 
 
-async def overflow(page: Page) -> int:
+async def overflow(page: "Page") -> int:
     """How many pixels the page is wider than its window."""
     wider: int = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return wider

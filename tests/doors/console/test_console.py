@@ -3,15 +3,20 @@
 import base64
 import re
 from collections.abc import AsyncIterator
+from typing import TYPE_CHECKING
 
 import pytest
 import pytest_asyncio
-from playwright.async_api import Browser, expect
 
 from tests.support.api import Api, running_api
 from tests.support.browser import console_page, overflow, running_browser, violations
 from tests.support.chromium import NAMES, find_chromium
 from tests.support.patience import PATIENCE_S
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+expect = pytest.importorskip("playwright.async_api").expect
 
 pytestmark = [
     pytest.mark.skipif(
@@ -26,7 +31,7 @@ TOKEN = "s3cret"  # noqa: S105 - guards nothing
 
 
 @pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> AsyncIterator[Browser]:
+async def browser() -> "AsyncIterator[Browser]":
     async with running_browser() as browser:
         yield browser
 
@@ -37,7 +42,7 @@ async def api() -> AsyncIterator[Api]:
         yield api
 
 
-async def test_a_move_of_the_clock_delivers_and_is_told(browser: Browser, api: Api) -> None:
+async def test_a_move_of_the_clock_delivers_and_is_told(browser: "Browser", api: Api) -> None:
     async with console_page(browser, api.emulator.url) as page:
         await expect(page.get_by_text("nothing waits")).to_be_visible()
         sent = await api.send(body="order 7", delay_level=5, keys=["7"])
@@ -56,7 +61,7 @@ async def test_a_move_of_the_clock_delivers_and_is_told(browser: Browser, api: A
         await expect(life).to_contain_text("on time")
 
 
-async def test_a_message_is_found_by_its_key_and_its_life_is_told(browser: Browser, api: Api) -> None:
+async def test_a_message_is_found_by_its_key_and_its_life_is_told(browser: "Browser", api: Api) -> None:
     await api.send(body='{"order": {"id": 7}}', keys=["order-7"], tag="new", properties={"colour": "red"})
     await api.send(body="other", keys=["order-77"])
     [taken] = [one for one in await api.receive() if one["keys"] == ["order-7"]]
@@ -80,7 +85,7 @@ async def test_a_message_is_found_by_its_key_and_its_life_is_told(browser: Brows
         await expect(page.get_by_label("Body as bytes")).to_contain_text("7b 22 6f 72")
 
 
-async def test_a_message_is_cancelled_and_sent_again_by_keyboard_alone(browser: Browser, api: Api) -> None:
+async def test_a_message_is_cancelled_and_sent_again_by_keyboard_alone(browser: "Browser", api: Api) -> None:
     sent = await api.send(body="later", delay_level=3, tag="slow")
     async with console_page(browser, api.emulator.url, "levels/3") as page:
         await page.get_by_role("button", name="Cancel", exact=True).focus()
@@ -103,7 +108,7 @@ async def test_a_message_is_cancelled_and_sent_again_by_keyboard_alone(browser: 
     assert again["message_id"] != sent["message_id"]
 
 
-async def test_what_messages_hold_is_shown_and_never_run(browser: Browser, api: Api) -> None:
+async def test_what_messages_hold_is_shown_and_never_run(browser: "Browser", api: Api) -> None:
     evil = '<img src=x onerror="window.ran=1"><script>window.ran=1</script>\u202e\u0007'
     sent = await api.send(body=evil, tag="<b>tag</b>", keys=["<i>key</i>"], properties={"<u>p</u>": evil})
     raw = base64.b64encode(bytes(range(256))).decode()
@@ -123,7 +128,7 @@ async def test_what_messages_hold_is_shown_and_never_run(browser: Browser, api: 
         assert await page.locator("main img, main script").count() == 0
 
 
-async def test_it_asks_for_the_token_once(browser: Browser) -> None:
+async def test_it_asks_for_the_token_once(browser: "Browser") -> None:
     async with running_api(token=TOKEN) as api, console_page(browser, api.emulator.url) as page:
         await page.get_by_role("textbox", name="Token").fill("wrong")
         await page.keyboard.press("Enter")
@@ -135,7 +140,7 @@ async def test_it_asks_for_the_token_once(browser: Browser) -> None:
         await expect(page.get_by_text("nothing waits")).to_be_visible()
 
 
-async def test_a_broker_that_goes_away_is_told_and_found_again(browser: Browser) -> None:
+async def test_a_broker_that_goes_away_is_told_and_found_again(browser: "Browser") -> None:
     async with running_api() as api:
         port = api.emulator.doors.http.port
         async with console_page(browser, api.emulator.url) as page:
@@ -173,7 +178,7 @@ async def fill(api: Api) -> None:
     ],
 )
 async def test_everybody_can_use_each_view_at_each_width(
-    browser: Browser, api: Api, width: int, dark: bool
+    browser: "Browser", api: Api, width: int, dark: bool
 ) -> None:
     await fill(api)
     async with console_page(browser, api.emulator.url, width=width, dark=dark) as page:
