@@ -32,10 +32,13 @@ def groups(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
 @click.option(
     "--retry-queues", type=int, default=1, show_default=True, help="Queues of the topic of its retries."
 )
+@click.option("--fifo/--no-fifo", default=None, help="Whether its gRPC clients consume in order.")
 @with_broker
-def create(broker: BlockingClient, output: Output, name: str, max_retries: int, retry_queues: int) -> None:
-    """Create a consumer group, or change its retries."""
-    answer = broker.put_group(name, max_retries=max_retries, retry_queues=retry_queues)
+def create(
+    broker: BlockingClient, output: Output, name: str, max_retries: int, retry_queues: int, fifo: bool | None
+) -> None:
+    """Create a consumer group, or change its retries and its order."""
+    answer = broker.put_group(name, max_retries=max_retries, retry_queues=retry_queues, fifo=fifo)
     output.show(answer, f"group {name} retries a message {max_retries} times")
 
 

@@ -1,6 +1,6 @@
 """``mocketmq topics`` and ``reset``."""
 
-from typing import Literal
+from typing import Literal, get_args
 
 import click
 
@@ -10,6 +10,7 @@ from mocketmq.cli.output import Output, instant
 from mocketmq.cli.table import Table
 from mocketmq.client.blocking import BlockingClient
 from mocketmq.instant import parse_instant_ms
+from mocketmq.settings import MessageType
 
 
 @click.group(
@@ -24,16 +25,23 @@ def topics(ctx: click.Context, url: str, token: str | None, as_json: bool) -> No
         ask_broker(url, token, lambda broker: _list_topics(broker, Output(as_json)))
 
 
-@topics.command(epilog=examples("topics create orders --queues 8"))
+@topics.command(epilog=examples("topics create orders --queues 8", "topics create orders --type delay"))
 @click.argument("name")
 @click.option(
     "--queues", type=int, default=4, show_default=True, help="Number of read queues, and of write queues."
 )
+@click.option(
+    "--type",
+    "kind",
+    type=click.Choice(get_args(MessageType)),
+    help="What gRPC clients may send to it; a new topic takes all.",
+)
 @with_broker
-def create(broker: BlockingClient, output: Output, name: str, queues: int) -> None:
-    """Create a topic, or change its number of queues."""
-    answer = broker.put_topic(name, read_queues=queues, write_queues=queues)
-    output.show(answer, f"topic {name} has {queues} queues")
+def create(broker: BlockingClient, output: Output, name: str, queues: int, kind: str | None) -> None:
+    """Create a topic, or change its number of queues and its type."""
+    answer = broker.put_topic(name, read_queues=queues, write_queues=queues, type=kind)
+    takes = "" if kind is None else f" and takes {kind} messages"
+    output.show(answer, f"topic {name} has {queues} queues{takes}")
 
 
 @topics.command(epilog=examples("topics delete orders"))
@@ -47,11 +55,12 @@ def delete(broker: BlockingClient, output: Output, name: str) -> None:
 
 def _list_topics(broker: BlockingClient, output: Output) -> None:
     found = broker.topics()
-    columns = ("topic", "perm", ">read queues", ">write queues", ">messages", "kind")
+    columns = ("topic", "perm", "type", ">read queues", ">write queues", ">messages", "kind")
     rows = (
         (
             topic["name"],
             topic["perm"],
+            topic["type"],
             topic["read_queues"],
             topic["write_queues"],
             sum(queue["max_offset"] - queue["min_offset"] for queue in topic["queues"]),
@@ -59,7 +68,7 @@ def _list_topics(broker: BlockingClient, output: Output) -> None:
         )
         for topic in found
     )
-    least = ("kind", "perm", "write queues", "read queues")
+    least = ("type", "kind", "perm", "write queues", "read queues")
     output.show({"topics": found}, Table(columns, rows, least=least, cut=("topic",)))
 
 

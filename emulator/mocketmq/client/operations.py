@@ -203,13 +203,21 @@ class Operations(Expecting):
         return await self._get(api_path("topics", name))
 
     async def put_topic(
-        self, name: str, *, read_queues: int = 4, write_queues: int = 4, perm: str = "rw"
+        self,
+        name: str,
+        *,
+        read_queues: int = 4,
+        write_queues: int = 4,
+        perm: str = "rw",
+        type: str | None = None,  # noqa: A002 - as the API calls it
     ) -> JsonObject:
-        """Create the topic, or change it."""
+        """Create the topic, or change it.
+
+        ``type``, of what gRPC clients may send: ``normal``, ``fifo``, ``delay``, ``transaction``, ``mixed``.
+        """
+        wanted = {"read_queues": read_queues, "write_queues": write_queues, "perm": perm}
         return await self._call(
-            "PUT",
-            api_path("topics", name),
-            {"read_queues": read_queues, "write_queues": write_queues, "perm": perm},
+            "PUT", api_path("topics", name), wanted if type is None else {**wanted, "type": type}
         )
 
     async def delete_topic(self, name: str) -> JsonObject:
@@ -224,10 +232,13 @@ class Operations(Expecting):
         """One consumer group with its lag."""
         return await self._get(api_path("groups", name))
 
-    async def put_group(self, name: str, *, max_retries: int = 16, retry_queues: int = 1) -> JsonObject:
-        """Create the consumer group, or change it."""
+    async def put_group(
+        self, name: str, *, max_retries: int = 16, retry_queues: int = 1, fifo: bool | None = None
+    ) -> JsonObject:
+        """Create the consumer group, or change it. ``fifo``: whether its gRPC clients consume in order."""
+        wanted = {"max_retries": max_retries, "retry_queues": retry_queues}
         return await self._call(
-            "PUT", api_path("groups", name), {"max_retries": max_retries, "retry_queues": retry_queues}
+            "PUT", api_path("groups", name), wanted if fifo is None else {**wanted, "fifo": fifo}
         )
 
     async def reset_group(

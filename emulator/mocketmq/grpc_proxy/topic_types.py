@@ -7,14 +7,9 @@ from mocketmq.broker.registry.topics import Topic
 NORMAL, FIFO, DELAY, TRANSACTION = 1, 2, 3, 4
 """Values of MessageType."""
 _ALL: Final = (NORMAL, FIFO, DELAY, TRANSACTION)
-_BY_ATTRIBUTE: Final = {
-    "NORMAL": (NORMAL,),
-    "FIFO": (FIFO,),
-    "DELAY": (DELAY,),
-    "TRANSACTION": (TRANSACTION,),
-}
+_BY_NAME: Final = {"normal": (NORMAL,), "fifo": (FIFO,), "delay": (DELAY,), "transaction": (TRANSACTION,)}
 
 
 def types_of(topic: Topic) -> tuple[int, ...]:
     """What clients may send to the topic."""
-    return _BY_ATTRIBUTE.get(topic.particulars.attributes.get("message.type", ""), _ALL)
+    return _BY_NAME.get(topic.particulars.message_type, _ALL)

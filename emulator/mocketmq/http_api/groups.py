@@ -9,6 +9,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.offset_resets import Find, at_end, at_offset, at_start
+from mocketmq.broker.registry.group import USUAL
 from mocketmq.broker.registry.groups import MAX_RETRIES, MAX_RETRIES_LIMIT, MAX_RETRY_QUEUES
 from mocketmq.errors import (
     GroupNotFoundError,
@@ -37,11 +38,15 @@ class GroupQueueOut(msgspec.Struct, frozen=True):
 
 
 class GroupOut(msgspec.Struct, frozen=True):
-    """A consumer group, and its position in each queue that it has consumed from."""
+    """A consumer group, and its position in each queue that it has consumed from.
+
+    `fifo`: its gRPC clients consume in order.
+    """
 
     name: str
     max_retries: int
     retry_queues: int
+    fifo: bool
     lag: int
     in_flight: int
     queues: list[GroupQueueOut]
@@ -60,10 +65,14 @@ class DeletedGroupOut(msgspec.Struct, frozen=True):
 
 
 class GroupIn(Input, frozen=True):
-    """Settings of a consumer group. `retry_queues` is how many queues `%RETRY%group` has."""
+    """Settings of a consumer group. `retry_queues` is how many queues `%RETRY%group` has.
+
+    `fifo`: its gRPC clients consume in order; without it, that stays as it is.
+    """
 
     max_retries: Annotated[int, Meta(ge=0, le=MAX_RETRIES_LIMIT)] = MAX_RETRIES
     retry_queues: Annotated[int, Meta(ge=1, le=MAX_RETRY_QUEUES)] = 1
+    fifo: bool | UnsetType = UNSET
 
 
 class ResetGroupIn(Input, frozen=True):
@@ -99,10 +108,13 @@ async def group(call: ApiCall, path: GroupPath) -> GroupOut:
 
 async def put_group(call: ApiCall, path: GroupPath, wanted: GroupIn) -> GroupOut | Created:
     """Answers once the group is durable."""
-    is_new = all(known.name != path.group for known in call.broker.registry.groups)
-    made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues)
+    known = call.broker.registry.groups.find(path.group)
+    config = known.config if known else USUAL
+    if wanted.fifo is not UNSET:
+        config = msgspec.structs.replace(config, consume_message_orderly=wanted.fifo)
+    made = await call.broker.registry.groups.put(path.group, wanted.max_retries, wanted.retry_queues, config)
     group = call.broker.consuming.groups.of(made)
-    return Created(_group_out(group)) if is_new else _group_out(group)
+    return _group_out(group) if known else Created(_group_out(group))
 
 
 async def delete_group(call: ApiCall, path: GroupPath) -> DeletedGroupOut:
@@ -152,6 +164,7 @@ def _group_out(found: ConsumingGroup) -> GroupOut:
         found.name,
         found.registered.max_retries,
         found.registered.retry_queues,
+        found.registered.config.consume_message_orderly,
         sum(queue.lag for queue in queues),
         sum(queue.in_flight for queue in queues),
         queues,

@@ -3,12 +3,20 @@
 from typing import Annotated, Literal
 
 import msgspec
-from msgspec import Meta
+from msgspec import UNSET, Meta, UnsetType
 
-from mocketmq.broker.registry.topics import MAX_QUEUES, PERM_INHERIT, PERM_READ, PERM_WRITE, Topic
+from mocketmq.broker.registry.topics import (
+    MAX_QUEUES,
+    PERM_INHERIT,
+    PERM_READ,
+    PERM_WRITE,
+    PLAIN,
+    Topic,
+)
 from mocketmq.errors import NoPermissionError, TopicNotFoundError
 from mocketmq.http_api.fields import Input, NoInput, TopicPath
 from mocketmq.http_api.route import ApiCall, Created, Route, RouteGroup
+from mocketmq.settings import MessageType
 
 _LETTERS = {"r": PERM_READ, "w": PERM_WRITE, "i": PERM_INHERIT}
 
@@ -22,12 +30,16 @@ class QueueOut(msgspec.Struct, frozen=True):
 
 
 class TopicOut(msgspec.Struct, frozen=True):
-    """A topic. `perm` is what clients may do: `r` read, `w` write, `i` inherit."""
+    """A topic. `perm` is what clients may do: `r` read, `w` write, `i` inherit.
+
+    `type` is that of the messages which gRPC clients may send; `mixed` for all.
+    """
 
     name: str
     read_queues: int
     write_queues: int
     perm: str
+    type: str
     system: bool
     queues: list[QueueOut]
 
@@ -39,11 +51,15 @@ class TopicsOut(msgspec.Struct, frozen=True):
 
 
 class TopicIn(Input, frozen=True):
-    """Settings of a topic. If it gets fewer queues than it has, the others stay but are not read."""
+    """Settings of a topic. If it gets fewer queues than it has, the others stay but are not read.
+
+    Without a `type` it keeps its own; a new topic is `mixed`.
+    """
 
     read_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     write_queues: Annotated[int, Meta(ge=1, le=MAX_QUEUES)] = 4
     perm: Literal["r", "w", "rw", "ri", "wi", "rwi"] = "rw"
+    type: MessageType | UnsetType = UNSET
 
 
 class DeletedTopicOut(msgspec.Struct, frozen=True):
@@ -65,11 +81,16 @@ async def topic(call: ApiCall, path: TopicPath) -> TopicOut:
 
 async def put_topic(call: ApiCall, path: TopicPath, wanted: TopicIn) -> TopicOut | Created:
     """Answers once the topic is durable."""
-    is_new = call.broker.registry.topics.find(path.topic) is None
+    known = call.broker.registry.topics.find(path.topic)
+    particulars = known.particulars if known else PLAIN
     made = await call.broker.registry.topics.put_by_client(
-        path.topic, wanted.read_queues, wanted.write_queues, sum(_LETTERS[letter] for letter in wanted.perm)
+        path.topic,
+        wanted.read_queues,
+        wanted.write_queues,
+        sum(_LETTERS[letter] for letter in wanted.perm),
+        particulars if wanted.type is UNSET else particulars.typed(wanted.type),
     )
-    return Created(_topic_out(made)) if is_new else _topic_out(made)
+    return _topic_out(made) if known else Created(_topic_out(made))
 
 
 async def delete_topic(call: ApiCall, path: TopicPath) -> DeletedTopicOut:
@@ -83,6 +104,7 @@ def _topic_out(found: Topic) -> TopicOut:
         found.read_queues,
         found.write_queues,
         "".join(letter for letter, bit in _LETTERS.items() if found.perm & bit),
+        found.particulars.message_type,
         found.is_system,
         [QueueOut(queue.queue_id, queue.min_offset, queue.next_offset) for queue in found.queues],
     )

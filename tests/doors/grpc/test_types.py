@@ -1,12 +1,18 @@
 """Topics that take one type of messages, and groups that consume in order."""
 
+import asyncio
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
 
+from mocketmq.cli import commands
 from mocketmq.errors import SettingError
 from mocketmq.settings import GroupDeclaration, TopicDeclaration, load_settings
+from tests.support.api import Api
+from tests.support.command_line import runner
 from tests.support.grpc import TRANSACTION, GrpcClient, running_grpc
+from tests.support.remoting import connected
 
 TYPES = {"normal": 1, "fifo": 2, "delay": 3, "transaction": 4}
 
@@ -29,6 +35,44 @@ async def test_a_topic_of_one_type_refuses_the_others(kind: str) -> None:
         for name, message in messages_of_each_type(client, "typed").items():
             answer = await client.send(message)
             assert answer.status.code == (20_000 if name == kind else 40_014), name
+
+
+async def test_types_and_order_are_set_by_json_by_the_command_line_and_by_mqadmin() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        made = await api.ok("PUT", "/v1/topics/typed", {"type": "delay"})
+        assert made["type"] == "delay"
+        assert (await api.ok("PUT", "/v1/topics/typed", {"read_queues": 8}))["type"] == "delay"
+        alone = runner(MOCKETMQ_URL=emulator.url)
+        args = ["topics", "create", "second", "--type", "fifo"]
+        told = await asyncio.to_thread(alone.invoke, commands, args)
+        assert told.stdout == "topic second has 4 queues and takes fifo messages\n"
+        assert emulator.remoting
+        async with connected("127.0.0.1", emulator.remoting.broker_port) as remoting:
+            ext = {"topic": "third", "readQueueNums": "1", "writeQueueNums": "1", "perm": "6"}
+            ext |= {"defaultTopic": "TBW102", "topicFilterType": "SINGLE_TAG", "order": "false"}
+            await remoting.ok(17, ext | {"attributes": "+message.type=TRANSACTION"})
+        for topic, kind in (("typed", "delay"), ("second", "fifo"), ("third", "transaction")):
+            for name, message in messages_of_each_type(client, topic).items():
+                assert (await client.send(message)).status.code == (20_000 if name == kind else 40_014)
+        assert (await api.ok("PUT", "/v1/topics/typed", {"type": "mixed"}))["type"] == "mixed"
+        assert (await client.send(client.message("m", "typed"))).status.code == 20_000
+        assert (await api.ok("PUT", "/v1/groups/billing", {"fifo": True}))["fifo"]
+        assert (await api.ok("PUT", "/v1/groups/billing", {}))["fifo"]
+        async with client.telemetry() as telemetry:
+            assert (await telemetry.consume()).settings.subscription.fifo
+
+
+async def test_namespaces_of_clients_are_left_out_as_by_the_proxy() -> None:
+    async with running_grpc() as (_, client):
+        client.metadata["x-mq-namespace"] = "test"
+        message = client.message("m")
+        message.topic.resource_namespace = "test"
+        assert (await client.send(message)).status.code == 20_000
+        [got] = await client.receive()
+        assert (got.topic.name, got.topic.resource_namespace) == ("orders", "")
+        route = await client.call("QueryRoute", topic={"name": "orders", "resource_namespace": "other"})
+        assert route.message_queues[0].topic.resource_namespace == "other"
 
 
 @pytest.mark.parametrize("kind", ["mixed", None])

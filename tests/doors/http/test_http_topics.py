@@ -71,6 +71,7 @@ async def test_a_group_is_created_changed_and_shown_with_its_lag(api: Api) -> No
         "name": "billing",
         "max_retries": 3,
         "retry_queues": 2,
+        "fifo": False,
         "lag": 0,
         "in_flight": 0,
         "queues": [],

@@ -94,8 +94,4 @@ async def declare(settings: Settings, topics: Topics, groups: Groups, *, anew: b
 def _particulars(known: Topic | None, declared: TopicDeclaration) -> Particulars:
     """The particulars of a declared topic."""
     before = known.particulars if known else PLAIN
-    if declared.type is None:
-        return before
-    return msgspec.structs.replace(
-        before, attributes={**before.attributes, "message.type": declared.type.upper()}
-    )
+    return before if declared.type is None else before.typed(declared.type)

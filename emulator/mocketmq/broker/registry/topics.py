@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from functools import partial
+from typing import Final
 
 import msgspec
 
@@ -48,6 +49,9 @@ _DELETE_TOPIC = "DELETE FROM topics WHERE name = ?"
 _SAVE_QUEUE = "INSERT INTO queues VALUES (?, ?, ?, 0, 0, 0)"
 
 
+_MESSAGE_TYPE: Final = "message.type"
+
+
 class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
     """A topic's settings beside its queues and permission (TopicConfig of 4.9.8 and 5.3.3).
 
@@ -58,6 +62,17 @@ class Particulars(msgspec.Struct, frozen=True, omit_defaults=True):
     sys_flag: int = 0
     order: bool = False
     attributes: dict[str, str] = {}
+
+    @property
+    def message_type(self) -> str:
+        """The type of messages that gRPC clients may send, in lower case; ``mixed`` for all."""
+        return self.attributes.get(_MESSAGE_TYPE, "MIXED").lower()
+
+    def typed(self, message_type: str) -> "Particulars":
+        """The same, for messages of this type."""
+        return msgspec.structs.replace(
+            self, attributes={**self.attributes, _MESSAGE_TYPE: message_type.upper()}
+        )
 
 
 PLAIN = Particulars()
