@@ -18,12 +18,12 @@ import pytest
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import FrameReader
 from mocketmq.remoting.wire.signature import is_signed
-from tests.clients.access import SECRET
 from tests.support import process
 
 FOLDER = "RECORDED_FRAMES"
 """The environment variable that says where the frames go."""
 _CLIENTS = {
+    ("JAVA", 273): "java-4.3",
     ("JAVA", 409): "java-4.9",
     ("JAVA", 479): "java-5.3",
     ("JAVA", 300): "ons-java",
@@ -76,6 +76,8 @@ def run(_python: str, _m: str, module: str, *args: str) -> None:
 
 def keep(folder: str) -> None:
     """Add what was noted to what stands beside this file, by client: one frame of each kind."""
+    from tests.clients.access import SECRET  # brings tests, which may not come before the plugin
+
     here = Path(__file__).parent
     kept: dict[Path, dict[Any, bytes]] = {}
     for path in (*sorted(here.rglob("*.txt")), *sorted(Path(folder).glob("*.txt"))):
