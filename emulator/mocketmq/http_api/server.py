@@ -21,6 +21,7 @@ from mocketmq.http_api.clients import CLIENTS
 from mocketmq.http_api.clock import CLOCK
 from mocketmq.http_api.consuming import consuming
 from mocketmq.http_api.delayed import DELAYED
+from mocketmq.http_api.expectations import verification
 from mocketmq.http_api.faults import FAULTS
 from mocketmq.http_api.groups import GROUPS
 from mocketmq.http_api.listener import UNMATCHED, HttpHandler, Listener, RoutedResponse
@@ -31,7 +32,6 @@ from mocketmq.http_api.origin import check_origin
 from mocketmq.http_api.problem import problem_response
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
-from mocketmq.http_api.seen import seen_routes
 from mocketmq.http_api.sending import SENDING
 from mocketmq.http_api.topics import TOPICS
 from mocketmq.http_api.transactions import TRANSACTIONS
@@ -183,7 +183,7 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         SENDING,
         consuming(settings),
         LOOKUP,
-        seen_routes(settings),
+        verification(settings),
         DELAYED,
         TRANSACTIONS,
         CLOCK,

@@ -13,7 +13,8 @@ from mocketmq.broker.consuming.consuming_groups import ConsumingGroup, Consuming
 from mocketmq.broker.consuming.polls import ANYTHING, Polls
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.verification.like import Like, shown_body
-from mocketmq.broker.verification.sent import Identity, SentMessage, SentMessages
+from mocketmq.broker.verification.sent_message import Identity, SentMessage
+from mocketmq.broker.verification.sent_messages import SentMessages
 from mocketmq.broker.verification.standing import At, Standing, standings
 from mocketmq.duration import format_duration
 from mocketmq.message.body import body_of

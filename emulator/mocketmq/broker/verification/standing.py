@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.consuming.consuming_groups import ConsumingGroup
 from mocketmq.broker.consuming.take import Outcome, State
-from mocketmq.broker.verification.sent import Place, SentMessage
+from mocketmq.broker.verification.sent_message import Place, SentMessage
 from mocketmq.store.database import Database
 from mocketmq.store.messages import MAX_AT_ONCE
 

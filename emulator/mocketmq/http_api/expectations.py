@@ -7,13 +7,12 @@ import msgspec
 from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.broker.broker import Broker
-from mocketmq.broker.verification.events import Event, Kind
-from mocketmq.broker.verification.expectations import STAGES, NearMiss, SeenMessage, Wanted
+from mocketmq.broker.verification.expectations import STAGES, NearMiss, Wanted
 from mocketmq.broker.verification.json_path import PATHS, PATTERN
-from mocketmq.broker.verification.leaks import Leak
 from mocketmq.broker.verification.like import Like, like
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.errors import InvalidArgumentError, TopicNotFoundError
+from mocketmq.http_api.events import EVENTS
 from mocketmq.http_api.fields import (
     LARGEST,
     GroupName,
@@ -24,12 +23,12 @@ from mocketmq.http_api.fields import (
     bound_waits,
     matching,
 )
-from mocketmq.http_api.message_out import fields_of, to_ms
+from mocketmq.http_api.leaks import leaks_route
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup, given
+from mocketmq.http_api.seen_message import Most, SeenOut, seen_out
 from mocketmq.http_api.sending import Base64
 from mocketmq.settings import Settings
 
-_Most = Annotated[int, Meta(ge=0, le=1_000, description="Most messages to answer: the newest")]
 _Count = Annotated[int, Meta(ge=0, le=LARGEST)]
 
 
@@ -53,7 +52,7 @@ class LikeIn(Input, frozen=True):
     json_path: dict[Annotated[str, matching(PATTERN, PATHS)], Any] | UnsetType = UNSET
     delayed: bool | UnsetType = UNSET
     delay_level: Annotated[int, Meta(ge=0, le=1024)] | UnsetType = UNSET
-    max: _Most = 100
+    max: Most = 100
     expected: Annotated[
         bool, Meta(description="Whether what is found counts as expected, and is none of the `unexpected`")
     ] = False
@@ -81,39 +80,6 @@ class WaitIn(LikeIn, frozen=True):
     group: GroupName | UnsetType = UNSET
     exactly: bool = False
     timeout_ms: WaitMs = 5_000
-
-
-class AtGroup(msgspec.Struct, frozen=True):
-    """How a message stands at a group, how often it was taken by receipt, and until when it stands so."""
-
-    group: str
-    state: str
-    times: int
-    until_ms: int | None
-
-
-class SeenOut(msgspec.Struct, frozen=True):
-    """A message that was sent. `due_ms` is null if it was not delayed.
-
-    `state` is `pending`, `delivered` or `cancelled`; `delivered_ms` is when consumers could first see it.
-    `text` says it in a line.
-    """
-
-    message_id: str
-    topic: str
-    queue_id: int
-    tag: str | None
-    keys: list[str]
-    properties: dict[str, str]
-    body: str | None
-    body_base64: bytes | None
-    sent_ms: int
-    delay_level: int
-    due_ms: int | None
-    state: str
-    delivered_ms: int | None
-    groups: list[AtGroup]
-    text: str
 
 
 class NearMissOut(msgspec.Struct, frozen=True):
@@ -152,7 +118,7 @@ class UnexpectedIn(Input, frozen=True):
     """A topic, or all."""
 
     topic: TopicName | UnsetType = UNSET
-    max: _Most = 100
+    max: Most = 100
 
 
 async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
@@ -160,7 +126,7 @@ async def sent(call: ApiCall, path: TopicPath, which: LikeIn) -> SeenList:
     count, found = await call.broker.verification.expectations.sent(
         path.topic, _like(which), which.max, expected=which.expected
     )
-    return SeenList(count, [_seen(call.broker, one) for one in found])
+    return SeenList(count, [seen_out(call.broker, one) for one in found])
 
 
 async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
@@ -194,7 +160,7 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
         delivered=found.counts["delivered"],
         acknowledged=found.counts["acknowledged"],
         dead=found.counts["dead"],
-        messages=[_seen(broker, one) for one in found.messages],
+        messages=[seen_out(broker, one) for one in found.messages],
         near_misses=[_near_miss(broker, one) for one in found.near_misses],
         explanation=found.explanation,
     )
@@ -203,110 +169,8 @@ async def wait(call: ApiCall, path: TopicPath, what: WaitIn) -> Awaited:
 async def unexpected(call: ApiCall, which: UnexpectedIn) -> SeenList:
     """Messages sent since the last reset that no request with `expected` has found."""
     found = await call.broker.verification.expectations.unexpected(given(which.topic), which.max)
-    messages = [_seen(call.broker, one) for one in found.messages]
+    messages = [seen_out(call.broker, one) for one in found.messages]
     return SeenList(found.total, messages, found.explanation)
-
-
-class LeaksIn(Input, frozen=True):
-    """A consumer group, or all, and how long to wait until there is no leak."""
-
-    group: GroupName | UnsetType = UNSET
-    max: _Most = 100
-    timeout_ms: WaitMs = 0
-
-
-class LeakOut(msgspec.Struct, frozen=True):
-    """A message that a group has not acknowledged: its `state` there, until `until_ms` if that is known."""
-
-    group: str
-    state: str
-    times: int
-    until_ms: int | None
-    message: SeenOut
-    text: str
-
-
-class LeaksOut(msgspec.Struct, frozen=True):
-    """How many leaks there are, and the newest of them."""
-
-    count: int
-    leaks: list[LeakOut]
-
-
-class EventsIn(Input, frozen=True):
-    """How many events to answer."""
-
-    max: Annotated[int, Meta(ge=1, le=1_000, description="Most events: the newest")] = 200
-
-
-class EventOut(msgspec.Struct, frozen=True):
-    """Something that happened. `text` says it in words, without its time.
-
-    `until_ms` is when a message is due; of a move of the clock, which began at `at_ms`, where it ended.
-    `fault` is the name of the rule that struck a request or a delivery.
-    """
-
-    at_ms: int
-    kind: Kind
-    text: str
-    topic: str | None
-    queue_id: int | None
-    message_id: str | None
-    tag: str | None
-    keys: tuple[str, ...]
-    group: str | None
-    times: int | None
-    until_ms: int | None
-    fault: str | None
-
-
-class EventsOut(msgspec.Struct, frozen=True):
-    """The newest events, oldest first, and whether there are `more` before them."""
-
-    events: list[EventOut]
-    more: bool
-
-
-async def leaks(call: ApiCall, which: LeaksIn) -> LeaksOut:
-    """Messages delivered to topics that a group consumes, in flight or never acknowledged there."""
-    wait_s = which.timeout_ms * US_PER_MS / US_PER_S
-    count, found = await call.broker.verification.leaks.find(given(which.group), which.max, wait_s)
-    return LeaksOut(count, [_leak(call.broker, one) for one in found])
-
-
-async def events(call: ApiCall, which: EventsIn) -> EventsOut:
-    """What became of messages, faults on purpose, and moves of the clock, since everything was reset."""
-    found, more = await call.broker.verification.events.newest(which.max)
-    return EventsOut([_event(one) for one in found], more)
-
-
-def _leak(broker: Broker, leak: Leak) -> LeakOut:
-    standing, expectations = leak.standing, broker.verification.expectations
-    return LeakOut(
-        leak.group,
-        standing.at.value,
-        standing.times,
-        to_ms(standing.until_us),
-        _seen(broker, leak.seen),
-        f"{expectations.name(leak.seen)}: {expectations.standing_in_words(leak.group, standing)}",
-    )
-
-
-def _event(event: Event) -> EventOut:
-    return EventOut(
-        at_ms=event.at_us // US_PER_MS,
-        kind=event.kind,
-        text=event.text,
-        topic=event.topic,
-        queue_id=event.queue_id,
-        message_id=event.message_id,
-        tag=event.tag,
-        keys=event.keys,
-        group=event.group,
-        times=event.times,
-        until_ms=to_ms(event.until_us),
-        fault=event.fault,
-    )
 
 
 def _like(which: LikeIn) -> Like:
@@ -327,32 +191,12 @@ def _like(which: LikeIn) -> Like:
     )
 
 
-def _seen(broker: Broker, seen: SeenMessage) -> SeenOut:
-    stored, message = fields_of(broker, seen.content), seen.sent
-    state = "delivered" if message.places else "cancelled" if message.is_cancelled else "pending"
-    return SeenOut(
-        **{name: stored[name] for name in ("message_id", "tag", "keys", "properties", "body", "body_base64")},
-        topic=message.queue.topic,
-        queue_id=message.queue.queue_id,
-        sent_ms=message.sent_us // US_PER_MS,
-        delay_level=message.level or 0,
-        due_ms=to_ms(message.due_us),
-        state=state,
-        delivered_ms=message.places[0].at_us // US_PER_MS if message.places else None,
-        groups=[
-            AtGroup(group, standing.at.value, standing.times, to_ms(standing.until_us))
-            for group, standing in seen.standings.items()
-        ],
-        text=broker.verification.expectations.describe(seen),
-    )
-
-
 def _near_miss(broker: Broker, miss: NearMiss) -> NearMissOut:
-    return NearMissOut(_seen(broker, miss.seen), list(miss.differences))
+    return NearMissOut(seen_out(broker, miss.seen), list(miss.differences))
 
 
-def seen_routes(settings: Settings) -> RouteGroup:
-    """The routes, with waits limited by the settings."""
+def verification(settings: Settings) -> RouteGroup:
+    """The routes for tests, with waits limited by the settings."""
     return RouteGroup(
         "seen",
         "What was sent, and what became of it: ask, wait, expect",
@@ -385,14 +229,7 @@ def seen_routes(settings: Settings) -> RouteGroup:
                 SeenList,
                 UnexpectedIn,
             ),
-            Route(
-                "GET",
-                "/v1/leaks",
-                leaks,
-                "List what consumers have not acknowledged",
-                LeaksOut,
-                bound_waits(LeaksIn, settings.max_wait_us),
-            ),
-            Route("GET", "/v1/events", events, "List what happened", EventsOut, EventsIn),
+            leaks_route(settings),
+            EVENTS,
         ],
     )
