@@ -18,6 +18,7 @@ from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_n
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
+from tests.crash.power import NOTES
 from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, StartError, forked_broker
 
@@ -88,6 +89,7 @@ class Survivor:
         self.data = directory / "data"
         self._is_manual = variant.clock == "manual"
         self._variant = variant
+        self.notes: Path | None = None  # of the syncs of its brokers; with them, power can be cut
         self._config = directory / "mocketmq.toml"
         self._config.write_text(CONFIG)
 
@@ -95,8 +97,9 @@ class Survivor:
     async def broker(self, failpoint: str = "") -> AsyncIterator[tuple[BrokerProcess, Client]]:
         """A broker on the store, which may be killed. Raises StartError."""
         settings = ["--config", str(self._config), "--data", str(self.data), *self._variant.arguments]
+        environment = {ENVIRONMENT: failpoint} | ({NOTES: str(self.notes)} if self.notes else {})
         async with (
-            forked_broker(*settings, env={ENVIRONMENT: failpoint}) as process,
+            forked_broker(*settings, env=environment) as process,
             Client(process.url) as client,
         ):
             yield process, client

@@ -128,6 +128,8 @@ def _become_broker(asked: dict[str, Any], out: int, error: int, end: int) -> lis
     os.environ.clear()
     os.environ.update(asked["environment"])
     reload(failpoint)  # it has looked into another environment
+    if notes := os.environ.get("TEST_SYNC_NOTES"):
+        import_module("tests.crash.sync_notes").note_syncs(notes)
     arguments: list[str] = asked["arguments"]
     return arguments
 

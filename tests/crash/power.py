@@ -1,0 +1,120 @@
+"""A power cut: a copy of a data directory in which writes since the last sync are undone.
+
+Lost are pages of 4,096 bytes of the log: all of them, none, or any. What the broker has synced is known by
+its notes (``sync_notes``). SQLite syncs the log before it copies it into the database. So the log is certain
+as far as a copy has begun, and the database as far as one has ended. Pages that a copy is writing may be
+lost. The file of the log's index is lost in any case, and SQLite makes it anew.
+"""
+
+import os
+import shutil
+import struct
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from random import Random
+from typing import NamedTuple
+
+from mocketmq.store.database import FILE_NAME
+
+NOTES = "TEST_SYNC_NOTES"
+"""In the environment of a broker, it names the file for its notes."""
+PAGE = 4_096
+HEADER = 32
+FRAME = 24 + PAGE
+INDEX_BYTES = 136
+NOTE = struct.Struct("3I")
+
+_INDEX = struct.Struct("4I2I2I2I2I")  # of this machine's byte order, as in SQLite's walformat.html, section 2
+
+
+class LogIndex(NamedTuple):
+    """What SQLite knows of its log: all frames that are committed, and how many of them it has copied."""
+
+    frames: int
+    salts: tuple[int, int]
+    copied: int
+    copying: int
+
+    @classmethod
+    def read(cls, read: Callable[[], bytes]) -> "LogIndex":
+        """Read until it is not just being changed: then its two headers are equal."""
+        while True:
+            index = read()
+            if index[:48] == index[48:96]:
+                break
+        fields = _INDEX.unpack_from(index)
+        [copied], [copying] = struct.unpack_from("I", index, 96), struct.unpack_from("I", index, 128)
+        return cls(fields[4], (fields[8], fields[9]), copied, copying)
+
+
+class Cut(NamedTuple):
+    """What a power cut has undone."""
+
+    certain: int  # frames of the log
+    frames: int  # that were committed
+    lost: int  # pages of the log
+    lost_copies: int  # pages of the database
+
+
+def cut(data: Path, notes: Path | None, to: Path, random: Random) -> Cut:
+    """Copy the directory of a broker that is stopped or dead, and undo some of what was not synced."""
+    shutil.copytree(data, to)
+    index_file = data / f"{FILE_NAME}-shm"
+    (to / index_file.name).unlink(missing_ok=True)
+    log = to / f"{FILE_NAME}-wal"
+    if not index_file.exists() or not log.exists():
+        return Cut(0, 0, 0, 0)
+    content = index_file.read_bytes()
+    # Killed while it changed the index, it has changed the second header first.
+    index = LogIndex.read(lambda: content[48:96] * 2 + content[96:INDEX_BYTES])
+    certain = index.copying
+    if notes and notes.exists() and len(note := notes.read_bytes()) == NOTE.size:
+        first, second, frames = NOTE.unpack(note)
+        if (first, second) == index.salts:
+            certain = max(certain, frames)
+    is_begun = log.read_bytes()[16:24] == content[80:88]  # else only what is copied is still in the log
+    lost = _lose_log(log, HEADER + certain * FRAME, random) if is_begun else 0
+    copies = _lose_copies(to / FILE_NAME, log, index, random)
+    return Cut(certain, index.frames, lost, copies)
+
+
+def _lose_log(log: Path, certain: int, random: Random) -> int:
+    content = bytearray(log.read_bytes())
+    pages = [*range(certain // PAGE, -(-len(content) // PAGE))]
+    chance = random.choice((0.0, 1.0, random.random() ** 3, random.random()))
+    lost = [page for page in pages if random.random() < chance]
+    for page in lost:
+        start, end = max(page * PAGE, certain), min((page + 1) * PAGE, len(content))
+        content[start:end] = bytes(max(end - start, 0))
+    if lost and lost[-1] == pages[-1] and random.random() < 0.5:  # the file did not grow either
+        del content[max(certain, _end_of_rest(pages, lost)) :]
+    log.write_bytes(content)
+    return len(lost)
+
+
+def _end_of_rest(pages: list[int], lost: list[int]) -> int:
+    kept = set(pages) - set(lost)
+    return (max(kept, default=pages[0] - 1) + 1) * PAGE
+
+
+def _lose_copies(database: Path, log: Path, index: LogIndex, random: Random) -> int:
+    """Undo copies that are under way: what was there before is not known, and does not matter."""
+    pages = sorted({page for page in _pages(log, index.copied, index.copying) if page > 1})
+    chance = random.choice((0.0, 1.0, random.random()))
+    lost = [page for page in pages if random.random() < chance]
+    descriptor = os.open(database, os.O_RDWR)
+    try:
+        size = os.fstat(descriptor).st_size
+        for page in lost:
+            if page * PAGE <= size:
+                os.pwrite(descriptor, bytes(PAGE), (page - 1) * PAGE)
+    finally:
+        os.close(descriptor)
+    return len(lost)
+
+
+def _pages(log: Path, after: int, to: int) -> Iterator[int]:
+    with log.open("rb") as file:
+        for frame in range(after, to):
+            file.seek(HEADER + frame * FRAME)
+            yield int.from_bytes(file.read(4), "big")
