@@ -75,12 +75,16 @@ def mocketmq(request: pytest.FixtureRequest) -> "Iterator[Broker]":
     Give `mocketmq.name_server` to the application, send and receive, and move time:
     `mocketmq.clock.advance("30m")`. One broker per worker, reset before each test.
     """
-    from mocketmq.testing import options, verdict  # noqa: PLC0415 - see above
+    from mocketmq.errors import EmulatorError  # noqa: PLC0415 - see above
+    from mocketmq.testing import options, verdict  # noqa: PLC0415
 
     wanted = options.wanted(request.node)
     broker = _brokers_of(request.config).ready(wanted.start)
     request.node.stash[_broker] = broker
-    broker.begin(wanted.topics, forget=wanted.forgets)
+    try:
+        broker.begin(wanted.topics, forget=wanted.forgets)
+    except EmulatorError as error:
+        pytest.fail(str(error), pytrace=False)
     yield broker
     has_failed = request.node.stash.get(_has_failed, False)
     if not has_failed and (why := verdict.on(broker, is_strict=wanted.is_strict)):

@@ -51,8 +51,8 @@ class BrokerProcess:
         if not self.url:
             has_ended = in_time and self._code() is not None
             self.stop()
-            why = self.death if has_ended else f"the broker was not ready in {ready_s:g} s"
-            raise StartError(f"{why}\n{' '.join(command)}\n{self.last_lines}")
+            why = f"did not start: it ended {self._end}" if has_ended else f"was not ready in {ready_s:g} s"
+            raise StartError(f"the broker {why}\n{' '.join(command)}\n{self.last_lines}")
 
     @property
     def pid(self) -> int:
@@ -66,13 +66,16 @@ class BrokerProcess:
 
     @property
     def death(self) -> str:
-        """How it ended."""
+        """That it ended, and how."""
+        return f"the broker died {self._end}"
+
+    @property
+    def _end(self) -> str:
         code = self._code()
-        how = f"with exit code {code}"
         if code is not None and code < 0:
             with suppress(ValueError):  # of a number without a name
-                how = f"by {signal.Signals(-code).name}"
-        return f"the broker died {how}"
+                return f"by {signal.Signals(-code).name}"
+        return f"with exit code {code}"
 
     @property
     def last_lines(self) -> str:
