@@ -11,7 +11,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo report test test-slow test-all test-lowest interop from-source differential \
+.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop from-source differential \
 	check format bench dist lock clean
 
 help:  ## show this list
@@ -29,6 +29,9 @@ run: setup  ## start the emulator (ARGS="--port 0")
 
 demo: setup-report  ## a day of delayed messages in under two minutes, and a report of it in mocketmq-report
 	@$(BIN)/mocketmq demo --report mocketmq-report $(ARGS)
+
+pictures: setup-dev  ## make the pictures in docs/images anew, with a Chromium
+	@$(BIN)/python -m tests.support.screenshots docs/images
 
 report: setup-report  ## how late were the broker's deliveries? Opens the page (DATA=dir, ARGS="--threshold …")
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)

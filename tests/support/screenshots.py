@@ -1,28 +1,53 @@
-"""``python -m tests.support.screenshots REPORT.html OUTDIR``: the pictures of a report that docs/ shows.
+"""``python -m tests.support.screenshots OUTDIR``: make the pictures of a report that docs/ shows.
 
-As Chromium draws it: the top of the page, its charts in the dark, and the top on a phone.
+As Chromium draws them: the golden ledger's page from its head on, its charts in the dark, and the head on a
+phone; and the comparison of two made-up ledgers. They are the same whenever and wherever they are made.
 """
 
 import asyncio
 import sys
 from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
 
+from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.judge.limits import drawn_limits
+from mocketmq_report.judge.thresholds import parse_file
+from mocketmq_report.progress import ignore_progress
+from mocketmq_report.report.html import html
 from tests.support.chromium import open_page
+from tests.support.reports import sample_comparison, sample_report
+
+GOLDEN: Final = Path(__file__).parents[1] / "spark" / "golden"
+_PICTURES: Final = (
+    # name, page, width, whether it is dark, what it begins with, height
+    ("report-light", "golden", 1_180, False, "html", 1_225),
+    ("report-dark", "golden", 1_180, True, "#charts", 1_790),
+    ("report-phone", "golden", 390, False, "html", 1_180),
+    ("report-comparison", "comparison", 1_180, False, "#comparison", 1_180),
+)
 
 
-async def take(report: Path, out: Path) -> None:
-    """Write report-light.png, report-dark.png and report-phone.png."""
+def write_pages(folder: Path) -> None:
+    """Write the pages that the pictures show."""
+    limits = parse_file(GOLDEN / "thresholds.txt")
+    job = Job(data=[str(GOLDEN / "ledger.csv")], title="nightly", thresholds=limits)
+    report = run(Engine(None), job, ignore_progress)
+    (folder / "golden.html").write_text(html(report, list(drawn_limits(limits, report))))
+    (folder / "comparison.html").write_text(html(sample_report(comparison=sample_comparison())))
+
+
+async def take(folder: Path, out: Path) -> None:
+    """Take the pictures of the pages in a folder."""
     async with open_page() as page:
-        for name, width, is_dark, begin, height in (
-            ("light", 1_180, False, "html", 1_700),
-            ("dark", 1_180, True, "#charts", 1_700),
-            ("phone", 390, False, "html", 1_500),
-        ):
-            await page.show(report, width, dark=is_dark)
-            (out / f"report-{name}.png").write_bytes(await page.screenshot(begin, height))
+        for name, shown, width, is_dark, begin, height in _PICTURES:
+            await page.show(folder / f"{shown}.html", width, dark=is_dark)
+            (out / f"{name}.png").write_bytes(await page.screenshot(begin, height))
 
 
 if __name__ == "__main__":
-    directory = Path(sys.argv[2])
+    directory = Path(sys.argv[1])
     directory.mkdir(parents=True, exist_ok=True)
-    asyncio.run(take(Path(sys.argv[1]).resolve(), directory))
+    with TemporaryDirectory() as scratch:
+        write_pages(Path(scratch))
+        asyncio.run(take(Path(scratch), directory))

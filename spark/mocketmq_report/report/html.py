@@ -244,9 +244,9 @@ def _cell(change: Change, number: int) -> _ComparedCell | None:
     value, base = change.values[number], change.values[0]
     if value is None and base is None:
         return None
-    beside = ["the same"]
+    beside = ["same"]
     if value != base:
         words = [figures.change(change.metric, change.deltas[number]), figures.ratio(change.ratios[number])]
-        changed = " · ".join(word for word in words if word != figures.NONE)
-        beside = [f"was {figures.figure(change.metric, base)}", *filter(None, [changed])]
+        changed = [word for word in words if word != figures.NONE]
+        beside = [f"was {figures.figure(change.metric, base)}", *changed]
     return _ComparedCell(figures.figure(change.metric, value), beside)
