@@ -28,6 +28,7 @@
     │   └── ClientTimeoutError         … or has not answered in time
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
+    │   │   └── StoreFailedError           … or a sync of the disk: nothing is written until a restart
     │   ├── StoreBusyError             too many writes are waiting
     │   ├── StoreFullError             delayed messages have used up their disk quota
     │   ├── DelayedSendError           in the words of the patch that mode dongwo follows

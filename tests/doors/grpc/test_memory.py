@@ -20,6 +20,7 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us
 from tests.doors.remoting.gates import until
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
+from tests.support.patience import PATIENCE_S
 
 MIB = 1 << 20
 
@@ -125,9 +126,9 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
                 async for _ in call:
                     pass
         for group in ("billing", "slow"):
-            [got] = await client.receive(group)
+            [got] = await client.receive(group, wait_s=PATIENCE_S)  # until it has been given back
             assert got.system_properties.delivery_attempt == 1
-        assert memory_of(emulator).unread == 0
+        await until(lambda: memory_of(emulator).unread == 0)
 
 
 async def test_connections_without_requests_are_closed_and_memory_is_given_back(
