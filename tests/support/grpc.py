@@ -202,7 +202,7 @@ async def grpc_client(
 @asynccontextmanager
 async def running_grpc(**changed: Any) -> AsyncIterator[tuple[Emulator, GrpcClient]]:
     """An emulator in memory with a manual clock, and a client of it."""
-    settings = Settings(data=":memory:", **{**FREE_PORTS, "clock": "manual", **changed})
+    settings = Settings(**{**FREE_PORTS, "data": ":memory:", "clock": "manual", **changed})
     async with running_emulator(settings) as emulator:
         door = emulator.doors.grpc
         assert door

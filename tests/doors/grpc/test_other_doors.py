@@ -1,14 +1,23 @@
 """What comes in by gRPC goes out by other doors with the same id and history, and the other way round."""
 
 import gzip
+from pathlib import Path
 
+import pytest
 from aiohttp import ClientSession
 
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_S, wall_us
 from tests.doors.remoting.popping import pop
+from tests.doors.remoting.producing import UNIQUE, header
+from tests.support.aliyun import Aliyun
 from tests.support.api import Api
+from tests.support.brokers import rows
 from tests.support.grpc import DELAY, NORMAL, running_grpc
 from tests.support.remoting import connected
+
+DOORS = ("grpc", "json", "remoting", "aliyun")
+MINUTE_MS = 60_000
+LEVEL_OF_A_MINUTE = "5"
 
 
 async def test_sent_by_grpc_received_by_json_and_by_remoting() -> None:
@@ -64,3 +73,36 @@ async def test_a_body_packed_by_gzip_is_plain_to_all() -> None:
         assert taken["body"] == "x" * 5_000
         [got] = await client.receive("other")
         assert (got.body, got.system_properties.body_encoding) == (b"x" * 5_000, 1)
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_a_delayed_message_of_any_door_is_one_message_at_all(door: str, tmp_path: Path) -> None:
+    async with running_grpc(data=str(tmp_path)) as (emulator, client), ClientSession() as session:
+        api, aliyun = Api(emulator, session), Aliyun(emulator, session)
+        assert emulator.remoting
+        async with connected("127.0.0.1", emulator.remoting.broker_port) as remoting:
+            if door == "grpc":
+                message = client.message("hello", delay_s=60)
+                await client.send(message)
+                message_id = message.system_properties.message_id
+            elif door == "json":
+                message_id = (await api.send(delay_ms=MINUTE_MS))["message_id"]
+            elif door == "remoting":
+                message_id = UNIQUE
+                await remoting.ok(
+                    310, header(properties={"UNIQ_KEY": UNIQUE, "DELAY": LEVEL_OF_A_MINUTE}), b"hello"
+                )
+            else:
+                due_ms = wall_us() // 1_000 + MINUTE_MS
+                message_id = (await aliyun.published(__STARTDELIVERTIME=due_ms))["MessageId"]
+            await emulator.broker.mover.advance(61 * US_PER_S)
+            by_grpc = [one.system_properties.message_id for one in await client.receive("g-grpc")]
+            by_json = [one["message_id"] for one in await api.receive(group="g-json")]
+            popped = await pop(remoting, consumerGroup="g-remoting")
+            by_remoting = [one.properties["UNIQ_KEY"] for one in popped]
+            by_aliyun = [one["MessageId"] for one in await aliyun.consume(group="GID_aliyun")]
+        assert by_grpc == by_json == by_remoting == by_aliyun == [message_id]
+        history = await api.ok("GET", f"/v1/messages/{message_id}")
+        assert (history["state"], len(history["deliveries"])) == ("delivered", 1)
+        [row] = rows(tmp_path, "SELECT unique_key FROM deliveries")
+        assert row["unique_key"] == message_id

@@ -1,0 +1,73 @@
+"""Records what gRPC clients send while their tests run, as a plugin of pytest; README.md says how."""
+
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.grpc_proxy.exchange import MAX_REQUEST_BYTES, Exchange
+from mocketmq.grpc_proxy.service import Codec
+from tests.clients.grpc.versions import versions
+
+HEADERS = ("x-mq-", "authorization")
+MAX_BYTES = 2_000
+"""Larger messages are not kept."""
+_LANGUAGES = {"HTTP": "node"}
+"""What clients call their language, where that is not the client's name."""
+
+_noted: dict[Path, dict[Any, tuple[str, Mapping[str, str], bytes]]] = {}
+
+
+@pytest.hookimpl(tryfirst=True)
+def pytest_load_initial_conftests() -> None:
+    """Note each message that is read."""
+    read, decode = Exchange.read, Codec.decode
+    last = b""
+
+    def decoding(codec: Codec, data: bytes, message_type: Any) -> Any:
+        nonlocal last
+        last = data  # nothing is awaited before the end of ``read``
+        return decode(codec, data, message_type)
+
+    async def noting(exchange: Exchange, limit: int = MAX_REQUEST_BYTES) -> Any:
+        message = await read(exchange, limit)
+        if message is not None and len(last) <= MAX_BYTES:
+            headers = {name: str(value) for name, value in exchange.stream.metadata.items()}
+            ours = {name: value for name, value in sorted(headers.items()) if name.startswith(HEADERS)}
+            _note(message, ours, last)
+        return message
+
+    setattr(Codec, decode.__name__, decoding)
+    setattr(Exchange, read.__name__, noting)
+
+
+def pytest_sessionfinish() -> None:
+    """Add what was noted to what stands beside this file: one message of each kind."""
+    for file, kept in _noted.items():
+        before = file.read_text("utf-8").splitlines() if file.exists() else []
+        lines = [repr(one) for one in kept.values()]
+        file.write_text("".join(f"{line}\n" for line in [*before, *lines]), "utf-8")
+
+
+def _note(message: Any, headers: Mapping[str, str], data: bytes) -> None:
+    file = Path(__file__).with_name(f"{_client(headers)}.txt")
+    kind = (message.DESCRIPTOR.name, *sorted(_fields(message)))
+    _noted.setdefault(file, {}).setdefault(kind, (message.DESCRIPTOR.name, headers, data))
+
+
+def _client(headers: Mapping[str, str]) -> str:
+    language, version = headers["x-mq-language"], headers["x-mq-client-version"]
+    name = _LANGUAGES.get(language, language.lower())
+    return next(
+        client for client, tested in versions().items() if client.startswith(name) and tested == version
+    )
+
+
+def _fields(message: Any, prefix: str = "") -> Iterator[str]:
+    """The names of the fields that are set, at all depths."""
+    for field, value in message.ListFields():
+        yield f"{prefix}{field.name}"
+        for each in value if hasattr(value, "add") else [value]:
+            if hasattr(each, "ListFields"):
+                yield from _fields(each, f"{prefix}{field.name}.")
