@@ -74,6 +74,7 @@ async def answered(client: GrpcClient, one: Recorded) -> int:
     ) as call:
         await call.send_message(message, end=True)
         first = await call.recv_message()
+        assert first is not None
         while kind is Cardinality.UNARY_STREAM and await call.recv_message() is not None:
             pass
     return int(first.status.code)
