@@ -82,6 +82,7 @@ async def doors() -> AsyncIterator[Doors]:
         yield doors
 
 
+SECOND_IS_LATE = 1  # a seed: it draws 0, then an hour
 OK = {"remoting": "0", "http": "201", "aliyun": "201"}
 DOORS = pytest.mark.parametrize("door", OK)
 
@@ -124,6 +125,12 @@ async def test_a_flush_that_timed_out_tells_the_sender_where_its_message_is(door
     await doors.add("refuse", error="FLUSH_DISK_TIMEOUT")
     answer = await doors.client.call(310, header(), b"x")
     assert (answer.code, answer.ext["queueOffset"], answer.ext["msgId"][:8]) == (10, "0", "7F000001")
+
+
+async def test_a_send_that_is_refused_anyway_is_told_nothing_of_a_flush(doors: Doors) -> None:
+    await doors.add("refuse", error="FLUSH_DISK_TIMEOUT")
+    answer = await doors.client.call(310, header(queue_id=99), b"x")  # there is no such queue
+    assert (answer.code, await doors.stored()) == (1, 0)
 
 
 @DOORS
@@ -171,6 +178,15 @@ async def test_an_answer_is_late_by_real_time_and_comes_at_once_when_the_rule_en
     assert await sending == OK[door]
     await doors.add("late", by="1ms", door=door)
     assert await doors.send(door) == OK[door]
+
+
+async def test_requests_at_once_are_late_as_they_are_one_after_the_other(doors: Doors) -> None:
+    await doors.add("late", by=["0", "1h"], seed=SECOND_IS_LATE, operation="send")
+    sends = [asyncio.create_task(doors.send("http")) for _ in range(2)]
+    done, late = await asyncio.wait(sends, timeout=PATIENCE_S, return_when=asyncio.FIRST_COMPLETED)
+    assert (len(done), len(late)) == (1, 1)
+    await doors.api.ok("DELETE", "/v1/faults")
+    assert [await each for each in sends] == ["201", "201"]
 
 
 async def test_an_answer_comes_twice(doors: Doors) -> None:

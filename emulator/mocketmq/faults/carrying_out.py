@@ -4,7 +4,7 @@ from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from mocketmq.errors import EmulatorError, InjectedError
-from mocketmq.faults.fault import Fault, FaultyRequest
+from mocketmq.faults.fault import FaultyRequest, Strike
 from mocketmq.faults.faults import Faults
 
 T = TypeVar("T")
@@ -12,7 +12,7 @@ T = TypeVar("T")
 
 async def carry_out(
     faults: Faults,
-    fault: Fault,
+    strike: Strike,
     request: FaultyRequest,
     act: Callable[[], Awaitable[T]],
     key_of: Callable[[T], str | None] = lambda _answer: None,
@@ -21,6 +21,7 @@ async def carry_out(
 
     Raises the errors of ``act`` and those of the rule, and Unanswered.
     """
+    fault, late_us = strike
     key, answer, error = request.unique_key, None, None
     if not fault.is_before:
         try:
@@ -30,8 +31,10 @@ async def carry_out(
             error = refused
     await faults.record(fault, request.door, request.operations[0], key)
     try:
-        await fault.impede()
+        await fault.impede(late_us)
     except InjectedError as injected:
+        if error is not None:
+            raise error from None
         injected.answer = answer
         raise
     if fault.is_before:

@@ -34,6 +34,13 @@ class FaultyRequest(NamedTuple):
     unique_key: str | None = None  # of the message that it is about
 
 
+class Strike(NamedTuple):
+    """A ``fault`` strikes a request and makes it so late: drawn at once, as others may be struck next."""
+
+    fault: "Fault"
+    late_us: int
+
+
 class Unanswered(Exception):  # noqa: N818 - it is no error
     """The request gets no answer, because of a ``fault``; ``closes``: its connection is closed."""
 
@@ -150,13 +157,13 @@ class Fault:
     def _random(self) -> Random:
         return Random(f"{self._seed}/{self.matched}")  # noqa: S311 - reproducible by purpose
 
-    async def impede(self) -> None:
+    async def impede(self, late_us: int) -> None:
         """Let the answer of a request be refused, late, or missing. Raises an EmulatorError, Unanswered."""
         if self._refusal is not None:
             raise self._refusal.error(self.name)
         if self.rule.do == "late":
             with suppress(TimeoutError):
-                async with asyncio.timeout(self.draw_us() / US_PER_S):
+                async with asyncio.timeout(late_us / US_PER_S):
                     await self.gone.wait()
         if self.rule.do in ("never", "close", "broker-away"):
             raise Unanswered(self)

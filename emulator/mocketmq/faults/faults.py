@@ -13,7 +13,7 @@ from msgspec import UNSET
 
 from mocketmq.clock import wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
-from mocketmq.faults.fault import Fault, FaultyRequest
+from mocketmq.faults.fault import Fault, FaultyRequest, Strike
 from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
 from mocketmq.store.ground import Ground
 from mocketmq.store.writer import Batch
@@ -159,10 +159,13 @@ class Faults:
         for fault in self:
             fault.gone.set()
 
-    def strike(self, request: FaultyRequest) -> Fault | None:
+    def strike(self, request: FaultyRequest) -> Strike | None:
         """The first fault that strikes the request; each rule that fits before it has counted it."""
         now_us = self._ground.clock.now_us()
-        return next((one for one in self.of_requests if one.fits(request) and one.strikes(now_us)), None)
+        for fault in self.of_requests:
+            if fault.fits(request) and fault.strikes(now_us):
+                return Strike(fault, fault.draw_us())
+        return None
 
     async def begin_absence(self, fault: Fault) -> None:
         """Keep that a fault has begun to shut ports, and until when."""

@@ -43,11 +43,11 @@ async def faultily(
     if not broker.faults.of_requests:
         return await act()
     faulty = _faulty_request(rpc, exchange, request)
-    fault = broker.faults.strike(faulty)
-    if fault is None:
+    strike = broker.faults.strike(faulty)
+    if strike is None:
         return await act()
     try:
-        return await carry_out(broker.faults, fault, faulty, act)
+        return await carry_out(broker.faults, strike, faulty, act)
     except Unanswered as unanswered:
         if unanswered.closes:
             exchange.hang_up()

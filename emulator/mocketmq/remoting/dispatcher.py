@@ -65,19 +65,21 @@ class Dispatcher:
             remark = str(refusal).encode(errors="backslashreplace").decode()
             response = Response(code=code_of(refusal), remark=remark)
             if isinstance(refusal, InjectedError) and isinstance(refusal.answer, Response):
-                response = refusal.answer._replace(code=response.code, remark=remark)
+                given = refusal.answer  # a send that was refused by itself is not stored
+                is_stored = given.code == ResponseCode.SUCCESS
+                response = given._replace(code=response.code, remark=remark) if is_stored else given
         return self.counted(command, response)
 
     async def _serve_faultily(self, channel: RemotingChannel, command: Command, may_wait: bool) -> Response:
         """Serve it with the fault that strikes it, if any. Raises Unanswered."""
         broker = self._broker
         request = faulty_request(broker.registry.clients, channel, command)
-        fault = broker.faults.strike(request)
+        strike = broker.faults.strike(request)
         serve = partial(self._serve, channel, command, may_wait)
-        if fault is None:
+        if strike is None:
             return await serve()
-        response = await carry_out(broker.faults, fault, request, serve)
-        if fault.rule.do == "twice" and not command.is_oneway:
+        response = await carry_out(broker.faults, strike, request, serve)
+        if strike.fault.rule.do == "twice" and not command.is_oneway:
             channel.send(self.counted(command, response))
         return response
 

@@ -1,7 +1,7 @@
 """When a rule strikes, how late it makes things, and which rules are refused."""
 
 from random import Random
-from typing import Any
+from typing import Any, get_args
 
 import pytest
 from msgspec import UNSET
@@ -9,9 +9,16 @@ from msgspec import UNSET
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.fault import Fault, FaultyRequest
 from mocketmq.faults.lateness import lateness
-from mocketmq.faults.rule import FaultRule
+from mocketmq.faults.rule import OF_ABSENCE, FaultRule, Kind
 
 S = 1_000_000
+NEEDED: dict[str, dict[str, Any]] = {
+    "refuse": {"error": "SYSTEM_BUSY"},
+    "late": {"by": "1s"},
+    "deliver-late": {"by": "1s"},
+    "deliver-shuffled": {"by": "1s"},
+    "throttle": {"per_second": 1},
+}
 SEND = FaultyRequest("remoting", ("send", "SEND_MESSAGE_V2"), "orders", "makers", ("c1", "127.0.0.1:5"))
 
 
@@ -40,6 +47,23 @@ def test_the_same_seed_has_the_same_faults_and_another_one_others() -> None:
     assert strikes(same, 100) == struck != strikes(other, 100)
     assert 20 < len(struck) < 60
     assert strikes(fault(probability=0), 20) == []
+
+
+@pytest.mark.parametrize("do", sorted(set(get_args(Kind)) - OF_ABSENCE))
+def test_each_kind_strikes_by_its_seed_alone(do: str) -> None:
+    fields = NEEDED.get(do, {})
+    runs = [strikes(fault(do, probability=0.5, seed=seed, **fields), 60) for seed in (3, 3, 4)]
+    assert runs[0] == runs[1] != runs[2]
+
+
+@pytest.mark.parametrize("do", ["late", "deliver-late", "deliver-shuffled", "deliver-again"])
+@pytest.mark.parametrize("by", ["uniform(1s, 1h)", "normal(1h, 5m)", "exponential(1h)", ["1s", "2s", "3s"]])
+def test_each_lateness_is_drawn_by_its_seed_alone(do: str, by: str | list[str]) -> None:
+    def drawn_by(seed: int) -> list[int]:
+        one = fault(do, by=by, seed=seed)
+        return [one.draw_us() for _ in range(30) if one.strikes(S)]
+
+    assert drawn_by(3) == drawn_by(3) != drawn_by(4)
 
 
 def test_the_same_seed_goes_on_after_a_restart_where_it_was() -> None:
