@@ -291,15 +291,14 @@ def _spark(quick: bool, master: str | None, chatter: bool) -> "AbstractContextMa
 
 
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
-    from mocketmq_report.live.follow import follow  # noqa: PLC0415
-    from mocketmq_report.session import session  # noqa: PLC0415
-
     if len(data) != 1:
         raise click.UsageError("--follow shows one broker: give its data directory and nothing else")
-    console = Console(highlight=False)
-    with console.status("starting Spark") as status, session(master=master, chatter=chatter) as spark:
-        status.stop()
-        follow(spark, Path(data[0]), window_s=window_us / US_PER_S, console=console)
+    with _progress() as tell:
+        tell("starting", 0, None)
+        from mocketmq_report.live.follow import follow  # noqa: PLC0415 - they take seconds
+        from mocketmq_report.session import starting  # noqa: PLC0415
+    with starting(master=master, chatter=chatter) as spark:
+        follow(spark, Path(data[0]), window_s=window_us / US_PER_S, console=Console(highlight=False))
 
 
 @contextmanager

@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
+from threading import Event
 
 import pytest
 from pyspark.sql import SparkSession
@@ -20,6 +21,7 @@ from mocketmq import Client
 from mocketmq.errors import StoreUnavailableError
 from mocketmq_report.live import follow as module
 from mocketmq_report.live.follow import follow
+from mocketmq_report.session import JavaError
 from tests.support.patience import HANGING_S
 from tests.support.process import forked_broker
 from tests.support.stores import MadeStore
@@ -61,6 +63,12 @@ class Screen:
                 pass
         return shown
 
+    async def counts_by_spark(self) -> None:
+        """Wait until Spark has counted."""
+        async with asyncio.timeout(HANGING_S):
+            while "Spark is starting" in await self._next():
+                pass
+
     async def row(self, level: str, delivered: str) -> list[str]:
         """The cells of a level, once so many deliveries are in the window."""
         async with asyncio.timeout(HANGING_S):
@@ -92,10 +100,18 @@ async def started(data: Path) -> AsyncIterator[Client]:
 
 
 @asynccontextmanager
-async def followed(spark: SparkSession, data: Path, *, is_terminal: bool = False) -> AsyncIterator[Screen]:
+async def followed(
+    spark: SparkSession, data: Path, *, is_terminal: bool = False, after: Event | None = None
+) -> AsyncIterator[Screen]:
+    """Follow with a Spark that is there at once, or ``after`` an event."""
+
+    def starting() -> SparkSession:
+        assert after is None or after.wait(HANGING_S)
+        return spark
+
     screen = Screen(is_terminal=is_terminal)
     following = asyncio.create_task(
-        asyncio.to_thread(follow, spark, data, window_s=60, console=screen.console, until=screen.until)
+        asyncio.to_thread(follow, starting, data, window_s=60, console=screen.console, until=screen.until)
     )
     following.add_done_callback(screen.over)
     try:
@@ -125,6 +141,7 @@ async def test_a_broker_is_followed_through_its_life(
             assert (await screen.row("2", "0"))[8] == "1"
             assert (await screen.row("other", "1"))[:2] == ["other", "any"]
 
+            await screen.counts_by_spark()  # which goes on counting over a reset
             await broker.advance("2h")
             await screen.shows("the clock was moved")
             assert (await screen.row("1", "0"))[-3:] == ["2", "0", "–"]
@@ -168,6 +185,49 @@ async def test_a_broker_that_is_gone_is_said_and_awaited(
     assert_empty(temporary)
 
 
+async def test_figures_do_not_wait_for_spark(spark: SparkSession, tmp_path: Path, temporary: Path) -> None:
+    data, spark_is_there = tmp_path / "data", Event()
+    async with started(data) as broker, followed(spark, data, after=spark_is_there) as screen:
+        try:
+            await screen.shows("nothing was delivered since 2")
+            for level in (1, 1, 2):
+                await broker.send("orders", "hello", delay_level=level)
+            await broker.advance("2s")
+            assert (await screen.row("1", "2"))[4:] == ["0", "0", "0", "–", "0", "–", "2", "0", "–"]
+            assert "nothing was delivered" not in await screen.shows("Spark is starting; until then")
+        finally:
+            spark_is_there.set()
+        await broker.advance("3s")
+        assert (await screen.row("2", "1"))[-3:] == ["1", "0", "–"]
+        await screen.counts_by_spark()
+        await broker.send("orders", "hello", delay_level=1)
+        await broker.advance("1s")
+        assert (await screen.row("1", "3"))[-3:] == ["3", "0", "–"]
+    assert_empty(temporary)
+
+
+@pytest.mark.usefixtures("temporary")
+def test_a_spark_whose_processes_are_late_starts_again(tmp_path: Path) -> None:
+    starts = iter(["Python worker failed to connect back.", "another reason"])
+
+    def fail() -> SparkSession:
+        raise RuntimeError(next(starts))
+
+    file = io.StringIO()
+    with pytest.raises(RuntimeError, match="another reason"):
+        follow(fail, MadeStore(tmp_path / "data").data, window_s=60, console=Console(file=file))
+    assert "a process of Spark did not start in time, so counting starts again" in file.getvalue()
+
+
+def test_a_spark_that_does_not_start_ends_it(tmp_path: Path) -> None:
+    def fail() -> SparkSession:
+        raise JavaError("there is no java")
+
+    console = Console(file=io.StringIO())
+    with pytest.raises(JavaError, match="there is no java"):
+        follow(fail, MadeStore(tmp_path / "data").data, window_s=60, console=console)
+
+
 @pytest.mark.usefixtures("temporary")
 async def test_a_terminal_shows_one_table(spark: SparkSession, tmp_path: Path) -> None:
     made = MadeStore(tmp_path / "data")
@@ -184,7 +244,7 @@ def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, 
 
     file = io.StringIO()
     with pytest.raises(KeyboardInterrupt):
-        follow(spark, made.data, window_s=60, console=Console(file=file), until=interrupt)
+        follow(lambda: spark, made.data, window_s=60, console=Console(file=file), until=interrupt)
     assert max(map(len, file.getvalue().splitlines())) > 80, "it is cut where no terminal limits it"
     assert_empty(temporary)
     assert not spark.streams.active
@@ -192,4 +252,4 @@ def test_ctrl_c_ends_it_and_leaves_nothing(spark: SparkSession, tmp_path: Path, 
 
 def test_there_must_be_something_to_follow(spark: SparkSession, tmp_path: Path) -> None:
     with pytest.raises(StoreUnavailableError, match=r"nothing/mocketmq\.db cannot be read: No such file"):
-        follow(spark, tmp_path / "nothing", window_s=60, console=Console(file=io.StringIO()))
+        follow(lambda: spark, tmp_path / "nothing", window_s=60, console=Console(file=io.StringIO()))

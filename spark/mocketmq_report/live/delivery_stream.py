@@ -30,9 +30,10 @@ _DELIVERIES: Final = (
     f"SELECT coalesce(level, {NO_LEVEL}) AS level, delivered_us - due_us AS late_us, delivered_us"
     " FROM deliveries WHERE delivered_offset > {} AND delivered_offset <= {} AND forced = 0"
 )
-_OLDER: Final = (
+OLDER: Final = (
     "SELECT delivered_offset FROM deliveries WHERE delivered_us < {} ORDER BY delivered_offset DESC LIMIT 1"
 )
+"""The number of the last delivery before an instant."""
 _LATEST: Final = (
     "SELECT max(delivered_offset) AS latest FROM (SELECT delivered_offset FROM deliveries"
     " WHERE delivered_offset > {} ORDER BY delivered_offset LIMIT {})"
@@ -73,7 +74,7 @@ class _StreamReader(DataSourceStreamReader):
 
     def initialOffset(self) -> dict[str, int]:  # noqa: N802
         with StoreReader(self._database) as reader:
-            older = reader.table(_OLDER.format(self._since_us))["delivered_offset"].to_pylist()
+            older = reader.table(OLDER.format(self._since_us))["delivered_offset"].to_pylist()
         return {"delivered": older[0] if older else -1}
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802

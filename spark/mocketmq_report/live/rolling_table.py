@@ -41,6 +41,11 @@ class RollingTable:
         self._windows: dict[tuple[int, int], Row] = {}
         self._sums: dict[int, LevelTotal] = {}
 
+    @property
+    def has_deliveries(self) -> bool:
+        """Whether any was counted."""
+        return bool(self._sums or self._windows)
+
     def update(self, rows: Sequence[Row]) -> None:
         """Take in new or changed rows of ``delivery_stream.windows``."""
         for row in rows:

@@ -17,6 +17,7 @@ from mocketmq.clock import US_PER_S
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq_report.live.delivery_stream import BATCH_ROWS, STEPS, DeliveryStream, windows
+from mocketmq_report.live.first_count import first_count
 from mocketmq_report.live.follow import news
 from mocketmq_report.live.rolling_table import RollingTable
 from mocketmq_report.live.status import NO_LEVEL, Backlog, BrokerStatus
@@ -86,6 +87,17 @@ def test_a_store_that_is_not_there_has_nothing_new(store: MadeStore) -> None:
     assert found.latestOffset({"delivered": 20}, ReadAllAvailable()) == {"delivered": 20}
     with pytest.raises(StoreUnavailableError):
         read(found, 20, 50)
+
+
+def test_the_first_count_is_that_of_the_windows(spark: SparkSession, store: MadeStore) -> None:
+    stream = read(reader(store.data, START_US + S), 10, 50)
+    rows = [(*row, bin_of(row[1])[-1]) for row in stream]
+    columns = "level long, late_us long, delivered_us long, bin_us long"
+    windowed = windows(spark.createDataFrame(rows, columns), WINDOW_US).collect()
+    counted = first_count(store.data, START_US + S, WINDOW_US)
+    assert {(row.level, row.from_us): row.asDict() for row in counted} == {
+        (row.level, row.from_us): row.asDict() for row in windowed
+    }
 
 
 def test_windows_agree_with_plain_python(spark: SparkSession) -> None:
