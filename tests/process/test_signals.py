@@ -189,14 +189,18 @@ async def test_a_report_loses_no_signal(tmp_path: Path, number: signal.Signals, 
 
 async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (temporary := tmp_path / "tmp").mkdir()
-    store = MadeStore(tmp_path / "store").data
+    made = MadeStore(tmp_path / "store")
+    made.deliver(10)
     process = await start(
-        f"report {store} --follow", TMPDIR=str(temporary), JAVA_TOOL_OPTIONS=f"-Djava.io.tmpdir={temporary}"
+        f"report {made.data} --follow",
+        TMPDIR=str(temporary),
+        JAVA_TOOL_OPTIONS=f"-Djava.io.tmpdir={temporary}",
     )
     assert process.stdout
     async with asyncio.timeout(HANGING_S):
-        while b"pending" not in await process.stdout.readline():
-            pass
+        before, line = b"Spark is starting", b""
+        while b" up to " not in line or b"Spark is starting" in before:
+            before, line = line, await process.stdout.readline()
     children = psutil.Process(process.pid).children(recursive=True)
     assert children
     assert (await code_after(process, signal.SIGINT))[0] == 130
