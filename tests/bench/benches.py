@@ -8,6 +8,7 @@ import uvloop
 
 from tests.bench import (
     commands,
+    console,
     files,
     herd,
     http_sends,
@@ -51,6 +52,7 @@ BENCHES = {
     "file-pending": Bench("Second directories: many pending files", files.pending),
     "pending": Bench("Many pending messages", pending.measure),
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
+    "console": Bench("The console: what an open page costs", console.measure),
     "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
     "reports-small": Bench("Lateness reports of small ledgers (floor: a bare Spark)", reports.small),
     **{

@@ -128,6 +128,7 @@ async def test_what_messages_hold_is_shown_and_never_run(browser: "Browser", api
         assert await page.locator("main img, main script").count() == 0
 
 
+@pytest.mark.slow
 async def test_it_asks_for_the_token_once(browser: "Browser") -> None:
     async with running_api(token=TOKEN) as api, console_page(browser, api.emulator.url) as page:
         await page.get_by_role("textbox", name="Token").fill("wrong")
@@ -154,7 +155,84 @@ async def test_a_broker_that_goes_away_is_told_and_found_again(browser: "Browser
                 await expect(page.get_by_role("link", name="Level 1, 1s: 1 message waiting")).to_be_visible()
 
 
-ROOMS = ("levels", "levels/5", "levels/time", "messages", "messages?text=order", "messages/shown", "send")
+async def test_a_group_begins_again_and_its_dead_letter_is_sent_again(browser: "Browser", api: Api) -> None:
+    await api.send(body="first")
+    await api.send(body="second")
+    for one in await api.receive():
+        await api.ok(
+            "POST", "/v1/groups/billing/give-back", {"receipts": [one["receipt"]], "delay_level": -1}
+        )
+    async with console_page(browser, api.emulator.url, "groups") as page:
+        await page.get_by_role("link", name="billing").click()
+        await expect(page.locator(".figure").first).to_have_text("0lag")
+        await expect(page.locator(".figure").last).to_have_text("2dead letters")
+        await page.get_by_role("button", name="Reset offsets").click()
+        await expect(page.get_by_text("billing begins again at the start of orders: lag 2.")).to_be_visible()
+        await expect(page.locator(".figure").first).to_have_text("2lag")
+        await page.get_by_role("link", name="'second'").click()
+        await expect(page.get_by_text("Dead: billing gave it back too often")).to_be_visible()
+        await page.get_by_role("link", name="Send again").click()
+        await expect(page.get_by_label("Topic")).to_have_value("orders")
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.get_by_text("Sent to orders.")).to_be_visible()
+    assert sorted(one["body"] for one in await api.receive()) == ["first", "second", "second"]
+
+
+@pytest.mark.slow
+async def test_topics_and_groups_are_made_and_deleted(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "topics") as page:
+        await page.get_by_label("Name").fill("orders")
+        await page.get_by_label("Queues").fill("8")
+        await page.keyboard.press("Enter")
+        await expect(page.get_by_text("The topic orders has 8 queues.")).to_be_visible()
+        assert (await api.ok("GET", "/v1/topics/orders"))["write_queues"] == 8
+        await page.get_by_role("button", name="Delete orders").click()
+        await page.get_by_role("button", name="Keep everything as it is").click()
+        await api.ok("GET", "/v1/topics/orders")
+        await page.get_by_role("button", name="Delete orders").click()
+        await page.get_by_role("button", name="Delete it").click()
+        await expect(page.get_by_text("orders is deleted.")).to_be_visible()
+        await api.refused(404, "GET", "/v1/topics/orders")
+        await page.goto(f"{api.emulator.url}/#/groups")
+        await page.get_by_label("Name").fill("billing")
+        await page.keyboard.press("Enter")
+        await page.get_by_role("link", name="billing").click()
+        await page.get_by_role("button", name="Delete").click()
+        await page.get_by_role("button", name="Delete it").click()
+        await expect(page.get_by_text("No groups yet")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_a_fault_is_made_fires_and_is_switched(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "faults") as page:
+        await page.get_by_role("combobox", name="Operation").select_option("send")
+        await page.get_by_role("button", name="Let it go wrong").click()
+        await expect(page.get_by_text("The fault fault-1 strikes from now on.")).to_be_visible()
+        await api.refused(503, "POST", "/v1/topics/orders/messages", {"body": "x"})
+        row = page.get_by_role("row", name=re.compile("fault-1"))
+        await expect(row.get_by_role("cell").nth(5)).to_have_text("1")
+        await page.get_by_role("button", name="Switch fault-1 off").click()
+        await expect(row).to_contain_text("off")
+        await api.send()
+        await page.get_by_role("button", name="Switch fault-1 on").click()
+        await expect(row).to_contain_text("active")
+        await page.get_by_role("button", name="Remove fault-1").click()
+        await expect(page.get_by_text("Nothing goes wrong on purpose")).to_be_visible()
+
+
+@pytest.mark.slow
+async def test_lateness_is_told_by_level_as_it_happens(browser: "Browser", api: Api) -> None:
+    async with console_page(browser, api.emulator.url, "lateness") as page:
+        await expect(page.get_by_text("Nothing delivered in the last five minutes")).to_be_visible()
+        await api.send(delay_level=3)
+        await page.keyboard.press("3")
+        await expect(page.get_by_role("row", name=re.compile("level 3"))).to_contain_text("0 µs")
+
+
+ROOMS = (
+    *("levels", "levels/5", "levels/time", "messages", "messages?text=order", "messages/shown", "send"),
+    *("topics", "groups", "groups/billing", "clients", "faults", "lateness"),
+)
 
 
 async def fill(api: Api) -> None:
@@ -163,6 +241,9 @@ async def fill(api: Api) -> None:
     await api.send(body="at a time", delay_ms=90_000)
     await api.send(topic="bills", body="order")
     [taken] = await api.receive("bills")
+    await api.send(topic="bills", body="late", delay_level=1)
+    await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+    await api.ok("POST", "/v1/faults", {"do": "hold", "level": 17})
     await api.ok("POST", "/v1/groups/billing/give-back", {"receipts": [taken["receipt"]], "delay_level": -1})
 
 
@@ -171,7 +252,7 @@ async def fill(api: Api) -> None:
     [
         (1_280, False),
         pytest.param(1_280, True, marks=pytest.mark.slow),
-        (390, True),
+        pytest.param(390, True, marks=pytest.mark.slow),
         pytest.param(390, False, marks=pytest.mark.slow),
         pytest.param(2_560, False, marks=pytest.mark.slow),
         pytest.param(2_560, True, marks=pytest.mark.slow),
