@@ -77,3 +77,15 @@ def test_the_papers_of_the_metadata_are_there_for_the_image_as_well() -> None:
     assert {f"!{paper}" for paper in papers} <= set((ROOT / ".dockerignore").read_text().splitlines())
     assert "Apache License" in (ROOT / "LICENSE").read_text()
     assert project["license"] == "Apache-2.0"
+
+
+def test_the_files_of_the_console_are_in_the_wheel_and_the_source() -> None:
+    from hatchling.builders.sdist import SdistBuilder
+    from hatchling.builders.wheel import WheelBuilder
+
+    console = ROOT / "emulator/mocketmq/console"
+    files = {f"mocketmq/console/{path.name}" for path in console.iterdir() if path.is_file()}
+    assert "mocketmq/console/index.html" in files
+    for builder, prefix in ((WheelBuilder(str(ROOT)), ""), (SdistBuilder(str(ROOT)), "emulator/")):
+        included = {file.distribution_path for file in builder.recurse_included_files()}
+        assert {f"{prefix}{name}" for name in files} <= included

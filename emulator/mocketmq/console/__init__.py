@@ -4,8 +4,6 @@ The files beside this module are served as they are, each read at its first requ
 hold nothing of the broker. The page asks for the token, and sends it with each request of the API.
 """
 
-import hashlib
-from importlib.resources import files
 from typing import Final, NamedTuple
 
 from aiohttp import web
@@ -65,6 +63,10 @@ class Console:
 
     def _file(self, name: str) -> _File | None:
         if name not in self._files:
+            # Most brokers are never looked at.
+            import hashlib  # noqa: PLC0415
+            from importlib.resources import files  # noqa: PLC0415
+
             stem, _, kind = name.rpartition(".")
             found = files(__package__).joinpath(name)
             if not stem.isidentifier() or kind not in _TYPES or not found.is_file():

@@ -47,6 +47,7 @@ export function showLevels(view, place) {
       setText(parts.minute, lane.delivered ? count(lane.delivered) : "");
       const late = lane.oldest_overdue_ms === null ? 0 : now - lane.oldest_overdue_ms;
       setText(parts.overdue, late > 0 ? `${duration(late)} overdue` : "");
+      parts.item.classList.toggle("none", !lane.pending);
       parts.item.classList.toggle("idle", !lane.pending && !lane.delivered);
       parts.link.setAttribute("aria-label", `${lane.level ? `Level ${lane.level}, ${lane.delay}` : "Start-deliver times"}: ${plural(lane.pending, "message")} waiting`);
     }

@@ -158,7 +158,7 @@ class Live:
         records = await self._records.between(begin, look.end, MAX_RECORDS)
         outside = [one for one in look.records if one.commit_offset >= look.end]
         missed = max(look.end - begin - MAX_RECORDS, 0) if read_to is not None else 0
-        return Look(look.state, begin, look.end, [*outside, *records], missed)
+        return Look(look.state, begin, look.end, _newest_first([*outside, *records]), missed)
 
     def forget(self) -> None:
         """Everything was removed: what was seen before is no more."""
@@ -201,7 +201,8 @@ class Live:
         outside = await self._new_outside()
         await self._lateness.follow()
         state = await self._state()
-        return Look(state, begin, end, [*outside, *records], max(end - begin - MAX_RECORDS, 0))
+        missed = max(end - begin - MAX_RECORDS, 0)
+        return Look(state, begin, end, _newest_first([*outside, *records]), missed)
 
     async def _new_outside(self) -> list[RecordSummary]:
         kept = self._writer.kept_outside
@@ -290,3 +291,7 @@ class Live:
             (stored - stored_then) * US_PER_S / elapsed_us,
             (self._schemes.delivered - delivered_then) * US_PER_S / elapsed_us,
         )
+
+
+def _newest_first(records: list[RecordSummary]) -> list[RecordSummary]:
+    return sorted(records, key=lambda one: one.store_us, reverse=True)
