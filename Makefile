@@ -48,7 +48,7 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http \
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
-interop: setup-dev  ## run the tests with frameworks and clients for Java, Go and Rust, which need Maven, Go and Cargo
+interop: setup-dev  ## run the tests with frameworks and clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
 	@$(PYTEST) -m interop tests/clients $(ARGS)
 
 from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
@@ -81,7 +81,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
-	@rm -rf tests/clients/node/node_modules tests/clients/go/build
+	@rm -rf tests/clients/node/node_modules tests/clients/grpc/node/node_modules tests/clients/go/build
 	@rm -rf tests/clients/*/target tests/clients/*/*/target
 	@find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

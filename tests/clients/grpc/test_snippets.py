@@ -2,12 +2,14 @@
 
 import asyncio
 import re
+import ssl
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
 
 from tests.clients.grpc.programs import SCENARIOS, SDKS
-from tests.clients.remoting.conftest import running_remoting_broker
+from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S
 from tests.clients.remoting.snippets import programs, running_program
 
@@ -22,12 +24,58 @@ async def test_the_program(client: str, tmp_path: Path) -> None:
     assert ENDPOINT in text
     async with running_remoting_broker() as broker:
         endpoint = (await broker.control.info())["doors"]["grpc"]["address"]
-        source = tmp_path / f"orders{Path(SCENARIOS[client]).suffix}"
-        source.write_text(text.replace(ENDPOINT, endpoint))
-        program = await asyncio.to_thread(SDKS[client], source, tmp_path)
-        running = running_program(*program.command, home=tmp_path, env=program.environment)
-        async with running as output, asyncio.timeout(WAIT_S):
-            assert re.fullmatch(rb"[0-9A-Fa-f]{34}\n", await output.readline())
-            [due_ms] = await broker.pending("orders")
-            await broker.control.move_to(due_ms)
-            assert await output.readline() == b"order 7 was not paid\n"
+        await runs(client, text, endpoint, broker, tmp_path)
+
+
+TLS = {
+    "python-grpc": [
+        ('("orders",))', '("orders",), tls_enable=True)'),
+        ('("timeout")})', '("timeout")}, tls_enable=True)'),
+    ],
+    "node-grpc": [
+        ("Producer({ endpoints", "Producer({ sslEnabled: true, endpoints"),
+        ("namespace: '',", "namespace: '', sslEnabled: true,"),
+    ],
+}
+"""What makes the programs use TLS, for SDKs that do not by default."""
+
+
+@pytest.mark.feature("TLS", "python-grpc", "node-grpc")
+@pytest.mark.parametrize("client", TLS)
+async def test_the_program_over_tls(client: str, tmp_path: Path) -> None:
+    """The SDK checks the certificate, which is in the broker's data directory."""
+    text = programs()[f"grpc_{client.partition('-')[0]}"]
+    for plain, secure in TLS[client]:
+        assert plain in text
+        text = text.replace(plain, secure)
+    async with running_remoting_broker("--data", str(tmp_path / "data"), "--tls", "enforcing") as broker:
+        endpoint = (await broker.control.info())["doors"]["grpc"]["address"]
+        certificate = await certificate_of(endpoint, tmp_path / "data")
+        await runs(
+            client, text, endpoint, broker, tmp_path, {"GRPC_DEFAULT_SSL_ROOTS_FILE_PATH": str(certificate)}
+        )
+
+
+async def certificate_of(endpoint: str, data: Path) -> Path:
+    """The certificate that the first TLS connection makes the broker sign."""
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
+    context.set_alpn_protocols(["h2"])
+    _, writer = await asyncio.open_connection(*endpoint.split(":"), ssl=context)
+    writer.close()
+    return data / "tls" / "cert.pem"
+
+
+async def runs(
+    client: str, text: str, endpoint: str, broker: RemotingBroker, folder: Path, env: Mapping[str, str] = {}
+) -> None:
+    """Run a program, which sends a delayed message and receives it."""
+    source = folder / f"orders{Path(SCENARIOS[client]).suffix}"
+    source.write_text(text.replace(ENDPOINT, endpoint))
+    program = await asyncio.to_thread(SDKS[client], source, folder)
+    running = running_program(*program.command, home=folder, env=dict(program.environment) | dict(env))
+    async with running as output, asyncio.timeout(WAIT_S):
+        assert re.fullmatch(rb"[0-9A-Fa-f]{34}\n", await output.readline())
+        [due_ms] = await broker.pending("orders")
+        await broker.control.move_to(due_ms)
+        assert await output.readline() == b"order 7 was not paid\n"
