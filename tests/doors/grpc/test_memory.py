@@ -118,10 +118,10 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
             ) as call:
                 await call.send_message(request, end=True)
                 await until(lambda: memory_of(emulator).unread > 500 << 10)
-                status, _ = await client.try_receive("billing", "orders")
+                status, _ = await client.try_receive("billing", "orders", wait_s=20)
                 assert status.code == 42_900
                 monkeypatch.setattr(memory, "_STILL_US", 0)
-                status, _ = await client.try_receive("billing", "orders")
+                status, _ = await client.try_receive("billing", "orders", wait_s=20)
                 assert status.code == 42_900
                 async for _ in call:
                     pass
