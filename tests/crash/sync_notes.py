@@ -12,11 +12,13 @@ from tests.crash.power import INDEX_BYTES, NOTE, LogIndex
 
 ROWS = 200
 """Between two copies of the log, so that a short load has several."""
+PAGES = 300
+"""Of a log that is written from its start again."""
 
 
 def note_syncs(file: str) -> None:
     """Note all syncs of this process from now on, and let it copy its log often."""
-    checkpoints.ROWS = ROWS
+    checkpoints.ROWS, checkpoints.LONG = ROWS, PAGES
     sync = database._sync
     notes = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     index: mmap.mmap | None = None

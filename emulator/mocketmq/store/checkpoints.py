@@ -1,15 +1,16 @@
 """Copy SQLite's write-ahead log back into the database while the writer goes on.
 
-SQLite itself does this inside a commit, which then takes a tenth of a second. Here another connection copies
-most of it, and little is left for a commit. Something must be left: only the writer can restart the log, once
-all of it is copied.
+SQLite itself does this inside a commit, which then takes a tenth of a second. Here another connection copies.
+The next commit writes the log from its start again if all of it is copied by then. So once the log is long, a
+second copy follows while no commit runs; it finds only what was committed during the first.
 
-A copy that fails is tried again with the next one. Until then commits copy by themselves as far as they can,
-and nothing is lost.
+A copy that fails is tried again with the next one. Until then the log grows, up to a length at which commits
+copy by themselves, and nothing is lost. Only a copy that could not sync the log is the last one.
 """
 
 import asyncio
 import logging
+import sqlite3
 from collections.abc import Awaitable, Callable, Iterator
 from contextlib import contextmanager
 
@@ -19,13 +20,18 @@ log = logging.getLogger(__name__)
 
 ROWS = 4_000
 """Rows written between two copies, about 5 MB of log."""
+LONG = 10_000
+"""Pages in a log that should be written from its start again."""
 
 
 class Checkpoints:
     """Owns the task that copies, and its connection, which is opened when it is first needed."""
 
-    def __init__(self, connect: Callable[[], Awaitable[aiosqlite.Connection]]) -> None:
+    def __init__(self, connect: Callable[[], Awaitable[aiosqlite.Connection]], writing: asyncio.Lock) -> None:
+        """``writing`` is held by whoever commits."""
+        self.failed_sync: str | None = None  # why, if one of the log or the database failed
         self._connect = connect
+        self._writing = writing
         self._rows = 0
         self._closing = False
         self._enough = asyncio.Event()
@@ -49,15 +55,33 @@ class Checkpoints:
 
     async def _run(self) -> None:
         connection: aiosqlite.Connection | None = None
-        while not self._closing:
+        while not (self._closing or self.failed_sync):
             self._enough.clear()
             with _failures_logged("the write-ahead log could not be copied back"):
                 connection = connection or await self._connect()
-                await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+                if await self._copy(connection) >= LONG:
+                    async with self._writing:
+                        await self._copy(connection)
             await self._enough.wait()
         if connection is not None:
             with _failures_logged("the connection that copies the write-ahead log could not be closed"):
                 await connection.close()
+
+    async def _copy(self, connection: aiosqlite.Connection) -> int:
+        """Copy what is in the log now; how many pages that has."""
+        try:
+            [(_, pages, _)] = await connection.execute_fetchall("PRAGMA wal_checkpoint(PASSIVE)")
+        except sqlite3.Error as error:
+            if is_failed_sync(error):
+                self.failed_sync = str(error)
+            raise
+        return int(pages)
+
+
+def is_failed_sync(error: sqlite3.Error) -> bool:
+    """Whether SQLite could not sync a file."""
+    code = getattr(error, "sqlite_errorcode", None)  # errors of the module itself have none
+    return code in (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 
 
 @contextmanager

@@ -18,7 +18,7 @@ import aiosqlite
 
 from mocketmq.errors import StoreError, StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.failpoint import pass_point
-from mocketmq.store.checkpoints import Checkpoints
+from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
 from mocketmq.store.log_header import check_log
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 
@@ -26,10 +26,9 @@ FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
 READERS = 2
 TRANSACTION = "-- transaction"
-WAL_PAGES = 10_000
-"""Pages in the write-ahead log before a commit copies what :class:`Checkpoints` has left."""
+WAL_PAGES = 50_000
+"""Pages in the write-ahead log, 200 MB, before a commit copies them: :class:`Checkpoints` could not."""
 
-_FAILED_SYNCS: Final = (sqlite3.SQLITE_IOERR_FSYNC, sqlite3.SQLITE_IOERR_DIR_FSYNC)
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
 _AT_ONCE: Final = (32, 8)
@@ -95,7 +94,8 @@ class Database:
         for reader in readers or [self._writer]:
             self._idle.put_nowait(reader)
         self._in_memory = not readers
-        self._checkpoints = Checkpoints(connect_reader)
+        self._writing = asyncio.Lock()
+        self._checkpoints = Checkpoints(connect_reader, self._writing)
         self._log_path = log_path
         self._log: int | None = None  # a descriptor
 
@@ -144,13 +144,15 @@ class Database:
         """Run each statement once for each of its rows, as one transaction: visible, not yet durable.
 
         Raises StoreUnavailableError when the disk or SQLite refuses: then nothing is kept. Raises
-        StoreFailedError when the disk could not sync the header of the log: then that is not known.
+        StoreFailedError when SQLite could not sync a file: then that is not known.
         """
+        self._check_syncs()
         pairs = [(sql, rows) for sql, rows in statements.items() if rows]
         try:
-            await self._writer.executemany(TRANSACTION, pairs)
+            async with self._writing:
+                await self._writer.executemany(TRANSACTION, pairs)
         except sqlite3.Error as error:
-            if getattr(error, "sqlite_errorcode", None) in _FAILED_SYNCS:
+            if is_failed_sync(error):
                 raise StoreFailedError(f"a sync of the disk failed ({error})") from error
             raise StoreUnavailableError(
                 f"the store cannot be written: {error}; nothing of this request was kept"
@@ -164,7 +166,8 @@ class Database:
         return self._log_path is not None
 
     def sync(self) -> None:
-        """Make everything committed so far durable. Blocks; raises OSError."""
+        """Make everything committed so far durable. Blocks; raises OSError, and StoreFailedError."""
+        self._check_syncs()
         assert self._log_path is not None  # noqa: S101 - see is_synced
         if self._log is None:
             # Not a file that SQLite locks: to close any descriptor of one would end its locks.
@@ -175,6 +178,11 @@ class Database:
             finally:
                 os.close(directory)
         _sync(self._log)
+
+    def _check_syncs(self) -> None:
+        """What a sync of SQLite's could not write, a later one of ours would call written."""
+        if self._checkpoints.failed_sync is not None:
+            raise StoreFailedError(f"a sync of the disk failed ({self._checkpoints.failed_sync})")
 
     async def close(self) -> None:
         """Close every connection; the last one copies the write-ahead log back."""

@@ -74,8 +74,10 @@ class LogSyncs:
             try:
                 await asyncio.get_running_loop().run_in_executor(self._thread, _pass_and_sync, sync)
             except Exception as error:  # noqa: BLE001 - whatever it is, nothing is known to be durable
-                reason = error.strerror if isinstance(error, OSError) else repr(error)
-                self.fail(f"a sync of the disk failed ({reason})")
+                if not isinstance(error, StoreFailedError):
+                    reason = error.strerror if isinstance(error, OSError) else repr(error)
+                    error = StoreFailedError(f"a sync of the disk failed ({reason})")
+                self.fail(str(error))
             else:
                 self._synced = commits
                 tell(self._syncing)
