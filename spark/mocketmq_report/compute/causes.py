@@ -120,6 +120,7 @@ def _faults(rows: Rows) -> pa.Array:
 
 def of_deliveries(table: pa.Table, herds: pa.Table) -> list[Cause]:
     """Why deliveries were late, from tables of ``LATE`` and of herds. The most frequent cause comes first."""
+    herds = herds.filter(pc.is_in(herds["second"], value_set=table["second"].combine_chunks()))
     together = {
         (run, second): count
         for run, second, count in zip(
@@ -144,23 +145,30 @@ def of_deliveries(table: pa.Table, herds: pa.Table) -> list[Cause]:
 
 def of_consumers(waits: pa.Table, busy: pa.Table) -> list[Cause]:
     """Why messages came late to their consumers, from tables of ``WAITS`` and ``BUSY``."""
-    found: dict[tuple[str, str], list[Seconds]] = defaultdict(list)
-    seconds: dict[str, Ints] = {}
-    for row in waits.to_pylist():
-        cause = row["cause"]
-        if row["fault"]:
-            cause = "fault"
-        elif cause == "never":
-            cause = "absent"
-        elif cause == "waited":
-            topic = row["topic"]
-            if topic not in seconds:
-                seconds[topic] = np.sort(busy.filter(pc.equal(busy["topic"], topic))["second"].to_numpy())
-            first, last = np.searchsorted(seconds[topic], [row["from_s"] + 1, row["to_s"]])
-            is_absent = row["to_s"] - row["from_s"] > 1 and first == last
-            cause = "absent" if is_absent else "slow"
-        found[cause, row["fault"] or ""].append(Seconds(row["count"], row["most"], 0))
-    return _causes("consumer", found)
+    topics, causes = waits["topic"].to_numpy(), waits["cause"].to_numpy()
+    from_s, to_s = waits["from_s"].to_numpy(), waits["to_s"].to_numpy()
+    is_absent = causes == "never"
+    for topic in pc.unique(waits["topic"]).to_pylist():
+        seconds = np.sort(busy.filter(pc.equal(busy["topic"], topic))["second"].to_numpy())
+        is_in = (causes == "waited") & (topics == topic) & (to_s - from_s > 1)
+        is_absent[is_in] = np.searchsorted(seconds, from_s[is_in] + 1) == np.searchsorted(
+            seconds, to_s[is_in]
+        )
+    fault = pc.fill_null(waits["fault"], "")
+    named = np.where(fault.to_numpy() != "", "fault", np.where(is_absent, "absent", "slow"))
+    told = pa.table({"cause": pa.array(named, pa.string()), "fault": fault, **_numbers(waits)})
+    sums = told.group_by(["cause", "fault"]).aggregate([("count", "sum"), ("most", "max")])
+    return _causes(
+        "consumer",
+        {
+            (row["cause"], row["fault"]): [Seconds(row["count_sum"], row["most_max"], 0)]
+            for row in sums.to_pylist()
+        },
+    )
+
+
+def _numbers(table: pa.Table) -> dict[str, pa.ChunkedArray]:
+    return {name: table[name] for name in ("count", "most")}
 
 
 def _slow_writes(rows: Iterable[Mapping[str, Any]]) -> dict[str, list[tuple[int, int]]]:
