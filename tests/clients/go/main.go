@@ -235,6 +235,7 @@ func sent(result *primitive.SendResult, err error) (any, error) {
 	}
 	return object{
 		"is_ok":             result.Status == primitive.SendOK,
+		"status":            fmt.Sprint(result.Status),
 		"message_id":        result.MsgID,
 		"offset_message_id": result.OffsetMsgID,
 		"queue_id":          result.MessageQueue.QueueId,

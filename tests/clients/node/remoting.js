@@ -49,6 +49,7 @@ const calls = {
       message_id: sent.msgId,
       queue_offset: sent.queueOffset,
       is_ok: sent.sendStatus === SendStatus.SEND_OK,
+      status: sent.sendStatus,
     };
   },
   async consume({ group, topic, tags, failures, broadcasting, member, more }) {

@@ -25,7 +25,7 @@ from rocketmq.exceptions import ffi_check
 from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
-SEND_TIMEOUT_MS = 10_000
+SEND_TIMEOUT_MS: int = OPTIONS.get("send_timeout_ms", 10_000)
 SHOWN = ["UNIQ_KEY", "__STARTDELIVERTIME", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "colour", "price"]
 """Properties: the library reads them by name only."""
 
@@ -87,6 +87,7 @@ def sent(result: SendResult) -> dict[str, Any]:
         "message_id": result.msg_id,
         "queue_offset": result.offset,
         "is_ok": result.status is SendStatus.OK,
+        "status": result.status.name,
     }
 
 

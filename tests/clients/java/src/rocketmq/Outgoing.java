@@ -35,6 +35,7 @@ final class Outgoing {
     static JSONObject sent(SendResult result) {
         return new JSONObject()
             .fluentPut("is_ok", result.getSendStatus() == SendStatus.SEND_OK)
+            .fluentPut("status", result.getSendStatus().name())
             .fluentPut("message_id", result.getMsgId())
             .fluentPut("offset_message_id", result.getOffsetMsgId())
             .fluentPut("queue_id", result.getMessageQueue().getQueueId())

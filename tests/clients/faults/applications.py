@@ -1,0 +1,252 @@
+"""Applications of each client in one form: they send, and show what they receive or are told."""
+
+import asyncio
+from abc import ABC, abstractmethod
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import AsyncExitStack, asynccontextmanager
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from mocketmq import Client
+from tests.clients.go import building as go_building
+from tests.clients.go import versions as go_versions
+from tests.clients.grpc.programs import SDKS
+from tests.clients.java.building import build, java_command
+from tests.clients.java_sdk import open_java_sdk
+from tests.clients.node_sdk import NodeError, install, open_node_sdk
+from tests.clients.python_sdk import open_python_sdk
+from tests.clients.remoting.driver import NODE, PYTHON, ClientError, Driver, running_driver
+from tests.clients.sdk import Account, Outgoing, RefusedError, Sdk
+from tests.support.process import BrokerProcess
+
+GROUP = "GID_faults"
+HERE = Path(__file__).parent
+
+
+class Application(ABC):
+    """``problems`` are the errors that it was told of while it received."""
+
+    def __init__(self) -> None:
+        self.problems: list[str] = []
+
+    @abstractmethod
+    async def send(self, topic: str, body: str) -> str:
+        """Send, with the client's defaults; the status of its success. Raises what the client throws."""
+
+    @abstractmethod
+    async def consume(self, topic: str) -> None:
+        """Receive and acknowledge messages from now on."""
+
+    @abstractmethod
+    async def next(self) -> str:
+        """The body of the next message that was received."""
+
+    @abstractmethod
+    async def close(self) -> None:
+        """Receive no more, if it would go on without a pause while the broker is away."""
+
+
+class Driven(Application):
+    """In a process of its own, which a driver makes listen to us."""
+
+    def __init__(self, driver: Driver, **consuming: object) -> None:
+        super().__init__()
+        self.problems = driver.problems
+        self._driver = driver
+        self._consuming = consuming
+
+    async def send(self, topic: str, body: str) -> str:
+        return str((await self._driver.call("send", topic=topic, body=body))["status"])
+
+    async def consume(self, topic: str) -> None:
+        await self._driver.call("consume", group=GROUP, topic=topic, **self._consuming)
+
+    async def next(self) -> str:
+        return (await self._driver.next(GROUP)).body
+
+    async def close(self) -> None:
+        pass
+
+
+class Polling(Application):
+    """Receives in a loop of its own, as applications of Aliyun's protocol and of the JSON API do."""
+
+    def __init__(
+        self,
+        publish: Callable[[str, str], Awaitable[Any]],
+        take: Callable[[str], Awaitable[list[str]]],
+    ) -> None:
+        super().__init__()
+        self._publish = publish
+        self._take = take
+        self._bodies: asyncio.Queue[str] = asyncio.Queue()
+        self._polling: asyncio.Task[None] | None = None
+
+    async def send(self, topic: str, body: str) -> str:
+        await self._publish(topic, body)
+        return "SEND_OK"
+
+    async def consume(self, topic: str) -> None:
+        self._polling = asyncio.create_task(self._poll(topic))
+
+    async def _poll(self, topic: str) -> None:
+        while True:
+            try:
+                for body in await self._take(topic):
+                    self._bodies.put_nowait(body)
+            except Exception as error:  # noqa: BLE001 - an application goes on, whatever it is
+                self.problems.append(text_of(error))
+
+    async def next(self) -> str:
+        return await self._bodies.get()
+
+    async def close(self) -> None:
+        if self._polling is not None:
+            self._polling.cancel()
+            await asyncio.wait([self._polling])
+
+
+def text_of(error: Exception) -> str:
+    """What an application is told; drivers hand on what their libraries say."""
+    text = str(error)
+    is_from_driver = isinstance(error, RefusedError | ClientError | NodeError)
+    return text if is_from_driver else f"{type(error).__name__}: {text}"
+
+
+def with_sdk(sending: Sdk, receiving: Sdk) -> Polling:
+    """An application of Aliyun's clients."""
+
+    async def take(topic: str) -> list[str]:
+        messages = await receiving.take(topic, GROUP, wait_s=5)
+        if messages:
+            await receiving.acknowledge(topic, GROUP, [message.handle for message in messages])
+        return [message.body for message in messages]
+
+    return Polling(lambda topic, body: sending.publish(topic, Outgoing(body=body)), take)
+
+
+def with_json_api(client: Client) -> Polling:
+    """An application of mocketmq's own client."""
+
+    async def take(topic: str) -> list[str]:
+        messages = await client.receive(topic, group=GROUP, wait="5s", max_messages=16)
+        if messages:
+            await client.acknowledge(GROUP, messages)
+        return [str(message["body"]) for message in messages]
+
+    return Polling(client.send, take)
+
+
+Open = Callable[[AsyncExitStack, BrokerProcess, Path], Awaitable[Application]]
+
+
+class Tried(NamedTuple):
+    """A client in the table: its door, its name for users, and how its application is built and started."""
+
+    door: str
+    title: str
+    build: Callable[[], None]
+    open: Open
+
+
+def _address(process: BrokerProcess) -> str:
+    return "{}:{}".format(*process.name_server)
+
+
+def _java(client: str) -> Open:
+    async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+        command = (*java_command(client, home), "rocketmq.RocketmqDriver")
+        driver = running_driver(command, home, name_server=_address(process))
+        return Driven(await stack.enter_async_context(driver))
+
+    return opened
+
+
+async def _go(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    program = go_versions.FOLDER / "build" / "driver"
+    driver = running_driver((str(program),), home, name_server=_address(process))
+    return Driven(await stack.enter_async_context(driver))
+
+
+async def _python(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    options = {"name_server": _address(process), "send_timeout_ms": 3_000}
+    return Driven(await stack.enter_async_context(running_driver(PYTHON, home, **options)))
+
+
+async def _node(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    driver = await stack.enter_async_context(running_driver(NODE, home, nameSrv=_address(process)))
+    hurry = {"rebalanceInterval": 100, "pullTimeDelayMillsWhenException": 100}
+    return Driven(driver, more=hurry)
+
+
+def _aliyun(open_sdk: Callable[[Account], Any]) -> Open:
+    async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:  # noqa: ARG001
+        account = Account(process.url)
+        sending, receiving = [await stack.enter_async_context(open_sdk(account)) for _ in range(2)]
+        return with_sdk(sending, receiving)
+
+    return opened
+
+
+async def _aliyun_java(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+    command = (*java_command("http-java", home), "http.HttpDriver")
+    account, driver = Account(process.url), await stack.enter_async_context(running_driver(command, home))
+    sending, receiving = [await stack.enter_async_context(open_java_sdk(driver, account)) for _ in range(2)]
+    return with_sdk(sending, receiving)
+
+
+async def _json(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:  # noqa: ARG001
+    return with_json_api(await stack.enter_async_context(Client(process.url)))
+
+
+def _grpc(client: str, source: str) -> Open:
+    async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
+        async with Client(process.url) as control:
+            address = (await control.info())["doors"]["grpc"]["address"]
+        program = SDKS[client](HERE / source, home)
+        environment = [f"{name}={value}" for name, value in program.environment.items()]
+        command = ("env", *environment, *program.command)
+        driver = running_driver(command, home, address=address, group=GROUP)
+        return Driven(await stack.enter_async_context(driver))
+
+    return opened
+
+
+def _nothing() -> None:
+    pass
+
+
+def _build_go() -> None:
+    go_building.build(".", go_versions.FOLDER / "build" / "driver")
+
+
+CLIENTS: dict[str, Tried] = {
+    "java-4.9": Tried("remoting", "Java `rocketmq-client`", build, _java("java-4.9")),
+    "java-5.3": Tried("remoting", "Java `rocketmq-client`", build, _java("java-5.3")),
+    "go": Tried("remoting", "Go `rocketmq-client-go`", _build_go, _go),
+    "python": Tried("remoting", "Python (C++) `rocketmq`", _nothing, _python),
+    "node": Tried("remoting", "Node `ali-ons`", install, _node),
+    "http-python": Tried("aliyun", "Python `mq_http_sdk`", _nothing, _aliyun(open_python_sdk)),
+    "http-node": Tried("aliyun", "Node `@aliyunmq/mq-http-sdk`", install, _aliyun(open_node_sdk)),
+    "http-java": Tried("aliyun", "Java `mq-http-sdk`", build, _aliyun_java),
+    "json": Tried("http", "Python `mocketmq.Client`", _nothing, _json),
+    "python-grpc": Tried(
+        "grpc", "Python `rocketmq-python-client`", _nothing, _grpc("python-grpc", "grpc_driver.py")
+    ),
+    "node-grpc": Tried(
+        "grpc", "Node `rocketmq-client-nodejs`", _nothing, _grpc("node-grpc", "grpc_driver.js")
+    ),
+    "java-5.2-grpc": Tried(
+        "grpc", "Java `rocketmq-client-java`", _nothing, _grpc("java-5.2-grpc", "GrpcDriver.java")
+    ),
+}
+"""In the order of the tables."""
+
+
+@asynccontextmanager
+async def open_application(client: str, process: BrokerProcess, home: Path) -> AsyncIterator[Application]:
+    """An application of this client, connected to the broker."""
+    async with AsyncExitStack() as stack:
+        application = await CLIENTS[client].open(stack, process, home)
+        stack.push_async_callback(application.close)
+        yield application

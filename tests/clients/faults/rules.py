@@ -1,0 +1,65 @@
+"""The rules that each client meets, with the words of ``mocketmq faults add``."""
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+SENDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "refuse error=SYSTEM_BUSY operation=send next=1": {},
+    "refuse error=SYSTEM_BUSY operation=send": {},
+    "refuse error=FLUSH_DISK_TIMEOUT operation=send": {},
+    "refuse error=SLAVE_NOT_AVAILABLE operation=send": {},
+    "refuse error=SERVICE_NOT_AVAILABLE operation=send": {},
+    "refuse error=NO_PERMISSION operation=send": {},
+    "refuse error=TOPIC_NOT_EXIST operation=send": {},
+    "late by=300ms operation=send": {},
+    "never operation=send": {},
+    "twice operation=send": {"door": "remoting"},
+    "close stage=before operation=send next=1": {},
+    "close stage=after operation=send next=1": {},
+    "close operation=send": {},
+    "read-only": {},
+    "disk-full": {},
+}
+"""Of a send: whether the application has it stored, and how often. With the only door, if there is one."""
+
+RECEIVES: Final[Mapping[str, Mapping[str, Any]]] = {
+    "refuse error=SYSTEM_BUSY operation=receive next=2": {},
+    "late by=300ms operation=receive next=1": {},
+    "twice operation=receive next=1": {"door": "remoting"},
+    "close stage=after operation=receive next=1": {},
+}
+"""Of a receive: whether a consumer gets a message all the same, and how often."""
+
+DELIVERIES: Final = (
+    "deliver-late by=31s",
+    "deliver-shuffled by='uniform(1s, 60s)' seed=1",
+    "deliver-again times=2 by=10s",
+    "hold",
+    "throttle per_second=1",
+)
+VARIES: Final = "close operation=send"
+"""How many tries reach the broker depends on how fast a client connects again."""
+BROKER_AWAY: Final = "broker-away"
+NAME_SERVER_AWAY: Final = "name-server-away"
+
+
+def rows(door: str) -> list[str]:
+    """The rules that apply to a door."""
+    of_requests = [rule for rule, only in {**SENDS, **RECEIVES}.items() if only.get("door", door) == door]
+    absences = [BROKER_AWAY, *([NAME_SERVER_AWAY] if door == "remoting" else [])]
+    return [*of_requests, *DELIVERIES, *absences]
+
+
+def fields(rule: str) -> dict[str, Any]:
+    """The fields of a rule that is written as for the shell."""
+    do, _, rest = rule.partition(" ")
+    if "'" in rest:
+        before, by, after = rest.split("'")
+        pairs = [*(before + after).split()]
+        return {"do": do, **_read(pairs), "by": by}
+    return {"do": do, **_read(rest.split())}
+
+
+def _read(pairs: list[str]) -> dict[str, Any]:
+    found = (pair.split("=") for pair in pairs)
+    return {name: int(value) if value.isdecimal() else value for name, value in found}

@@ -1,0 +1,70 @@
+"""Applications see of each fault what docs/faults.md says, in every door; all of them side by side."""
+
+import asyncio
+import shlex
+from typing import get_args
+
+import pytest
+import pytest_asyncio
+
+from mocketmq.faults.rule import Kind
+from tests.clients.faults import rules, table
+from tests.clients.faults.applications import CLIENTS
+from tests.clients.faults.play import seen_by
+
+HOW = "make interop ARGS=tests/clients/faults; python -m tests.clients.faults"
+
+
+@pytest_asyncio.fixture(scope="module", loop_scope="module")
+async def seen(tmp_path_factory: pytest.TempPathFactory) -> table.Seen:
+    """What the applications of all clients see that can be built here."""
+    built = [client for client, tried in CLIENTS.items() if _is_built(client)]
+    homes = {client: tmp_path_factory.mktemp("home") for client in built}
+    found = await asyncio.gather(
+        *(seen_by(client, homes[client]) for client in built), return_exceptions=True
+    )
+    seen = {
+        client: one for client, one in zip(built, found, strict=True) if not isinstance(one, BaseException)
+    }
+    table.save(seen)
+    if failed := [one for one in found if isinstance(one, BaseException)]:
+        raise BaseExceptionGroup("some applications did not come to the end", failed)
+    return seen
+
+
+def _is_built(client: str) -> bool:
+    try:
+        CLIENTS[client].build()
+    except pytest.skip.Exception:
+        return False
+    return True
+
+
+@pytest.mark.interop
+@pytest.mark.asyncio(loop_scope="module")
+@pytest.mark.parametrize("client", CLIENTS)
+async def test_an_application_sees_what_the_page_says(seen: table.Seen, client: str) -> None:
+    if client not in seen:
+        pytest.skip("cannot be built here")
+    assert seen[client] == table.documented()[client], HOW
+
+
+def test_the_page_has_every_client_and_every_rule() -> None:
+    seen = table.documented()
+    assert table.PAGE.read_text("utf-8").endswith(table.page(seen).rstrip() + "\n"), HOW
+    assert {client: list(found) for client, found in seen.items()} == {
+        client: rules.rows(tried.door) for client, tried in CLIENTS.items()
+    }
+
+
+def test_every_kind_of_fault_is_met() -> None:
+    met = {rule.split()[0] for tried in CLIENTS.values() for rule in rules.rows(tried.door)}
+    assert met == set(get_args(Kind))
+
+
+def test_rules_are_read_as_the_shell_reads_them() -> None:
+    for tried in CLIENTS.values():
+        for rule in rules.rows(tried.door):
+            do, *pairs = shlex.split(rule)
+            read = dict(pair.split("=", 1) for pair in pairs)
+            assert {name: str(value) for name, value in rules.fields(rule).items()} == {"do": do, **read}
