@@ -53,10 +53,6 @@ _UNARY: Final[dict[str, _Handle]] = {
 }
 
 
-_UNIMPLEMENTED: Final = ("PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription")
-"""What 5.3.3's proxy does not serve either. grpclib's own refusal is one that some clients cannot read."""
-
-
 class Codec:
     """Messages by protobuf, for grpclib."""
 
@@ -69,6 +65,14 @@ class Codec:
     def decode(self, data: bytes, message_type: Any) -> Any:
         """The message of these bytes."""
         return message_type.FromString(data)
+
+
+class Handlers(dict[str, Handler]):
+    """By path. Other RPCs are refused here: grpclib's own refusal is one that some clients cannot read."""
+
+    def get(self, path: str, default: object = None) -> Handler:  # noqa: ARG002
+        """The handler of a path."""
+        return super().get(path, _UNIMPLEMENTED)
 
 
 class Service:
@@ -105,11 +109,7 @@ class Service:
             ),
             "Telemetry": Handler(self._telemetry, Cardinality.STREAM_STREAM, Command, Command),
         }
-        refused = {
-            name: Handler(_unimplemented, Cardinality.UNARY_UNARY, Command, Command)
-            for name in _UNIMPLEMENTED
-        }
-        return {f"/{SERVICE}/{name}": handler for name, handler in (unary | streams | refused).items()}
+        return Handlers({f"/{SERVICE}/{name}": handler for name, handler in (unary | streams).items()})
 
     async def _unary(self, name: str, handle: _Handle, stream: Any) -> None:
         exchange = Exchange(self._memory, stream)
@@ -139,7 +139,7 @@ class Service:
             take = partial(receiving.take, call)
             taken = await faultily(self._broker, "ReceiveMessage", exchange, request, take)
             await receiving.answer(call, taken, exchange)
-            self.answered["ReceiveMessage", Code.OK] += 1
+            self.answered["ReceiveMessage", Code.OK if taken else Code.MESSAGE_NOT_FOUND] += 1
         except GRPCError:
             raise
         except Exception as error:
@@ -228,8 +228,11 @@ class Service:
             )
 
 
-async def _unimplemented(stream: Any) -> None:  # noqa: ARG001 - grpclib's interface
+async def _refuse(stream: Any) -> None:  # noqa: ARG001 - grpclib's interface
     raise GRPCError(Status.UNIMPLEMENTED, "RocketMQ's proxy does not serve it either")
+
+
+_UNIMPLEMENTED: Final = Handler(_refuse, Cardinality.UNARY_UNARY, Command, Command)
 
 
 async def _write(exchange: Exchange, client: GrpcClient) -> None:

@@ -215,8 +215,11 @@ async def test_tls_and_plaintext_share_the_port() -> None:
             assert got.body.decode() == big
 
 
-async def test_a_rpc_that_is_not_served_is_unimplemented() -> None:
+@pytest.mark.parametrize(
+    "rpc", ["PullMessage", "UpdateOffset", "GetOffset", "QueryOffset", "SyncLiteSubscription", "Unheard"]
+)
+async def test_a_rpc_that_is_not_served_is_unimplemented(rpc: str) -> None:
     async with running_grpc() as (_, client):
         with pytest.raises(GRPCError) as refused:
-            await client.call("Heartbeat", path="GetOffset")
+            await client.call("Heartbeat", path=rpc)
         assert refused.value.status is Status.UNIMPLEMENTED

@@ -45,6 +45,33 @@ async def test_sent_by_grpc_received_by_json_and_by_remoting() -> None:
         assert (popped.body, popped.properties["UNIQ_KEY"]) == ("hello", message_id)
 
 
+async def test_history_and_metrics_tell_what_grpc_clients_did() -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session:
+        api = Api(emulator, session)
+        message = client.message("hello", delay_s=30)
+        await client.send(message)
+        assert await client.receive() == []
+        await emulator.broker.mover.advance(31 * US_PER_S)
+        [got] = await client.receive(invisible_s=10)
+        await emulator.broker.mover.advance(10 * US_PER_S)
+        [got] = await client.receive()
+        await client.ack(got)
+        history = await api.ok("GET", f"/v1/messages/{message.system_properties.message_id}")
+        [delivery], [take] = history["deliveries"], history["takes"]
+        assert (delivery["pulled_by"], delivery["acked_us"]) == ("billing", take["settled_us"])
+        assert (take["group"], take["times"], take["outcome"]) == ("billing", 2, "acked")
+        text = (await api.call("GET", "/metrics")).body.decode()
+        for line in (
+            'mocketmq_grpc_requests_total{code="20000",rpc="SendMessage"} 1.0',
+            'mocketmq_grpc_requests_total{code="20000",rpc="ReceiveMessage"} 2.0',
+            'mocketmq_grpc_requests_total{code="40401",rpc="ReceiveMessage"} 1.0',
+            "mocketmq_grpc_connections 1.0",
+            "mocketmq_grpc_held_bytes 0.0",
+            "mocketmq_grpc_unread_bytes 0.0",
+        ):
+            assert line in text.splitlines()
+
+
 async def test_sent_by_json_received_by_grpc() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
