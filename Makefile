@@ -32,6 +32,7 @@ demo: setup-report  ## a day of delayed messages in under two minutes, and a rep
 
 pictures: setup-dev  ## make the pictures in docs/images anew, with a Chromium
 	@$(BIN)/python -m tests.support.screenshots docs/images
+	@$(BIN)/python -m tests.support.console_pictures docs/images
 
 report: setup-report  ## how late were the broker's deliveries? Opens the page (DATA=dir, ARGS="--threshold …")
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)

@@ -4,7 +4,7 @@ import { get, path, post, remove } from "./api.js";
 import { bodyView } from "./body.js";
 import { asCurl, asJava, asPython } from "./code.js";
 import { button, h } from "./dom.js";
-import { clockTime, date, dateTime, duration, lateness, visible } from "./format.js";
+import { clockTime, date, dateTime, duration, lateness, plural, visible } from "./format.js";
 import { live } from "./live.js";
 import { doing, notice } from "./notice.js";
 
@@ -61,7 +61,7 @@ function lifeLine(life) {
     day = today;
     return h("li", { class: `stage ${one.kind}` },
       h("span", { class: "at mono", title: dateTime(one.at) }, newDay ? h("small", {}, today) : null, clockTime(one.at, true)),
-      h("div", {}, h("b", {}, visible(one.title)), one.late === null ? null : h("span", { class: one.late > 1_000_000 ? "late bad" : "late" }, one.kind === "delivered" ? (one.late <= 0 ? "on time" : `${lateness(one.late)} late`) : `after ${lateness(one.late)}`), one.text ? h("p", {}, visible(one.text)) : null),
+      h("div", {}, h("b", {}, visible(one.title)), one.late === null ? null : h("span", { class: one.kind === "delivered" && one.late > 1_000_000 ? "late bad" : "late" }, one.kind === "delivered" ? (one.late <= 0 ? "on time" : `${lateness(one.late)} late`) : `after ${lateness(one.late)}`), one.text ? h("p", {}, visible(one.text)) : null),
       h("span", { class: "gap dim" }, gap));
   }));
 }
@@ -102,7 +102,7 @@ function whole(history, load) {
   const facts = [
     ["Message id", record.message_id], ["Topic", topic], ["Tag", record.tag], ["Keys", record.keys.join(" ")], ["State", history.state],
     ["Queue", `${record.queue_id}, offset ${record.queue_offset}`], ["Offset message id", record.offset_message_id],
-    ["Made", `${dateTime(record.born_ms)} at ${record.born_host}`], ["Given back", record.reconsume_times ? `${record.reconsume_times} times` : null],
+    ["Made", `${dateTime(record.born_ms)} at ${record.born_host}`], ["Given back", record.reconsume_times ? plural(record.reconsume_times, "time") : null],
   ].filter(([, value]) => value);
   const names = Object.entries(record.properties);
   return [
