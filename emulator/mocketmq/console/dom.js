@@ -43,6 +43,17 @@ export function table(label, columns, rows) {
 
 export const empty = (title, text, ...more) => h("div", { class: "empty" }, h("p", { class: "title" }, title), h("p", {}, text), ...more);
 
+const nameOf = (element) => element.dataset.key ?? element.getAttribute("aria-label") ?? element.getAttribute("href");
+
+// Shows other children; the focus stays on what it was on, by its key, label or address, or goes to the view.
+export function replace(place, child) {
+  const held = place.contains(document.activeElement) ? nameOf(document.activeElement) : null;
+  place.replaceChildren(child);
+  if (held === null) return;
+  const again = [...place.querySelectorAll("a, button")].find((one) => nameOf(one) === held);
+  (again ?? document.getElementById("view")).focus({ preventScroll: true });
+}
+
 // Writes a text only when it is another one, so that nothing is laid out in vain.
 export function setText(element, text) {
   if (element.textContent !== text) element.textContent = text;

@@ -1,7 +1,7 @@
 // The levels: a lane for each, and one for start-deliver times; and what waits in one of them.
 
 import { get, path, post, query, remove } from "./api.js";
-import { button, empty, h, setText, table } from "./dom.js";
+import { button, empty, h, replace, setText, table } from "./dom.js";
 import { clockTime, count, dateTime, duration, lateness, plural, visible } from "./format.js";
 import { Lane } from "./lane.js";
 import { live, nowMs } from "./live.js";
@@ -118,6 +118,7 @@ function showLane(view, place) {
   let found = [];
   let after = null;
   let seen = null;
+  let drawn = null;
 
   async function load(isMore = false) {
     const answer = await get(`/v1/delayed${query({ ...which, max: isMore ? PAGE : Math.max(found.length, PAGE), after: isMore ? after : null })}`);
@@ -130,19 +131,22 @@ function showLane(view, place) {
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
     if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting.`);
+    const text = found.map((one) => `${one.commit_offset} ${one.due_ms}`).join();
+    if (text === drawn) return;
+    drawn = text;
     if (!found.length) {
-      list.replaceChildren(empty("Nothing waits here", level ? `Send a message with delay level ${level}, and it will be listed until it is due.` : "Send a message with a time to deliver it at, and it will be listed until then.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
+      replace(list, empty("Nothing waits here", level ? `Send a message with delay level ${level}, and it will be listed until it is due.` : "Send a message with a time to deliver it at, and it will be listed until then.", h("a", { class: "button", href: `#/send${level ? `?level=${level}` : "?at"}` }, "Send one")));
       return;
     }
-    list.replaceChildren(table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
+    replace(list, table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
       h("span", { class: "mono", title: dateTime(one.due_ms) }, clockTime(one.due_ms, true)),
       h("span", { class: "mono", "data-due": one.due_ms }, until(one.due_ms)),
       visible(one.real_topic ?? one.topic),
       [one.keys.map((key) => h("span", { class: "tag key" }, visible(key))), one.tag ? h("span", { class: "tag" }, visible(one.tag)) : null],
       h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
       h("div", { class: "row nowrap" },
-        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small" }),
-        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger" })),
+        button("Deliver now", doing(() => act(post, path`/v1/delayed/${one.message_id}/deliver`, "Delivered", one)), { class: "small", "data-key": `deliver ${one.commit_offset}` }),
+        button("Cancel", doing(() => act(remove, path`/v1/delayed/${one.message_id}`, "Cancelled", one)), { class: "small danger", "data-key": `cancel ${one.commit_offset}` })),
     ])));
   }
 
