@@ -78,11 +78,11 @@ def _protocols(
     namesrv_port = None if remoting is None else remoting.namesrv_port
     aliyun = aliyun_http.AliyunDoor(broker, settings, access).answer
     by_segment = {
-        **dict.fromkeys(console.SEGMENTS, console.Console().answer),
         aliyun_http.SEGMENT: aliyun,
         address_discovery.SEGMENT: address_discovery.address_discovery(
             settings.namesrv_address, namesrv_port
         ),
     }
     port = settings.aliyun_port
-    return by_segment, [] if port is None else [Listener("aliyun", port, by_segment, aliyun)]
+    listeners = [] if port is None else [Listener("aliyun", port, by_segment, aliyun)]
+    return by_segment | dict.fromkeys(console.SEGMENTS, console.Console().answer), listeners
