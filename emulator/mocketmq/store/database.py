@@ -19,8 +19,8 @@ import aiosqlite
 from mocketmq.errors import StoreError, StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.failpoint import pass_point
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
-from mocketmq.store.log_header import check_log
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
+from mocketmq.store.wal_header import check_log
 
 FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"

@@ -1,7 +1,7 @@
 """The one writer: what arrives while a commit runs becomes the next transaction (group commit).
 
 A commit makes its work visible; it does not wait for the disk. Who was promised something is told after a
-sync that began after the commit, while the next transactions go on (``log_syncs``).
+sync that began after the commit, while the next transactions go on (``wal_syncs``).
 
 A piece of work is a function that fills a :class:`Batch`. The writer calls the functions in order of
 arrival, on the event loop and just before it writes, and gives out store times, commit offsets and
@@ -21,8 +21,8 @@ from mocketmq.errors import EmulatorError, InternalError, StoppingError, StoreBu
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
-from mocketmq.store.log_syncs import LogSyncs, Promise, reject, tell
 from mocketmq.store.queue import Queue
+from mocketmq.store.wal_syncs import Promise, WalSyncs, reject, tell
 
 MAX_WAITING = 65_536
 """Pieces of work that may wait for a commit or a sync; a slow disk must not fill the memory."""
@@ -173,7 +173,7 @@ class Writer:
         self._database = database
         self._clock = clock
         self._waiting: deque[tuple[Work, asyncio.Future[Any], bool, Until]] = deque()
-        self._syncs = LogSyncs(database.sync if database.is_synced else None)
+        self._syncs = WalSyncs(database.sync if database.is_synced else None)
         self._arrived = asyncio.Event()
         self._closing = False
         self._on_arrival = on_arrival

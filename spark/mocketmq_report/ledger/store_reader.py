@@ -22,8 +22,8 @@ from adbc_driver_sqlite import dbapi
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
 from mocketmq.store.lock import is_held
-from mocketmq.store.log_header import check_log
 from mocketmq.store.tables import HEAD_REVISION
+from mocketmq.store.wal_header import check_log
 
 BATCH_ROWS: Final = 16_384
 OLDEST_REVISION: Final = "0005"

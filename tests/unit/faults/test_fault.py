@@ -8,7 +8,7 @@ from msgspec import UNSET
 
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.faults.fault import Fault, FaultyRequest
-from mocketmq.faults.lateness import lateness
+from mocketmq.faults.injected_delay import lateness
 from mocketmq.faults.rule import OF_ABSENCE, FaultRule, Kind
 
 S = 1_000_000

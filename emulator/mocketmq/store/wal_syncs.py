@@ -22,7 +22,7 @@ Promise = tuple[asyncio.Future[Any], Any]
 """Who waits, and the result that is told once the sync has ended."""
 
 
-class LogSyncs:
+class WalSyncs:
     """Answers promises once they are durable: at once where ``sync`` is None, as nothing is synced apart."""
 
     def __init__(self, sync: Callable[[], None] | None) -> None:
@@ -32,7 +32,7 @@ class LogSyncs:
         self._promises: list[Promise] = []  # for the next sync
         self._syncing: Sequence[Promise] = ()
         self._task: asyncio.Task[None] | None = None
-        self._thread = ThreadPoolExecutor(1, "log-sync")
+        self._thread = ThreadPoolExecutor(1, "wal-sync")
         self._failure: str | None = None
 
     @property
@@ -65,7 +65,7 @@ class LogSyncs:
         elif promises:
             self._promises += promises
             if self._task is None:
-                self._task = asyncio.create_task(self._run(self._sync), name="log-syncs")
+                self._task = asyncio.create_task(self._run(self._sync), name="wal-syncs")
 
     async def _run(self, sync: Callable[[], None]) -> None:
         while self._promises:
