@@ -17,6 +17,7 @@ from typing import Any, Final, Literal, NamedTuple
 from mocketmq import setting_rules as rules
 from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.failpoint import ENVIRONMENT as FAILPOINT
+from mocketmq.message.message_type import MessageType
 from mocketmq.nearest import nearest
 
 Profile = Literal["exact", "rocketmq4"]
@@ -26,7 +27,6 @@ Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
-MessageType = Literal["normal", "fifo", "delay", "transaction", "mixed"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"

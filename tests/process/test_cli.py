@@ -317,7 +317,7 @@ async def test_topics_groups_and_reset(shell: Shell) -> None:
     await shell("send", "orders", "1", "--queue", "0")
     await shell("receive", "orders", "--group", "g", "--no-ack")
     topics = (await shell("topics")).stdout
-    assert re.search(r"^orders +rw +4 +4 +1 *$", topics, re.MULTILINE)
+    assert re.search(r"^orders +rw +mixed +4 +4 +1 *$", topics, re.MULTILINE)
     assert re.search(r"^SCHEDULE_TOPIC_XXXX .* system *$", topics, re.MULTILINE)
     assert re.search(r"^g +orders +0 +0 +1 +1 +1 *$", (await shell("groups")).stdout, re.MULTILINE)
     assert [group["name"] for group in (await shell.json("groups"))["groups"]] == ["g"]
