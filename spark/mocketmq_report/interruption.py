@@ -6,10 +6,12 @@ ignores exceptions there. So their work is done in a thread of its own, and no s
 
 import os
 import signal
+import socket
 import sys
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from types import FrameType
 from typing import Final, NoReturn, TypeVar
 
@@ -37,10 +39,30 @@ def ended_by_signals(work: Callable[[], T], clean: Callable[[], object] = lambda
 
     before = [(number, signal.signal(number, end)) for number in (signal.SIGINT, signal.SIGTERM)]
     try:
-        with ThreadPoolExecutor(1) as thread:
-            return thread.submit(work).result()
+        with _woken_by_signals() as (woken, wake), ThreadPoolExecutor(1) as thread:
+            working = thread.submit(work)
+            working.add_done_callback(lambda _: wake.send(b"."))
+            while not working.done():
+                woken.recv(1)
+            return working.result()
     finally:
         for number, handler in before:
             signal.signal(number, handler)
         if screen is not None:
             os.close(screen)
+
+
+@contextmanager
+def _woken_by_signals() -> Iterator[tuple[socket.socket, socket.socket]]:
+    """A socket to wait at and its other end: each signal sends a byte, as does whoever else has news.
+
+    A thread that waits for a lock would sleep on after a signal that came just before.
+    """
+    woken, wake = socket.socketpair()
+    with woken, wake:
+        wake.setblocking(False)
+        before = signal.set_wakeup_fd(wake.fileno(), warn_on_full_buffer=False)
+        try:
+            yield woken, wake
+        finally:
+            signal.set_wakeup_fd(before)
