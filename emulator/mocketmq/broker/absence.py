@@ -53,7 +53,7 @@ class Absence:
         self._lock = asyncio.Lock()
         self._later: asyncio.TimerHandle | None = None
         self._updating: asyncio.Task[None] | None = None
-        faults.on_changed = self.update
+        faults.once_changed(self.update)
 
     async def add(self, absent: Absent, door: str, gate: Gate) -> None:
         """Shut this gate, too, whenever a rule says so."""

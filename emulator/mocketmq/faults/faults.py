@@ -29,10 +29,6 @@ _BACK_OF: Final = "SELECT value FROM counters WHERE name = 'fault_back_us:' || ?
 _FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
 
 
-async def _nothing() -> None:
-    pass
-
-
 class Faults:
     """Made by :func:`open_faults`. Changes are durable when their methods return."""
 
@@ -40,11 +36,23 @@ class Faults:
         self.of_requests: tuple[Fault, ...] = ()
         self.of_deliveries: tuple[Fault, ...] = ()
         self.of_absence: tuple[Fault, ...] = ()
-        self.on_removed: Callable[[Batch, Fault], None] = lambda _batch, _fault: None
-        self.on_changed: Callable[[], Awaitable[None]] = _nothing
         self._ground = ground
         self._by_name: dict[str, Fault] = {}
         self._operations: dict[str, frozenset[str]] = {}
+        self._while_removed: list[Callable[[Batch, Fault], None]] = []
+        self._once_changed: list[Callable[[], Awaitable[None]]] = []
+
+    def while_removed(self, listener: Callable[[Batch, Fault], None]) -> None:
+        """Call it in each transaction that ends a rule."""
+        self._while_removed.append(listener)
+
+    def once_changed(self, listener: Callable[[], Awaitable[None]]) -> None:
+        """Call it after rules were added or ended."""
+        self._once_changed.append(listener)
+
+    async def _tell_changed(self) -> None:
+        for listener in self._once_changed:
+            await listener()
 
     def __iter__(self) -> Iterator[Fault]:
         return iter(self._by_name.values())
@@ -95,7 +103,7 @@ class Faults:
             del self._by_name[name]
             raise
         self._sort()
-        await self.on_changed()
+        await self._tell_changed()
         return fault
 
     def _name_of(self, rule: FaultRule) -> str:
@@ -128,7 +136,7 @@ class Faults:
         """End these rules. Raises FaultNotFoundError: then all stay."""
         removed = [self.get(name) for name in names]
         await self._ground.writer.commit(partial(self._remove, removed), alone=True)
-        await self.on_changed()
+        await self._tell_changed()
         return removed
 
     async def clear(self) -> Sequence[Fault]:
@@ -139,7 +147,8 @@ class Faults:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
             batch.execute(_FORGET_BACK, (fault.name,))
-            self.on_removed(batch, fault)
+            for listener in self._while_removed:
+                listener(batch, fault)
         batch.on_commit(partial(self._removed, faults))
 
     def _removed(self, faults: Sequence[Fault]) -> None:

@@ -96,7 +96,7 @@ class HeldDeliveries:
         self._records: set[int] = set()  # of those that are no repeats
         self._next_us: int | None = None
         self._last_us: dict[str, int] = {}  # by rule: the latest instant at which something is let go
-        faults.on_removed = self._release
+        faults.while_removed(self._release)
 
     async def load(self) -> None:
         """Find what was held when the broker stopped."""
