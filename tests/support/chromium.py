@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import aiohttp
+import pytest
 
 from tests.support.patience import HANGING_S
 
@@ -31,6 +32,11 @@ _DRAWN: Final = """new Promise((done) => {
 def find_chromium() -> str | None:
     """The path of a Chromium, or None."""
     return next(filter(None, map(shutil.which, NAMES)), None)
+
+
+needs_chromium = pytest.mark.skipif(
+    find_chromium() is None, reason=f"no Chromium on the PATH: none of {', '.join(NAMES)}"
+)
 
 
 class Page:

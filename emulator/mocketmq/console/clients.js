@@ -1,4 +1,4 @@
-// Clients: who is connected, in which language and version, and what they subscribe to.
+// Clients: who is connected, by which door, in which language and version, and what they subscribe to.
 
 import { get } from "./api.js";
 import { empty, h, table } from "./dom.js";
@@ -14,8 +14,8 @@ export function showClients(view, place) {
     doors.textContent = `Open: ${open.join(" · ")}`;
   }).catch(() => {});
   follow(place, () => get("/v1/clients"), ({ clients }) => list.replaceChildren(clients.length
-    ? table("Connected clients", ["Client", "Address", "Language", "Version", "Produces for", "Consumes"], clients.map((one) => [
-      visible(one.client_id), h("span", { class: "mono" }, visible(one.address)), visible(one.language), visible(one.version),
+    ? table("Connected clients", ["Client", "Door", "Address", "Language", "Version", "Produces for", "Consumes"], clients.map((one) => [
+      visible(one.client_id), one.door, h("span", { class: "mono" }, visible(one.address)), visible(one.language), visible(one.version),
       one.producer_groups.map(visible).join(", "),
       one.consumer_groups.map((group) => h("div", {}, h("a", { href: `#/groups/${encodeURIComponent(group.group)}` }, visible(group.group)), ` ${group.message_model.toLowerCase()}`, group.lag ? `, lag ${count(group.lag)}` : "", h("br"), h("small", {}, group.subscriptions.map((each) => `${visible(each.topic)}: ${visible(each.expression)}`).join(" · "))))]))
     : empty("No client is connected", "Clients of RocketMQ are listed with their first heartbeat. Those that speak HTTP make requests and are gone.")));

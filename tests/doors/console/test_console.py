@@ -2,15 +2,13 @@
 
 import base64
 import re
-from collections.abc import AsyncIterator
 from typing import TYPE_CHECKING
 
 import pytest
-import pytest_asyncio
 
 from tests.support.api import Api, running_api
-from tests.support.browser import console_page, overflow, running_browser, violations
-from tests.support.chromium import NAMES, find_chromium
+from tests.support.browser import console_page, overflow, violations
+from tests.support.chromium import needs_chromium
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -18,28 +16,11 @@ if TYPE_CHECKING:
 
 expect = pytest.importorskip("playwright.async_api").expect
 
-pytestmark = [
-    pytest.mark.skipif(
-        find_chromium() is None, reason=f"no Chromium on the PATH: none of {', '.join(NAMES)}"
-    ),
-    pytest.mark.asyncio(loop_scope="module"),
-]
+pytestmark = [needs_chromium, pytest.mark.asyncio(loop_scope="package")]
 
 expect.set_options(timeout=PATIENCE_S * 1_000)
 
 TOKEN = "s3cret"  # noqa: S105 - guards nothing
-
-
-@pytest_asyncio.fixture(scope="module", loop_scope="module")
-async def browser() -> "AsyncIterator[Browser]":
-    async with running_browser() as browser:
-        yield browser
-
-
-@pytest_asyncio.fixture(loop_scope="module")
-async def api() -> AsyncIterator[Api]:
-    async with running_api() as api:
-        yield api
 
 
 async def test_a_move_of_the_clock_delivers_and_is_told(browser: "Browser", api: Api) -> None:

@@ -1,0 +1,175 @@
+"""The console's forms and buttons, each used as a person does; and what they leave in the broker."""
+
+import asyncio
+import re
+import sys
+from datetime import UTC, datetime
+from subprocess import DEVNULL, PIPE
+from typing import TYPE_CHECKING
+
+import pytest
+from aiohttp import ClientSession
+
+from tests.support.api import Api
+from tests.support.browser import console_page
+from tests.support.chromium import needs_chromium
+from tests.support.grpc import running_grpc
+from tests.support.patience import PATIENCE_S
+
+if TYPE_CHECKING:
+    from playwright.async_api import Browser
+
+expect = pytest.importorskip("playwright.async_api").expect
+
+pytestmark = [needs_chromium, pytest.mark.slow, pytest.mark.asyncio(loop_scope="package")]
+
+expect.set_options(timeout=PATIENCE_S * 1_000)
+
+
+def local(instant_ms: int) -> str:
+    """As an input for a time takes it; the pages' zone is UTC."""
+    return datetime.fromtimestamp(instant_ms / 1_000, UTC).strftime("%Y-%m-%dT%H:%M:%S")
+
+
+async def whole_second_ms(api: Api, later_s: int) -> int:
+    """An instant so many seconds from now, by the broker's clock, without a part of a second."""
+    now_ms: int = (await api.ok("GET", "/v1/clock"))["now_ms"]
+    return (now_ms // 1_000 + later_s) * 1_000
+
+
+async def test_the_clock_goes_to_a_time(browser: "Browser", api: Api) -> None:
+    at_ms = await whole_second_ms(api, 3_600)
+    async with console_page(browser, api.emulator.url) as page:
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        await page.keyboard.press("t")
+        await page.get_by_label("Move to", exact=True).fill(local(at_ms))
+        await page.keyboard.press("Enter")
+        await expect(page.locator(".notice")).to_contain_text("nothing was due")
+        await expect(page.get_by_role("button", name="Move to a time")).to_be_focused()
+    assert (await api.ok("GET", "/v1/clock"))["now_ms"] == at_ms
+
+
+async def test_a_lane_is_delivered_and_cancelled(browser: "Browser", api: Api) -> None:
+    for body in ("one", "two", "three"):
+        await api.send(body=body, delay_level=4)
+    async with console_page(browser, api.emulator.url, "levels/4") as page:
+        await page.get_by_role("button", name="Deliver now").first.click()
+        await expect(page.get_by_role("button", name="Deliver now")).to_have_count(2)
+        assert [one["body"] for one in await api.receive()] == ["one"]
+        await expect(page.get_by_text("2 messages waiting.")).to_be_visible()
+        await page.get_by_role("button", name="Deliver all now").click()
+        dialog = page.get_by_role("dialog")
+        await expect(dialog).to_contain_text("This is about 2 messages")
+        await dialog.get_by_role("button", name="Deliver all now").click()
+        await expect(page.get_by_text("Delivered 2 messages.")).to_be_visible()
+        assert sorted(one["body"] for one in await api.receive()) == ["three", "two"]
+
+        for _ in range(2):
+            await api.send(delay_ms=90_000)
+        await page.goto(f"{api.emulator.url}/#/levels/time")
+        await expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(2)
+        await page.get_by_role("button", name="Cancel all").click()
+        await dialog.get_by_role("button", name="Keep everything as it is").click()
+        await page.get_by_role("button", name="Cancel all").click()
+        await dialog.get_by_role("button", name="Cancel all").click()
+        await expect(page.get_by_text("Cancelled 2 messages.")).to_be_visible()
+        await expect(page.get_by_text("Nothing waits here")).to_be_visible()
+    assert (await api.ok("GET", "/v1/delayed"))["messages"] == []
+
+
+async def test_messages_are_sent_after_some_time_and_at_a_time(browser: "Browser", api: Api) -> None:
+    at_ms = await whole_second_ms(api, 7_200)
+    async with console_page(browser, api.emulator.url, "send") as page:
+        await page.get_by_label("Topic").fill("orders")
+        await page.get_by_label("Body", exact=True).fill("order 7")
+        await page.get_by_label("Tag").fill("new")
+        await page.get_by_label("Keys").fill("7 seven")
+        await page.get_by_role("button", name="Add a property").click()
+        await page.get_by_label("Name of the property").fill("colour")
+        await page.get_by_label("Value of the property").fill("red")
+        await page.get_by_role("combobox", name="Deliver").select_option("after some time")
+        await page.get_by_label("Seconds").fill("90")
+        await page.get_by_label("How many times").fill("501")  # more than the page sends at once
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.get_by_text("Sent 501 messages to orders.")).to_be_visible()
+        await page.get_by_label("How many times").fill("1")
+        await page.get_by_role("combobox", name="Deliver").select_option("at a time")
+        await page.get_by_role("textbox", name="Time by the broker's clock").fill(local(at_ms))
+        await page.get_by_role("button", name="Send", exact=True).click()
+        await expect(page.get_by_text("Sent to orders.")).to_be_visible()
+    moved = await api.ok("POST", "/v1/clock/advance", {"by": "90s"})
+    assert moved["fired"] == 501
+    [waiting] = (await api.ok("GET", "/v1/delayed"))["messages"]
+    assert (waiting["due_ms"], waiting["body"], waiting["tag"]) == (at_ms, "order 7", "new")
+    assert (waiting["keys"], waiting["properties"]["colour"]) == (["7", "seven"], "red")
+
+
+async def test_copies_of_a_message_send_it_again(browser: "Browser", api: Api) -> None:
+    body = 'it\'s "7" for $HOME, naïve \\ ☕'
+    given = {"body": body, "delay_level": 3, "tag": "new", "keys": ["a'b"], "properties": {"colour": "réd"}}
+    sent = await api.ok("POST", "/v1/topics/orders/messages", given)
+    async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
+        await page.context.grant_permissions(["clipboard-read", "clipboard-write"])
+        for name, command in (("curl", ("bash", "-c")), ("Python", (sys.executable, "-c"))):
+            await page.get_by_role("button", name=f"Copy as {name}").click()
+            await expect(page.get_by_text(f"{name} copied.")).to_be_visible()
+            copy = await page.evaluate("navigator.clipboard.readText()")
+            process = await asyncio.create_subprocess_exec(*command, copy, stdout=DEVNULL, stderr=PIPE)
+            _, errors = await process.communicate()
+            assert process.returncode == 0, (copy, errors)
+        await page.get_by_role("button", name="Copy as Java").click()
+        await expect(page.get_by_text("Java copied.")).to_be_visible()
+        java = await page.evaluate("navigator.clipboard.readText()")
+    assert 'new Message("orders", "new", "a\'b", ' in java
+    assert "message.setDelayTimeLevel(3);" in java
+    pending = (await api.ok("GET", "/v1/delayed"))["messages"]
+    assert len({one["message_id"] for one in pending}) == 3
+    for one in pending:
+        assert (one["body"], one["level"], one["tag"], one["keys"]) == (body, 3, "new", ["a'b"])
+        assert one["properties"]["colour"] == "réd"
+
+
+async def test_a_life_tells_the_faults_that_it_met(browser: "Browser", api: Api) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "late", "by": "1ms", "operation": "send", "name": "slow"})
+    await api.ok("POST", "/v1/faults", {"do": "deliver-late", "by": "20s", "level": 3, "name": "jam"})
+    sent = await api.send(delay_level=3)
+    await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
+    async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
+        life = page.get_by_role("list", name="Life of the message")
+        await expect(life).to_contain_text("Struck by the fault slow")
+        await expect(life).to_contain_text("put off by the fault jam")
+        await expect(life).to_contain_text("20 s late")
+
+
+async def test_clients_are_listed_by_door_and_version(browser: "Browser") -> None:
+    async with running_grpc() as (emulator, client), ClientSession() as session, client.telemetry() as said:
+        api = Api(emulator, session)
+        await api.send()
+        subscription = {"topic": {"name": "orders"}, "expression": {"type": 1, "expression": "new"}}
+        await said.settings(
+            client_type=3, subscription={"group": {"name": "billing"}, "subscriptions": [subscription]}
+        )
+        await client.receive()
+        async with console_page(browser, api.emulator.url, "clients") as page:
+            row = page.get_by_role("row", name=re.compile("host@1@0@abc"))
+            await expect(row).to_contain_text("grpc")
+            await expect(row).to_contain_text("orders: new")
+            await row.get_by_role("link", name="billing").click()
+            await expect(page.get_by_text("Members: host@1@0@abc.")).to_be_visible()
+
+
+async def test_a_group_goes_to_the_end_and_back_to_a_time(browser: "Browser", api: Api) -> None:
+    await api.send(body="first")
+    await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
+    between_ms = await whole_second_ms(api, 0)
+    await api.send(body="second")
+    await api.receive(max=1)
+    async with console_page(browser, api.emulator.url, "groups/billing") as page:
+        await page.get_by_role("combobox", name="at", exact=True).select_option("the end")
+        await page.get_by_role("button", name="Reset offsets").click()
+        await expect(page.get_by_text("billing begins again at the end of orders: lag 0.")).to_be_visible()
+        await page.get_by_role("combobox", name="at", exact=True).select_option("a time")
+        await page.get_by_role("textbox", name="Time", exact=True).fill(local(between_ms))
+        await page.get_by_role("button", name="Reset offsets").click()
+        await expect(page.get_by_text("billing begins again at a time of orders: lag 1.")).to_be_visible()
+    assert [one["body"] for one in await api.receive()] == ["second"]
