@@ -50,7 +50,12 @@ TIMES = {
 """How often a broker passes a failpoint before it dies there."""
 FILE_POINTS = [point for point in TIMES if point.startswith("files.")]
 ONLY_ONCE = "migrate.upgraded"
-NEVER_IN = {"offsets.saved": {"exact", "real"}, "clock.fired": {"real"}}
+NEVER_IN = {
+    "offsets.saved": {"exact", "real"},
+    "clock.fired": {"real"},
+    "log.syncing": {"rocketmq4"},  # its durability syncs at checkpoints alone
+    "log.synced": {"rocketmq4"},
+}
 """Failpoints that a variant never reaches."""
 QUICKLY_IN = {"offsets.saved": "rocketmq4"}
 """The variant of a failpoint's quick test, where it is not ``exact``."""
