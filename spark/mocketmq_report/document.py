@@ -10,8 +10,8 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-SCHEMA_VERSION: Final = "1.1"
-"""The second number rises when fields are added, the first when fields change or go."""
+SCHEMA_VERSION: Final = "1.2"
+"""The second number rises when fields are added or may be null, the first when they change or go."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
 """How deliveries are grouped. The name of a group is the level's number, the scheme's name and so on."""
@@ -202,10 +202,14 @@ class Herd(Struct, kw_only=True):
 
 
 class Disorder(Struct, kw_only=True):
-    """Deliveries of a level that came after one that was due later."""
+    """Deliveries of a level, or of another scheme, that came after one of it that was due later.
+
+    A message that was stored after its due time counts as due when it was stored.
+    """
 
     run: str
-    level: int
+    scheme: str = "levels"  # version 1.1 has no others
+    level: int | None  # of a scheme without levels, such as that of start-deliver times, null
     deliveries: int
     violations: int
 

@@ -17,8 +17,8 @@ from mocketmq_report.document import SCHEMA_VERSION, Report
 _FIELD: Final = re.compile(r"^    (\w+): .*?  # (.*)$", re.MULTILINE)
 
 _VERSIONS: Final = (
-    f"Version {SCHEMA_VERSION}. The second number rises when fields are added, so readers ignore fields"
-    " that they do not know; the first rises when fields change or go."
+    f"Version {SCHEMA_VERSION}. The second number rises when fields are added or may be null, so readers"
+    " ignore fields that they do not know; the first rises when fields change or go."
 )
 
 

@@ -25,6 +25,8 @@ from mocketmq_report.ledger.columns import STATES
 Rows = list[dict[str, Any]]
 Key = Callable[[int], int]
 GroupKey = tuple[Dimension, str]
+_LAST = 1 << 40
+"""Comes after all levels, in place of none."""
 
 
 def bin_of(value: int, sub_buckets: int = 1024) -> range:
@@ -266,18 +268,28 @@ class Oracle:
         return found
 
     def disorder(self) -> list[Disorder]:
-        counts: dict[tuple[str, int], list[int]] = defaultdict(lambda: [0, 0])
-        latest: dict[tuple[str, int], int] = {}
-        levels = [row for row in self.measured() if row["scheme"] == "levels" and row["level"] is not None]
-        for row in sorted(levels, key=lambda row: (_place(row), row["due_us"])):
-            level = row["store"], row["level"]
-            count = counts[row["run"], row["level"]]
+        counts: dict[tuple[str, str, int], list[int]] = defaultdict(lambda: [0, 0])
+        latest: dict[tuple[str, str, int], int] = {}
+        rows = [row for row in self.measured() if row["scheme"] != "levels" or row["level"] is not None]
+        due_us = {id(row): max(row["due_us"], row["stored_us"] or 0) for row in rows}
+        for row in sorted(rows, key=lambda row: (_place(row), due_us[id(row)])):
+            due, level = due_us[id(row)], _LAST if row["level"] is None else row["level"]
+            line = row["store"], row["scheme"], level
+            count = counts[row["run"], row["scheme"], level]
             count[0] += 1
-            count[1] += row["due_us"] < latest.get(level, row["due_us"])
-            latest[level] = max(row["due_us"], latest.get(level, row["due_us"]))
+            count[1] += due < latest.get(line, due)
+            latest[line] = max(due, latest.get(line, due))
         return [
-            Disorder(run=run, level=level, deliveries=count, violations=violations)
-            for (run, level), (count, violations) in sorted(counts.items())
+            Disorder(
+                run=run,
+                scheme=scheme,
+                level=None if level == _LAST else level,
+                deliveries=count,
+                violations=violations,
+            )
+            for (run, scheme, level), (count, violations) in sorted(
+                counts.items(), key=lambda one: (one[0][0], one[0][2], one[0][1])
+            )
         ]
 
     def worst(self) -> list[Worst]:

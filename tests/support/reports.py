@@ -344,16 +344,22 @@ def _herds(rows: list[Row]) -> list[d.Herd]:
 
 
 def _disorder(rows: list[Row]) -> Iterator[d.Disorder]:
-    ways: dict[tuple[str, int], list[Row]] = defaultdict(list)
+    ways: dict[tuple[str, int, str], list[Row]] = defaultdict(list)
     for row in rows:
-        if row.level is not None and row.is_measured and not row.is_overdue:
-            ways[row.run, row.level].append(row)
-    for (run, level), way in sorted(ways.items()):
+        if row.is_measured and not row.is_overdue:
+            ways[row.run, row.level or len(DELAYS) + 1, row.scheme].append(row)
+    for (run, level, scheme), way in sorted(ways.items()):
         latest_us = violations = 0
         for row in sorted(way, key=lambda row: row.end_us):
             violations += row.due_us < latest_us
             latest_us = max(latest_us, row.due_us)
-        yield d.Disorder(run=run, level=level, deliveries=len(way), violations=violations)
+        yield d.Disorder(
+            run=run,
+            scheme=scheme,
+            level=level if scheme == "levels" else None,
+            deliveries=len(way),
+            violations=violations,
+        )
 
 
 def _spectra(rows: list[Row], profile: str) -> Iterator[d.Spectrum]:

@@ -1,13 +1,14 @@
-"""Deliveries that came after one of their level that was due later: violations of order.
+"""Deliveries that came after one of their line that was due later: violations of order.
 
-A batch of rows knows its own violations. The other rows of a level in it, put in order, have due times that
-only rise: its *stairs*. Whether a stair is a violation after all depends on the stairs of other batches with
-earlier places, whatever parts these batches are of. To decide that, a batch hands on its first and last
-stairs, and some between them with the number of stairs that were left out: enough if batches meet only at
-their ends. Where it is not, ``settle`` names the batches whose stairs are needed in full.
+A *line* is a level, or a scheme without levels, such as that of start-deliver times. What was stored after
+its due time counts as due when it was stored. A batch of rows knows its own violations. The other rows of a
+line in it, put in order, have due times that only rise: its *stairs*. Whether a stair is a violation after
+all depends on the stairs of other batches with earlier places, whatever parts these batches are of. To decide
+that, a batch hands on its first and last stairs, and some between them with the number of stairs that were
+left out: enough if batches meet only at their ends. Where it is not, ``settle`` names the batches whose
+stairs are needed in full.
 """
 
-from collections.abc import Iterator
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -16,10 +17,10 @@ import pyarrow as pa
 from mocketmq_report.compute.partial import Shape, empty
 from mocketmq_report.ledger.rows import NONE, Ints, Rows
 
-SHAPE: Final = Shape(("run", "level"), ("deliveries", "violations"))
+SHAPE: Final = Shape(("run", "scheme", "level"), ("deliveries", "violations"))
 STAIRS: Final = pa.schema(
     [
-        *(("run", pa.string()), ("level", pa.int32()), ("batch", pa.int64())),
+        *(("run", pa.string()), ("scheme", pa.string()), ("level", pa.int64()), ("batch", pa.int64())),
         *(("place", pa.int64()), ("due_us", pa.int64())),
         ("left_out", pa.int64()),  # stairs between the one before and this one
     ]
@@ -28,6 +29,8 @@ ENDS: Final = 256
 """Stairs that a batch hands on from each of its ends."""
 EVERY: Final = 512
 """Of the stairs between them, one in so many is handed on."""
+_LEVELS: Final = 1 << 33
+"""More than there are numbers of levels."""
 
 
 class Order(NamedTuple):
@@ -38,7 +41,7 @@ class Order(NamedTuple):
 
 
 class _Flight(NamedTuple):
-    """The stairs of a level in a batch."""
+    """The stairs of a line in a batch."""
 
     run: str
     batch: int
@@ -52,40 +55,46 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
 
     Rows with the same place count as ordered. With ``is_whole`` no stairs are left out.
     """
-    rows = measured.where(measured.is_any("scheme", ["levels"]) & (measured.numbers("level") != NONE))
+    rows = measured.where(~measured.is_any("scheme", ["levels"]) | (measured.numbers("level") != NONE))
     place = rows.numbers("delivered_offset")
     place = np.where(place == NONE, rows.numbers("delivered_us"), place)
-    due, levels = rows.numbers("due_us"), rows.numbers("level")
-    runs = rows.column("run")
+    due, levels = np.maximum(rows.numbers("due_us"), rows.numbers("stored_us")), rows.numbers("level")
+    runs, schemes = rows.column("run"), rows.column("scheme")
     known: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
     stairs = [STAIRS.empty_table()]
     if not (place[1:] > place[:-1]).all():
         in_order = np.lexsort((due, place))
         place, due, levels = place[in_order], due[in_order], levels[in_order]
-        runs = runs.take(pa.array(in_order))
-    codes = runs.indices.to_numpy()
-    for code, run in enumerate(runs.dictionary.to_pylist()):
-        of_run = codes == code
-        for level in np.unique(levels[of_run]):
-            of_level = np.flatnonzero(of_run & (levels == level))
-            dues = due[of_level]
-            is_stair = dues >= np.maximum.accumulate(dues)
-            for name, value in zip(SHAPE.names, (run, level, len(dues), (~is_stair).sum()), strict=True):
-                known[name].append(value)
-            handed = np.flatnonzero(is_stair)
-            chosen = np.arange(len(handed)) if is_whole else _chosen(len(handed))
-            at = of_level[handed[chosen]]
-            stairs.append(
-                pa.table(
-                    {
-                        **{"run": pa.repeat(run, len(at)), "level": np.full(len(at), level, np.int32)},
-                        **{"batch": np.full(len(at), batch), "place": place[at], "due_us": due[at]},
-                        "left_out": np.diff(chosen, prepend=-1) - 1,
-                    },
-                    schema=STAIRS,
-                )
+        runs, schemes = (each.take(pa.array(in_order)) for each in (runs, schemes))
+    lines = runs.indices.to_numpy() * np.int64(len(schemes.dictionary)) + schemes.indices.to_numpy()
+    lines = lines * _LEVELS + np.where(levels == NONE, _LEVELS // 2, levels)
+    for line in np.unique(lines):
+        of_line = np.flatnonzero(lines == line)
+        run, scheme, level = (each[of_line[0]] for each in (runs, schemes, levels))
+        dues = due[of_line]
+        is_stair = dues >= np.maximum.accumulate(dues)
+        found = (run.as_py(), scheme.as_py(), _or_none(level), len(dues), (~is_stair).sum())
+        for name, value in zip(SHAPE.names, found, strict=True):
+            known[name].append(value)
+        handed = np.flatnonzero(is_stair)
+        chosen = np.arange(len(handed)) if is_whole else _chosen(len(handed))
+        at = of_line[handed[chosen]]
+        stairs.append(
+            pa.table(
+                {
+                    **{"run": pa.repeat(run.as_py(), len(at)), "scheme": pa.repeat(scheme.as_py(), len(at))},
+                    **{"level": np.full(len(at), level), "batch": np.full(len(at), batch)},
+                    **{"place": place[at], "due_us": due[at]},
+                    "left_out": np.diff(chosen, prepend=-1) - 1,
+                },
+                schema=STAIRS,
             )
+        )
     return Order(pa.table(known, empty(SHAPE).schema), pa.concat_tables(stairs))
+
+
+def _or_none(level: int) -> int | None:
+    return None if level == NONE else int(level)
 
 
 def _chosen(stairs: int) -> Ints:
@@ -108,7 +117,7 @@ def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]
     """
     found: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
     needed: set[int] = set()
-    for level, flights in _flights(stairs, stores):
+    for (_, scheme, level), flights in _flights(stairs, stores).items():
         starts = np.array([flight.place[0] for flight in flights])
         tops = np.array([flight.due[-1] for flight in flights])
         for number, flight in enumerate(flights):
@@ -121,32 +130,34 @@ def settle(stairs: pa.Table, stores: dict[str, str]) -> tuple[pa.Table, set[int]
             if violations is None:
                 needed |= {each.batch for each in (flight, *others) if each.left_out.any()}
             elif violations:
-                for name, value in zip(SHAPE.names, (flight.run, level, 0, violations), strict=True):
+                row = (flight.run, scheme, _or_none(level), 0, violations)
+                for name, value in zip(SHAPE.names, row, strict=True):
                     found[name].append(value)
     return pa.table(found, empty(SHAPE).schema), needed
 
 
-def _flights(stairs: pa.Table, stores: dict[str, str]) -> Iterator[tuple[int, list[_Flight]]]:
-    """The flights of each level of each store."""
+def _flights(stairs: pa.Table, stores: dict[str, str]) -> dict[tuple[str, str, int], list[_Flight]]:
+    """The flights of each line: of a store, by scheme and level."""
+    found: dict[tuple[str, str, int], list[_Flight]] = {}
     if not stairs.num_rows:
-        return
+        return found
     coded = stairs.combine_chunks()
-    runs = coded["run"].combine_chunks().dictionary_encode()
-    code = runs.indices.to_numpy()
-    columns = [coded[name].to_numpy() for name in ("level", "batch", "place", "due_us", "left_out")]
-    level, batch = columns[:2]
-    in_order = np.lexsort((batch, level, code))  # stable: stairs stay in order
+    runs, schemes = (coded[name].combine_chunks().dictionary_encode() for name in ("run", "scheme"))
+    keys = [runs.indices.to_numpy(), schemes.indices.to_numpy()]
+    keys += [coded[name].to_numpy() for name in ("level", "batch")]
+    columns = [coded[name].to_numpy() for name in ("place", "due_us", "left_out")]
+    in_order = np.lexsort(keys[::-1])  # stable: stairs stay in order
     edges = np.zeros(len(in_order), bool)
-    for values in (code, level, batch):
+    for values in keys:
         sorted_ = values[in_order]
         edges[1:] |= sorted_[1:] != sorted_[:-1]
-    found: dict[tuple[str, int], list[_Flight]] = {}
     for at in np.split(in_order, np.flatnonzero(edges)):
-        run = runs.dictionary[int(code[at[0]])].as_py()
-        flight = _Flight(run, int(batch[at[0]]), *(values[at] for values in columns[2:]))
-        found.setdefault((stores[run], int(level[at[0]])), []).append(flight)
-    for (_, number), flights in found.items():
-        yield number, flights
+        run, scheme, level, batch = (int(values[at[0]]) for values in keys)
+        run_name: str = runs.dictionary[run].as_py()
+        flight = _Flight(run_name, batch, *(values[at] for values in columns))
+        line = (stores[run_name], schemes.dictionary[scheme].as_py(), level)
+        found.setdefault(line, []).append(flight)
+    return found
 
 
 def _violations(flight: _Flight, others: list[_Flight]) -> int | None:

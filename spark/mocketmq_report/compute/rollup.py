@@ -16,6 +16,7 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from mocketmq_report.compute import outcomes, timeline, worst
 from mocketmq_report.compute.kernel import EMPTY
@@ -128,6 +129,7 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
         found["stages"] = found["stages"].append_column(
             "group", pa.nulls(found["stages"].num_rows, pa.string())
         )
+    found["disorder"] = _with_schemes(found["disorder"])
     kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness") if name in found}
     extent = outcomes.extent(kept["outcomes"])
     span_us = extent.delivered_to_us - extent.delivered_from_us
@@ -136,6 +138,15 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
     late = worst.worst_of(found["worst"].select(worst.ROWS.names).cast(worst.ROWS))
     measured = Measured(summary, found["again"], late, is_exact=False, split_us=CUTOFFS_US, step_us=step_us)
     return Rollup(measured, found["runs"], found["moves"])
+
+
+def _with_schemes(disorder: pa.Table) -> pa.Table:
+    """Rollups of earlier versions know the order of levels alone, and do not say so."""
+    levels = pa.scalar("levels")
+    if "scheme" not in disorder.column_names:
+        return disorder.append_column("scheme", pa.repeat(levels, disorder.num_rows))
+    place = disorder.column_names.index("scheme")
+    return disorder.set_column(place, "scheme", pc.fill_null(disorder["scheme"], levels))
 
 
 def _mark(files: TableFiles, path: str, *, is_whole: bool) -> None:

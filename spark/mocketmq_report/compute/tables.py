@@ -136,7 +136,8 @@ def tables(measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan)
         ),
         herds=herds.figures(summary.herds),
         disorder=sorted(
-            (Disorder(**row) for row in summary.disorder.to_pylist()), key=lambda row: (row.run, row.level)
+            (Disorder(**row) for row in summary.disorder.to_pylist()),
+            key=lambda row: (row.run, row.level is None, row.level or 0, row.scheme),
         ),
         worst=[Worst(**row) for row in measured.worst.to_pylist()],
         spectra=sorted((each for group in groups if (each := lateness.spectrum(group))), key=_place),

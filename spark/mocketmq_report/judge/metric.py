@@ -17,7 +17,6 @@ Kind = Literal["duration", "share", "count"]
 
 DIMENSIONS: Final[tuple[Dimension, ...]] = get_args(Dimension)
 _RECONCILED: Final[tuple[Dimension, ...]] = ("total", "level", "scheme", "run")
-_DISORDERED: Final[tuple[Dimension, ...]] = ("total", "level", "run")
 _OF_THE_DATA: Final[tuple[Dimension, ...]] = ("total",)
 
 METRICS: Final[dict[str, tuple[Kind, tuple[Dimension, ...]]]] = {
@@ -25,10 +24,12 @@ METRICS: Final[dict[str, tuple[Kind, tuple[Dimension, ...]]]] = {
     "on_time": ("share", DIMENSIONS),
     **dict.fromkeys(("measured", "early", "overdue"), ("count", DIMENSIONS)),
     **dict.fromkeys(
-        ("sent", "delivered", "pending", "cancelled", "expired", "lost", "repeats", "forced", "silent"),
+        (
+            *("sent", "delivered", "pending", "cancelled", "expired", "lost"),
+            *("repeats", "forced", "silent", "disorder"),
+        ),
         ("count", _RECONCILED),
     ),
-    "disorder": ("count", _DISORDERED),
     **dict.fromkeys(("read", "kept", "dropped", "skewed", "impossible", "broken"), ("count", _OF_THE_DATA)),
 }
 """All metrics but percentiles: their kind, and the dimensions in which they are known.

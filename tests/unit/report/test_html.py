@@ -212,10 +212,15 @@ def test_messages_that_do_not_add_up_are_told_of() -> None:
 
 def test_levels_out_of_order_are_listed() -> None:
     wrong = [each for each in sample_report().disorder if each.violations]
-    assert [row[1] for row in read().rows["order"][1:]] == [str(each.level) for each in wrong]
+    timed = d.Disorder(run="a", scheme="second-directories", level=None, deliveries=9, violations=2)
+    named = [*(str(each.level) for each in wrong), "start-deliver time"]
+    assert [row[1] for row in page(disorder=[*wrong, timed]).rows["order"][1:]] == named
     kept = [each for each in sample_report().disorder if not each.violations]
-    assert "Every level delivered in the order" in page(disorder=kept).words["order"]
-    assert "No level delivered anything." in page(disorder=[]).words["order"]
+    assert (
+        "Each level, and start-deliver times too, delivered in the order"
+        in page(disorder=kept).words["order"]
+    )
+    assert "Nothing was delivered that could be out of order." in page(disorder=[]).words["order"]
 
 
 def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:

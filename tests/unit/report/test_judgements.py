@@ -112,6 +112,10 @@ def test_counts_of_the_data_and_of_disorder() -> None:
     of_level = [other.violations for other in UNMOVED.disorder if other.level == one.level]
     assert judged(f"level={one.level} disorder == {sum(of_level)}").passed
     assert judged("level=1 disorder == 0").passed
+    timed = replace(one, scheme="second-directories", level=None, violations=7)
+    report = replace(UNMOVED, disorder=[*UNMOVED.disorder, timed])
+    assert judged("scheme=second-directories disorder == 7", report).passed
+    assert judged(f"disorder == {values['disorder'] + 7}", report).passed
     assert judged("level=16 silent == 1").passed
     assert judged("level=15 silent == 0").passed
 

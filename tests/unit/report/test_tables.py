@@ -316,6 +316,8 @@ def test_what_is_equal_is_in_order_and_not_silent() -> None:
     rows = [
         *(delivery(n, 0, due_us=START_US + due) for n, due in enumerate([10, 5, 10, 10])),
         delivery(9, 0, level=None),
+        delivery(10, 0, level=None, due_us=START_US),  # stored as late as the one before was due
+        delivery(11, 0, level=None, due_us=START_US - 1),
         *(delivery(20, n, run=run, delivered_offset=n) for run in ("a1", "b1") for n in (20, 21)),
         delivery(30, None, level=2, due_us=RUNS_OF[0]["as_of_us"] - PLAN.on_time_us),
         delivery(31, None, level=3),

@@ -195,7 +195,11 @@ _SCOPES = "allowed: total, level=, scheme=, profile=, topic=, run="
             9,
             "lost is not counted by topic, only in total, by level, by scheme, by run",
         ),
-        ("scheme=a disorder == 0", 10, "disorder is not counted by scheme, only in total, by level, by run"),
+        (
+            "topic=a disorder == 0",
+            9,
+            "disorder is not counted by topic, only in total, by level, by scheme, by run",
+        ),
         ("level=1 dropped == 0", 9, "dropped is not counted by level, only in total"),
     ],
 )
