@@ -24,9 +24,9 @@ from mocketmq.settings import Settings
 from mocketmq.store.counters import Run, read_past
 from mocketmq.store.database import MEMORY, Database
 from mocketmq.store.lock import DirectoryLock
-from mocketmq_compat.delay.opening import open_second_directories
+from mocketmq_compat.delay.schemes import open_timed_scheme
 
-DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_second_directories,)
+DELAY_SCHEMES: Final[Sequence[OpenScheme]] = (open_timed_scheme,)
 """Delay schemes for absolute due times. The first one that claims a message keeps it."""
 
 

@@ -27,6 +27,7 @@ Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
+TimedSchemeName = Literal["directories"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
@@ -122,6 +123,11 @@ class Settings:
         rules.duration("36500d"),
         "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
         name="start_deliver_window",
+    )
+    timed_scheme: TimedSchemeName = _setting(
+        "directories",
+        rules.choice(TimedSchemeName),
+        "the delay scheme that keeps messages with an absolute due time: directories",
     )
     durability: Durability = _setting(
         "full",

@@ -10,8 +10,8 @@ from time import perf_counter
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.message.properties import UNIQ_KEY
-from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import FileHeader, encode
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_process, memory_mb
 from tests.bench.load import BODY, TOPIC, order, paced, per_second

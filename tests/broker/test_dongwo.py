@@ -25,9 +25,9 @@ from mocketmq.message.message import Message
 from mocketmq.message.properties import START_DELIVER_TIME, decode_properties
 from mocketmq.store.database import Database
 from mocketmq_compat.delay import file_saves
-from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.dongwo import SCAN_US
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.dongwo import SCAN_US
 from tests.support.api import running_api
 from tests.support.brokers import (
     GROUP,

@@ -23,8 +23,8 @@ from mocketmq.message.properties import (
     TIMER_DELAY_MS,
     UNIQ_KEY,
 )
-from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.support.brokers import (
     GROUP,
     TOPIC,

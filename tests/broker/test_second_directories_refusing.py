@@ -23,8 +23,8 @@ from mocketmq.message.properties import (
     TIMER_DELAY_SEC,
 )
 from mocketmq.store.database import Database
-from mocketmq_compat.delay.delay_directory import DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.support.brokers import (
     TOPIC,
     S,

@@ -16,10 +16,10 @@ from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
-from mocketmq_compat.delay import delay_files
-from mocketmq_compat.delay.delay_directory import DelayDirectory
-from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import Entry, decode
+from mocketmq_compat.delay.directories import delay_files
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.delay_files import DelayFiles
 from mocketmq_compat.delay.file_saves import FileSaves
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (

@@ -28,10 +28,11 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import file_saves, second_directories
-from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay import file_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories import second_directories
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     TOPIC,

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.delay_files import DelayFiles
+from mocketmq_compat.delay.directories.delay_files import DelayFiles
 from tests.crash.disks import DISKS, Disk
 
 

@@ -6,8 +6,8 @@ from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.message import Message
 from mocketmq.message.properties import TIMER_DELAY_MS, UNIQ_KEY
-from mocketmq_compat.delay.delay_directory import QUARANTINE
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories.delay_directory import QUARANTINE
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 from tests.crash.faults import (
     TOPIC,
 )

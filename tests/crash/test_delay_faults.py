@@ -14,8 +14,8 @@ from aiohttp import ClientSession
 from mocketmq import BrokerError, Client
 from mocketmq.client.answer import JsonObject
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, DelayDirectory
 from tests.crash.delayed import BLOCK, HOUR_MS, HOUR_US, come, keep, reasons, timed_of
 from tests.crash.disks import Disk, write_limit
 from tests.crash.faults import (

@@ -321,7 +321,7 @@ def test_an_import_that_the_disk_ended_can_be_repeated(delay: Path, tmp_path: Pa
 
 
 SYNCED = """
-from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 sync = DelayDirectory.sync
 def tell(self, entries):
     names = sorted(path.name for path in self.root.rglob("*.msg"))

@@ -10,9 +10,9 @@ from mocketmq.broker.broker import Broker
 from mocketmq.broker.sending.sender import SendResult
 from mocketmq.clock import US_PER_MS
 from mocketmq.message.properties import TIMER_DELAY_MS
-from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
-from mocketmq_compat.delay.delay_files import DelayFiles
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.directories.delay_files import DelayFiles
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 from tests.support.brokers import (
     bodies,
     send,

@@ -1,1 +1,1 @@
-"""The delay scheme for any due time: a directory per second, a file per message."""
+"""Delay schemes for any due time: a folder for each, and what is common to all."""

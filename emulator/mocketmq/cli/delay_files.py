@@ -25,21 +25,22 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.properties import KEYS, TAGS
+from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import MEMORY
 from mocketmq.store.lock import LOCK_FILE
-from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_compat.delay.delay_import import import_files
-from mocketmq_compat.delay.delay_inspection import (
+from mocketmq_compat.delay.delay_import import Source, import_messages, sources_in
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
+from mocketmq_compat.delay.directories.delay_inspection import (
     DeliverableFile,
     Inspection,
-    InspectionProgress,
-    Trouble,
     find,
     in_order,
     list_files,
 )
-from mocketmq_compat.delay.delay_inspection import verify as check
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
+from mocketmq_compat.delay.directories.delay_inspection import verify as check
+from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
 _TROUBLE = ("file", "trouble", "reason")
 
@@ -148,7 +149,13 @@ def verify(directory: Path, as_json: bool) -> None:
         raise click.exceptions.Exit(Exit.DAMAGED)
 
 
-@click.command("import", epilog=examples("delayed import backup/delay --data mocketmq-data"))
+@click.command(
+    "import",
+    epilog=examples(
+        "delayed import backup/delay --data mocketmq-data",
+        "delayed import data --data data --timed-scheme directories",
+    ),
+)
 @click.option(
     "--data",
     type=click.Path(file_okay=False, path_type=Path),
@@ -156,21 +163,34 @@ def verify(directory: Path, as_json: bool) -> None:
     required=True,
     help="Data directory to import into; its broker must not be running.",
 )
+@click.option(
+    "--timed-scheme",
+    "scheme",
+    type=click.Choice([*SCHEMES]),
+    envvar="MOCKETMQ_TIMED_SCHEME",
+    default=DEFAULT,
+    show_default=True,
+    help="The delay scheme of the broker that is to deliver the messages.",
+)
 @_json
 @click.argument("source", type=DIRECTORY)
-def import_(data: Path, as_json: bool, source: Path) -> None:
-    """Import the messages of another directory.
+def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) -> None:
+    """Import the messages of another directory, or of another delay scheme.
 
     SOURCE is a delay directory or a data directory. Its messages are copied. A message that the data
     directory has already is not imported again, and one that its broker has delivered is not delivered again.
-    The exit code is 6 if any file was not imported.
+    If SOURCE is the data directory itself, the scheme takes over what waits in the others, whose folders are
+    then renamed. The exit code is 6 if any message was not imported.
     """
-    if str(data) == MEMORY or (data.name == FOLDER and (data.parent / LOCK_FILE).exists()):
+    folders = {place.folder for place in SCHEMES.values()}
+    if str(data) == MEMORY or (data.name in folders and (data.parent / LOCK_FILE).exists()):
         raise click.BadParameter(f"{data} is not a data directory", param_hint="--data")
-    with _reading(source) as (root, progress):
-        if root.resolve() == (data / FOLDER).resolve():
+    target = (data / SCHEMES[scheme].folder).resolve()
+    with _sources(source) as (found, progress):
+        sources = [each for each in found if each.folder.resolve() != target]
+        if not sources:
             raise click.BadParameter(f"{source} is the directory to import into", param_hint="SOURCE")
-        done = import_files(data, root, progress)
+        done = import_messages(data, scheme, sources, progress)
     parts = [Table(_TROUBLE, done.troubles, least=("trouble",), folded="reason")] if done.troubles else []
     told = f"imported {_count(done.imported, 'message')}, {_count(done.bytes, 'byte')}"
     told += f"; there already: {done.already_there:,}; not imported: {len(done.troubles):,}"
@@ -186,12 +206,32 @@ def _reading(directory: Path) -> Iterator[tuple[Path, InspectionProgress]]:
     if not root.is_dir():
         root = directory
         if (directory / LOCK_FILE).exists():
-            raise Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
+            raise _nothing_delayed(directory)
+    with _progress(root) as meter:
+        yield root, meter
+
+
+@contextmanager
+def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress]]:
+    """The folders with messages in a directory. Raises StoreUnavailableError for an OSError."""
+    with _progress(directory) as meter:
+        found = sources_in(directory)
+        if not found:
+            raise _nothing_delayed(directory)
+        yield found, meter
+
+
+@contextmanager
+def _progress(root: Path) -> Iterator[InspectionProgress]:
     try:
         with ProgressLine() as meter:
-            yield root, meter
+            yield meter
     except OSError as error:
         raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
+
+
+def _nothing_delayed(directory: Path) -> Failure:
+    return Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
 
 
 def _file_at(path: Path) -> tuple[str, DelayedFile]:

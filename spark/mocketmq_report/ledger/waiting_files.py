@@ -6,9 +6,10 @@ from typing import Final, NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
-from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_compat.delay.delay_inspection import DeliverableFile, Trouble, in_order, list_files
 from mocketmq_compat.delay.delayed_file import Entry, parse_name
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
+from mocketmq_compat.delay.directories.delay_inspection import DeliverableFile, in_order, list_files
+from mocketmq_compat.delay.scheme_kind import Trouble
 from mocketmq_report.progress import ProgressCallback
 
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")

@@ -12,8 +12,8 @@ from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.message.names import SCHEDULE_TOPIC
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.delay_directory import FOLDER
-from mocketmq_compat.delay.delay_inspection import list_files
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
+from mocketmq_compat.delay.directories.delay_inspection import list_files
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.progress import ignore_progress
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 
 
 @pytest.fixture

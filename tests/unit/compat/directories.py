@@ -2,7 +2,7 @@
 
 from pathlib import Path
 
-from mocketmq_compat.delay.delay_directory import DelayDirectory, Found
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found
 from tests.support.delayed_files import DUE_MS
 
 SECOND = DUE_MS // 1_000

@@ -12,10 +12,10 @@ from pathlib import Path
 import pytest
 
 from mocketmq.failpoint import ENVIRONMENT
-from mocketmq_compat.delay import delay_directory
-from mocketmq_compat.delay.delay_directory import DelayDirectory, disk_bytes
 from mocketmq_compat.delay.delayed_file import decode
-from mocketmq_compat.delay.memory_directory import MemoryDirectory
+from mocketmq_compat.delay.directories import delay_directory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, disk_bytes
+from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from tests.support.delayed_files import DUE_MS, Made, made
 from tests.support.process import clean_environment
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
@@ -137,7 +137,7 @@ def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
 KILLED = """
 import sys
 from pathlib import Path
-from mocketmq_compat.delay.delay_directory import DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.support.delayed_files import made
 made("finished").put(Path(sys.argv[1]))
 DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content)

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq_compat.delay.delay_directory import QUARANTINE, DelayDirectory
+from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, DelayDirectory
 from tests.support.delayed_files import DUE_MS, made
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
 

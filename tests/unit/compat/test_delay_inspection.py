@@ -5,11 +5,11 @@ from pathlib import Path
 import pytest
 
 from mocketmq.errors import StoreUnavailableError
-from mocketmq_compat.delay.delay_import import import_files
-from mocketmq_compat.delay.delay_inspection import (
+from mocketmq_compat.delay.delay_import import Imported, Source, import_messages
+from mocketmq_compat.delay.delayed_file import DamagedFileError
+from mocketmq_compat.delay.directories.delay_inspection import (
     DeliverableFile,
     FileLocation,
-    Trouble,
     find,
     in_order,
     list_files,
@@ -17,7 +17,7 @@ from mocketmq_compat.delay.delay_inspection import (
     read,
     verify,
 )
-from mocketmq_compat.delay.delayed_file import DamagedFileError
+from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
 from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
@@ -25,6 +25,10 @@ FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
 
 def ignore(_what: str, _done: int, _total: int | None) -> None:
     """Nobody watches."""
+
+
+def import_files(data: Path, root: Path, progress: InspectionProgress) -> Imported:
+    return import_messages(data, "directories", [Source("directories", root)], progress)
 
 
 @pytest.fixture
@@ -103,6 +107,6 @@ def test_an_import_whose_sync_fails_has_failed(
     def fail(*_: object) -> None:
         raise OSError(5, "Input/output error")
 
-    monkeypatch.setattr("mocketmq_compat.delay.delay_directory.DelayDirectory.sync", fail)
+    monkeypatch.setattr("mocketmq_compat.delay.directories.delay_directory.DelayDirectory.sync", fail)
     with pytest.raises(StoreUnavailableError, match="not complete, Input/output error; it can be repeated"):
         import_files(tmp_path / "data", root, ignore)

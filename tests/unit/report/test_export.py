@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 import pytest
 
 from mocketmq.errors import StoreError, StoreUnavailableError, StoreUnreadableError
-from mocketmq_compat.delay.delay_directory import FOLDER
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_report.ledger import columns, export, store_snapshot
 from mocketmq_report.ledger.export import Exported
 from tests.support.brokers import S

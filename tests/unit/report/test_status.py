@@ -9,8 +9,8 @@ import pytest
 from mocketmq.clock import US_PER_MS
 from mocketmq.errors import StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.lock import DirectoryLock
-from mocketmq_compat.delay.delay_directory import FOLDER
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_report.live import status as module
 from mocketmq_report.live.status import GRACE_US, NO_LEVEL, Backlog, broker_status
 from tests.support.brokers import S

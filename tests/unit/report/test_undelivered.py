@@ -13,8 +13,8 @@ from mocketmq.message.message import Message
 from mocketmq.message.message_id import key_hash
 from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
 from mocketmq.store.database import FILE_NAME
-from mocketmq_compat.delay.delay_directory import FOLDER, QUARANTINE
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories.delay_directory import FOLDER, QUARANTINE
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 from mocketmq_report.ledger import undelivered
 from mocketmq_report.ledger.store_snapshot import take_snapshot
 from tests.support.brokers import TOPIC, S, rows, running_broker, send

@@ -2,12 +2,12 @@
 
 from collections.abc import Iterable, Iterator
 
-from mocketmq_compat.delay.delay_directory import Found, disk_bytes
 from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.directories.delay_directory import Found, disk_bytes
 
 
 class MemoryDirectory:
-    """As :class:`~mocketmq_compat.delay.delay_directory.DelayDirectory`, without foreign files."""
+    """As :class:`~mocketmq_compat.delay.directories.delay_directory.DelayDirectory`; no foreign files."""
 
     def __init__(self) -> None:
         self._contents: dict[Entry, bytes] = {}

@@ -12,7 +12,7 @@ from mocketmq.errors import DelayedSendError, StoreError
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.store.queue import Queue
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 
 SCAN_US = 200 * US_PER_MS
 

@@ -7,12 +7,11 @@ and is not counted.
 import contextlib
 import os
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
 from mocketmq.message.message_id import Identity, commit_offset_of, key_hash, offset_message_id
-from mocketmq_compat.delay.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
@@ -21,10 +20,9 @@ from mocketmq_compat.delay.delayed_file import (
     parse_name,
     parse_second,
 )
+from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.parked_message import check_deliverable
-
-InspectionProgress = Callable[[str, int, int | None], None]
-"""Called with the step, the number of files done, and the total, if known."""
+from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
 
 
 class FileLocation(NamedTuple):
@@ -43,14 +41,6 @@ class FileLocation(NamedTuple):
     def path(self) -> str:
         """Its path below the delay directory, for people."""
         return readable(f"{self.second}/{self.name}")
-
-
-class Trouble(NamedTuple):
-    """A problem: the file, a word for the kind, and a sentence."""
-
-    file: str
-    kind: str
-    reason: str
 
 
 class Listing(NamedTuple):

@@ -19,11 +19,11 @@ from mocketmq.message.message_id import Identity
 from mocketmq.schedule.scheme_context import Numbers
 from mocketmq.store.chore import Chore
 from mocketmq.store.writer import MAX_BATCH_BYTES
-from mocketmq_compat.delay.delay_directory import DelayDirectory, Found, disk_bytes
 from mocketmq_compat.delay.delay_index import DelayIndex
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
+from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found, disk_bytes
+from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from mocketmq_compat.delay.file_saves import FileSaves, Sync
-from mocketmq_compat.delay.memory_directory import MemoryDirectory
 
 log = logging.getLogger(__name__)
 

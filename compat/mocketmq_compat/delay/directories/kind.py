@@ -1,4 +1,4 @@
-"""Open the delay directory of a broker, with the timing that its settings ask for."""
+"""Second directories as one of the delay schemes."""
 
 from pathlib import Path
 
@@ -7,10 +7,12 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
-from mocketmq_compat.delay.delay_directory import FOLDER, DelayDirectory
-from mocketmq_compat.delay.dongwo import Dongwo, Scans
-from mocketmq_compat.delay.memory_directory import MemoryDirectory
-from mocketmq_compat.delay.second_directories import SecondDirectories
+from mocketmq_compat.delay.directories.delay_directory import FOLDER, DelayDirectory
+from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans
+from mocketmq_compat.delay.directories.kept_files import holds_files, new_files, read_files
+from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
+from mocketmq_compat.delay.directories.second_directories import SecondDirectories
+from mocketmq_compat.delay.scheme_kind import SchemeKind
 
 
 async def open_second_directories(settings: Settings, context: SchemeContext) -> TimedScheme:
@@ -31,3 +33,6 @@ async def open_second_directories(settings: Settings, context: SchemeContext) ->
         await scheme.close()
         raise
     return scheme
+
+
+KIND = SchemeKind(open_second_directories, holds_files, read_files, new_files)

@@ -31,10 +31,10 @@ from mocketmq.settings import Settings
 from mocketmq.store.messages import MAX_AT_ONCE
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch
-from mocketmq_compat.delay.delay_directory import SCHEME, DelayDirectory
-from mocketmq_compat.delay.delay_files import DelayFiles
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
-from mocketmq_compat.delay.memory_directory import MemoryDirectory
+from mocketmq_compat.delay.directories.delay_directory import SCHEME, DelayDirectory
+from mocketmq_compat.delay.directories.delay_files import DelayFiles
+from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from mocketmq_compat.delay.parked_message import check_deliverable, content_of, draft_in, entry_of
 from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 

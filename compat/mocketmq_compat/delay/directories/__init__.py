@@ -1,0 +1,1 @@
+"""Second directories: a directory per second, a file per message."""

@@ -1,0 +1,115 @@
+"""What every delay scheme promises: never early, never lost, to the millisecond, and exactly once."""
+
+from pathlib import Path
+
+import pytest
+
+from mocketmq.errors import NotPendingError
+from mocketmq.message.message import Message
+from mocketmq.settings import TimedSchemeName
+from tests.support.brokers import TOPIC, S, bodies, rows, running_broker, visible
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
+
+DELAYS_MS = (1, 2, 999, 1_000, 1_001, 599_999, 600_000, 600_001, 3 * HOUR_MS, 71 * HOUR_MS)
+"""Delays around the borders of milliseconds, seconds, ten minutes and hours."""
+
+
+async def test_each_message_is_delivered_at_its_millisecond(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        for delay_ms in reversed(DELAYS_MS):
+            await send_in(broker, delay_ms, str(delay_ms))
+        assert broker.schemes.pending == len(DELAYS_MS)
+        start_us = broker.ground.clock.now_us()
+        for number, delay_ms in enumerate(DELAYS_MS):
+            just_before_us = start_us + delay_ms * MS - 1
+            if just_before_us > broker.ground.clock.now_us():
+                await broker.mover.advance(just_before_us - broker.ground.clock.now_us())
+            assert broker.schemes.delivered == number
+            await broker.mover.advance(MS)
+            assert broker.schemes.delivered == number + 1
+        assert await in_order_of_delivery(broker) == [str(delay_ms) for delay_ms in DELAYS_MS]
+        name = broker.schemes.timed().name
+        assert broker.schemes.early == broker.schemes.pending == 0
+    assert rows(tmp_path, "SELECT DISTINCT scheme FROM deliveries") == [{"scheme": name}]
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+
+
+async def test_what_waits_outlives_restarts_and_is_delivered_once(
+    scheme: TimedSchemeName, tmp_path: Path
+) -> None:
+    for number in range(3):
+        async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+            for delay_ms in (10_000, 700_000, 5 * HOUR_MS):
+                await send_in(broker, delay_ms, f"{number} {delay_ms}")
+            assert broker.schemes.pending == 3 * number + 3
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.mover.advance(700 * S)
+        assert broker.schemes.pending == 3
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert broker.schemes.pending == 3
+        await broker.mover.advance(5 * 3_600 * S)
+        assert len(set(await in_order_of_delivery(broker))) == len(await visible(broker)) == 9
+
+
+async def test_cancelled_and_forced_messages_are_done_with(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        for body in ("cancelled", "forced", "kept"):
+            await send_in(broker, 900_000, body)
+        assert await listed(broker) == ["cancelled", "forced", "kept"]
+        cancelled, forced, _ = await broker.schemes.page(-1, 3)
+        async with broker.timer.lock:
+            await broker.schemes.cancel([cancelled])
+            await broker.schemes.force(forced)
+            with pytest.raises(NotPendingError):
+                await broker.schemes.cancel([cancelled])
+        assert await listed(broker) == ["kept"]
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert await listed(broker) == ["kept"]
+        await broker.mover.advance(900 * S)
+        assert bodies(await visible(broker)) == ["forced", "kept"]
+
+
+async def test_pending_messages_are_found_by_key_number_topic_and_page(
+    scheme: TimedSchemeName, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        sent = [
+            await send_in(broker, delay_ms, str(delay_ms), topic=topic)
+            for topic, delay_ms in (("a", 9_000_000), ("b", 1_000), ("a", 700_000))
+        ]
+        schemes = broker.schemes
+        [found] = await schemes.find(sent[2].stored.unique_key)
+        assert (found.body, found.due_us) == (b"700000", found.store_us // MS * MS + 700_000 * MS)
+        assert await schemes.numbered(found.commit_offset) == found
+        assert await schemes.numbered(found.commit_offset + 1) is None
+        assert bodies(await schemes.outside(-1, 9)) == ["9000000", "1000", "700000"]
+        assert bodies(await schemes.outside(-1, 9, topic="a")) == ["9000000", "700000"]
+        [first] = await schemes.outside(-1, 1)
+        assert bodies(await schemes.outside(first.commit_offset, 1)) == ["1000"]
+        assert await broker.removal.reset.delete_topic("a") == 2
+        assert bodies(await schemes.outside(-1, 9)) == ["1000"]
+        await broker.removal.reset.all()
+        assert schemes.pending == 0
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert (broker.schemes.pending, (await broker.mover.advance(10_000 * S)).fired) == (0, 0)
+
+
+async def test_a_half_message_is_kept_once(scheme: TimedSchemeName, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        halves = broker.transactions.popped_halves
+        half = await halves.prepare(Message(TOPIC, b"half", {"TIMER_DELAY_MS": "5000"}), 60 * S)
+        assert broker.schemes.pending == 0
+        assert len((await halves.commit(TOPIC, [half.handle])).done) == 1
+        assert broker.schemes.timed().pending == 1
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.mover.advance(5 * S)
+        assert bodies(await visible(broker)) == ["half"]
+
+
+async def test_a_broker_without_a_data_directory_delays_too(scheme: TimedSchemeName) -> None:
+    async with running_broker(timed_scheme=scheme) as broker:
+        for delay_ms in (700_000, 5, 5 * HOUR_MS):
+            await send_in(broker, delay_ms, str(delay_ms))
+        assert await listed(broker) == ["700000", "5", "18000000"]
+        await broker.mover.advance(5 * 3_600 * S)
+        assert await in_order_of_delivery(broker) == ["5", "700000", "18000000"]
