@@ -186,9 +186,10 @@ async def test_the_main_job(shell: Shell) -> None:
 
     life = await shell("message", sent["message_id"])
     happened = re.findall(rf"^{INSTANT} +(\+\S+) +(.*?) *$", life.stdout, re.MULTILINE)
-    assert [after for after, _ in happened] == ["+0", "+10s", "+10s", "+10s", "+10s"]
-    assert happened[0][1].startswith("parked for 10s in SCHEDULE_TOPIC_XXXX queue 2")
-    assert [what for _, what in happened[1:]] == [
+    assert [after for after, _ in happened] == ["+0", "+0", "+10s", "+10s", "+10s", "+10s"]
+    assert re.fullmatch(r"sent by http from 127.0.0.1:\d+", happened[0][1])
+    assert happened[1][1].startswith("parked for 10s in SCHEDULE_TOPIC_XXXX queue 2")
+    assert [what for _, what in happened[2:]] == [
         "due",
         "delivered to orders queue 2 at offset 0, on time",
         "taken by g",

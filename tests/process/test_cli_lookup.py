@@ -133,7 +133,7 @@ async def test_what_happened_and_what_leaked(shell: Shell) -> None:
     await shell("receive", "orders", "--group", "billing", "--no-ack")
     shown = (await shell("events")).stdout
     assert re.search(r"^time +event$", shown, re.MULTILINE)
-    assert re.search(r"^20.*Z +sent to orders: keys 7 'order 7'$", shown, re.MULTILINE)
+    assert re.search(r"^20.*Z +sent to orders by http: keys 7 'order 7'$", shown, re.MULTILINE)
     assert re.search(r"^20.*Z +fault busy: refuse for send by http$", shown, re.MULTILINE)
     assert [one["kind"] for one in (await shell.json("events", "--max", "1"))["events"]] == ["fault"]
     leaked = await shell("leaks", "--group", "billing", "--wait", "1ms")

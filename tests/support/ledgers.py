@@ -163,7 +163,7 @@ def _insert_waiting(connection: sqlite3.Connection, rows: list[dict[str, Any]]) 
             continue
         connection.execute(
             "INSERT INTO messages VALUES (?, ?, ?, ?, ?, '127.0.0.1:1', '127.0.0.1:10911', 0, 0, ?, '', 0, ?,"
-            " ?, ?, ?, NULL, NULL)",
+            " ?, ?, ?, NULL, NULL, NULL)",
             (
                 row["parked_offset"],
                 keys[SCHEDULE_TOPIC, row["level"] - 1],

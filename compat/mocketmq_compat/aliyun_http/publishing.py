@@ -66,6 +66,7 @@ async def _message(call: AliyunCall) -> Message:
         queue_id,
         born_us=call.broker.clock.now_us(),
         born_host=client_of(call.request),
+        door="aliyun",
     )
 
 

@@ -72,8 +72,11 @@ Int64 = Annotated[int, msgspec.Meta(ge=-(1 << 63), le=(1 << 63) - 1)]
 """A number that the store can hold."""
 
 
-class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The second line of a file. Instants in emulated microseconds, ``size`` in bytes of the body."""
+class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True, omit_defaults=True):
+    """The second line of a file. Instants in emulated microseconds, ``size`` in bytes of the body.
+
+    Without a ``door``, an older version has written it.
+    """
 
     number: Int64
     due_us: Int64
@@ -89,6 +92,7 @@ class FileHeader(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     reconsume_times: Int64
     size: int
     properties: dict[str, str]
+    door: str | None = None
 
     @property
     def entry(self) -> Entry:

@@ -32,6 +32,7 @@ def content_of(parked: StoredMessage, queue: Queue) -> bytes:
         reconsume_times=parked.reconsume_times,
         size=len(parked.body),
         properties=decode_properties(parked.properties),
+        door=parked.door,
     )
     return encode(header, parked.body)
 
@@ -66,4 +67,5 @@ def draft_in(file: DelayedFile, properties: str) -> Draft:
         header.flag,
         header.sys_flag,
         header.reconsume_times,
+        door=header.door,
     )

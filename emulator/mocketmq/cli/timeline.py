@@ -32,11 +32,19 @@ class _Event(NamedTuple):
 
 def timeline(history: JsonObject) -> Iterator[tuple[str, str, str]]:
     """Each event's instant, its time since the first event, and its text, in order of time."""
-    parts = (_stored, _delivered, _intervened, _taken, _struck)
+    parts = (_sent, _stored, _delivered, _intervened, _taken, _struck)
     events = sorted(event for part in parts for event in part(history))
     for event in events:
         after = format_duration(event.at_us - events[0].at_us)
         yield instant(event.at_us // US_PER_MS), f"+{after}", event.text
+
+
+def _sent(history: JsonObject) -> Iterator[_Event]:
+    first = history["records"][0]
+    stored_us = [each["stored_us"] for each in history["deliveries"]]  # of a file there is no record
+    at_us = min([first["store_ms"] * US_PER_MS, *stored_us])
+    by = f" by {first['door']}" if first.get("door") else ""
+    yield _Event(at_us, -1, 0, f"sent{by} from {first['born_host']}")
 
 
 def _stored(history: JsonObject) -> Iterator[_Event]:

@@ -8,6 +8,7 @@ import { clockTime, date, dateTime, duration, lateness, plural, visible } from "
 import { live } from "./live.js";
 import { doing, notice } from "./notice.js";
 
+const DOORS = { remoting: "RocketMQ’s remoting", grpc: "gRPC", http: "the JSON API", aliyun: "Aliyun’s HTTP" };
 const ms = (us) => us / 1_000;
 
 // What happened to a message, in order. `late` is how long after it could have happened.
@@ -15,7 +16,7 @@ export function lifeOf(history) {
   const life = [];
   const add = (at, kind, title, text = "", late = null) => { if (at !== null && at !== undefined) life.push({ at, kind, title, text, late }); };
   const first = history.records[0];
-  add(first.born_ms, "born", "Made by its producer", `at ${first.born_host}`);
+  add(first.born_ms, "born", "Made by its producer", `at ${first.born_host}${first.door ? `, sent through ${DOORS[first.door] ?? first.door}` : ""}`);
   const deliveries = new Map(history.deliveries.map((one) => [one.delivered_offset, one]));
   const isParked = new Map();
   for (const record of history.records) {

@@ -10,6 +10,7 @@ from mocketmq.errors import EmulatorError, IllegalMessageError, as_emulator_erro
 from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
+from mocketmq.grpc_proxy.faulty import DOOR
 from mocketmq.grpc_proxy.message_out import GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import topic_of
@@ -201,6 +202,7 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
         born_host=call.remote,
         reconsume_times=0,
+        door=DOOR,
     )
 
 

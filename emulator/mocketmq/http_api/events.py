@@ -22,7 +22,8 @@ class EventOut(msgspec.Struct, frozen=True):
     """Something that happened. `text` says it in words, without its time.
 
     `until_ms` is when a message is due; of a move of the clock, which began at `at_ms`, where it ended.
-    `fault` is the name of the rule that struck a request or a delivery.
+    `fault` is the name of the rule that struck a request or a delivery. `door` is the one
+    by which a message was sent.
     """
 
     at_ms: int
@@ -37,6 +38,7 @@ class EventOut(msgspec.Struct, frozen=True):
     times: int | None
     until_ms: int | None
     fault: str | None
+    door: str | None
 
 
 class EventsOut(msgspec.Struct, frozen=True):
@@ -66,6 +68,7 @@ def _event(event: Event) -> EventOut:
         times=event.times,
         until_ms=to_ms(event.until_us),
         fault=event.fault,
+        door=event.door,
     )
 
 

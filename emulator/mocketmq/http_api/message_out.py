@@ -18,7 +18,8 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     Bodies that a client compressed with zlib are shown uncompressed, if they then fit `max_message_bytes`.
     Otherwise `compression` names the compression of `body_base64`. `sys_flag` is as stored.
     `due_ms`, `real_topic` and `real_queue_id` are those of a parked message: when and where it is delivered.
-    `parked_offset_message_id` is that of a delivered one.
+    `parked_offset_message_id` is that of a delivered one. `door` is the one by which the message was sent:
+    `remoting`, `grpc`, `http` or `aliyun`; null if an older version stored the message.
     """
 
     message_id: str
@@ -35,6 +36,7 @@ class MessageOut(msgspec.Struct, frozen=True, kw_only=True):
     properties: dict[str, str]
     born_ms: int
     born_host: str
+    door: str | None
     store_ms: int
     store_host: str
     flag: int
@@ -76,6 +78,7 @@ def fields_of(broker: Broker, message: StoredMessage) -> dict[str, Any]:
         "properties": properties,
         "born_ms": message.born_us // US_PER_MS,
         "born_host": message.born_host,
+        "door": message.door,
         "store_ms": message.store_us // US_PER_MS,
         "store_host": store_host,
         "flag": message.flag,

@@ -230,6 +230,7 @@ def message_of(topic: str, given_in: MessageIn, born_host: str) -> Message:
         flag=given_in.flag,
         born_us=None if given_in.born_ms is UNSET else given_in.born_ms * US_PER_MS,
         born_host=born_host,
+        door="http",
     )
 
 

@@ -38,6 +38,7 @@ class Message:
     reconsume_times: int = 0
     max_reconsume_times: int | None = None  # of a retry that a client sends; None: the group's
     template: Template | None = None  # None: topics created on first use follow the settings
+    door: str | None = None  # the front door that it came in by, as rules for faults name it
 
 
 class Draft(NamedTuple):
@@ -53,6 +54,7 @@ class Draft(NamedTuple):
     sys_flag: int
     reconsume_times: int
     prepared_offset: int | None = None  # of a committed message: commit offset of its half message
+    door: str | None = None  # None: unknown, as it was stored by an older version
 
 
 class StoredMessage(NamedTuple):
@@ -76,6 +78,7 @@ class StoredMessage(NamedTuple):
     real_queue_key: int | None  # of a parked or half message: the queue it goes to
     parked_offset: int | None  # of a delivered message: commit offset of the parked one
     prepared_offset: int | None = None  # of a committed message: commit offset of its half message
+    door: str | None = None  # by which it was sent; None: unknown
 
 
 def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> Draft:
@@ -96,6 +99,8 @@ def draft(message: Message, now_us: int, limit: int = MAX_PROPERTIES_BYTES) -> D
         message.flag,
         message.sys_flag,
         message.reconsume_times,
+        None,
+        message.door,
     )
 
 
@@ -112,4 +117,5 @@ def draft_of(stored: StoredMessage) -> Draft:
         stored.sys_flag,
         stored.reconsume_times,
         stored.prepared_offset,
+        stored.door,
     )

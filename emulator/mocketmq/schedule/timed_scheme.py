@@ -187,6 +187,7 @@ class TimedScheme(ABC):
             due_us,
             queue.key,
             None,
+            door=draft.door,
         )
 
     def deliver(self, batch: Batch, message: StoredMessage, *, fires_us: int, picked_us: int) -> None:

@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0008"
+HEAD_REVISION: Final = "0009"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -54,7 +54,8 @@ CREATE TABLE messages (
     due_us BIGINT,
     real_queue_key INTEGER,
     parked_offset BIGINT,
-    prepared_offset BIGINT
+    prepared_offset BIGINT,
+    door TEXT  -- by which it was sent; null: unknown
 );
 CREATE UNIQUE INDEX messages_by_queue ON messages (queue_key, queue_offset);
 

@@ -32,7 +32,8 @@ MAX_BATCH_BYTES = 16 << 20
 INSERT_MESSAGE = f"INSERT INTO messages VALUES ({','.join('?' * len(StoredMessage._fields))})"
 _COPY_MESSAGE = """
 INSERT INTO messages SELECT ?, ?, ?, ?, born_us, born_host, store_host, flag, sys_flag, body, properties,
- tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset
+ tag_hash, reconsume_times, unique_key, NULL, NULL, commit_offset, prepared_offset,
+ door
 FROM messages WHERE commit_offset = ?"""
 
 Work = Callable[["Batch"], Any]
@@ -93,6 +94,7 @@ class Batch:
             real_queue_key,
             parked_offset,
             draft.prepared_offset,
+            draft.door,
         )
         self.execute(INSERT_MESSAGE, stored)
         return stored

@@ -55,6 +55,7 @@ async def test_a_message_is_found_by_its_key_and_its_life_is_told(browser: "Brow
         life = page.get_by_role("list", name="Life of the message")
         for stage in (
             "Made by its producer",
+            "sent through the JSON API",
             "Stored in orders",
             "Taken by billing",
             "Acknowledged by billing",

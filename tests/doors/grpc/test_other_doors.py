@@ -15,7 +15,7 @@ from tests.support.brokers import rows
 from tests.support.grpc import DELAY, NORMAL, running_grpc
 from tests.support.remoting import connected
 
-DOORS = ("grpc", "json", "remoting", "aliyun")
+DOORS = ("grpc", "http", "remoting", "aliyun")
 MINUTE_MS = 60_000
 LEVEL_OF_A_MINUTE = "5"
 
@@ -112,7 +112,7 @@ async def test_a_delayed_message_of_any_door_is_one_message_at_all(door: str, tm
                 message = client.message("hello", delay_s=60)
                 await client.send(message)
                 message_id = message.system_properties.message_id
-            elif door == "json":
+            elif door == "http":
                 message_id = (await api.send(delay_ms=MINUTE_MS))["message_id"]
             elif door == "remoting":
                 message_id = UNIQUE
@@ -122,6 +122,8 @@ async def test_a_delayed_message_of_any_door_is_one_message_at_all(door: str, tm
             else:
                 due_ms = wall_us() // 1_000 + MINUTE_MS
                 message_id = (await aliyun.published(__STARTDELIVERTIME=due_ms))["MessageId"]
+            [parked] = (await api.ok("GET", "/v1/events"))["events"]
+            assert (parked["door"], f"sent to orders by {door}, parked" in parked["text"]) == (door, True)
             await emulator.broker.mover.advance(61 * US_PER_S)
             by_grpc = [one.system_properties.message_id for one in await client.receive("g-grpc")]
             by_json = [one["message_id"] for one in await api.receive(group="g-json")]
@@ -131,5 +133,6 @@ async def test_a_delayed_message_of_any_door_is_one_message_at_all(door: str, tm
         assert by_grpc == by_json == by_remoting == by_aliyun == [message_id]
         history = await api.ok("GET", f"/v1/messages/{message_id}")
         assert (history["state"], len(history["deliveries"])) == ("delivered", 1)
+        assert {record["door"] for record in history["records"]} == {door}
         [row] = rows(tmp_path, "SELECT unique_key FROM deliveries")
         assert row["unique_key"] == message_id

@@ -32,7 +32,7 @@ async def test_the_story_of_a_delayed_message_that_is_retried_and_dies(api: Api,
     await give_back(api, await api.receive(), level=-1)
     label = "tag new keys 7 'order 7'"
     assert await story(api) == [
-        f"0 sent to orders, parked for 1m: {label}",
+        f"0 sent to orders by http, parked for 1m: {label}",
         "0 clock moved by 2m",
         f"60 delivered to orders: {label}",
         f"120 taken by billing: {label}",
@@ -69,7 +69,7 @@ async def test_deliveries_by_hand_and_cancelled_messages(api: Api, delay: Json) 
     await api.ok("DELETE", f"/v1/delayed/{second['message_id']}")
     found = await story(api)
     assert found[:2] == [
-        "0 sent to orders, parked for 1m: 'a'",
+        "0 sent to orders by http, parked for 1m: 'a'",
         "0 delivered to orders before it was due: 'a'",
     ]
     assert "0 cancelled: 'b'" in found
@@ -81,7 +81,7 @@ async def test_a_message_that_is_taken_again_and_acknowledged(api: Api) -> None:
     await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
     await acknowledge(api, await api.receive())
     assert await story(api) == [
-        "0 sent to orders: 'a'",
+        "0 sent to orders by http: 'a'",
         "0 taken by billing: 'a'",
         "0 clock moved by 10s",
         "10 taken by billing for the 2nd time: 'a'",
@@ -98,8 +98,8 @@ async def test_half_messages(api: Api) -> None:
         await api.ok("POST", f"/v1/transactions/{half['message_id']}/{decision}")
     assert sorted(await story(api)) == [
         "0 committed to orders: 'yes'",
-        "0 prepared for orders: 'no'",
-        "0 prepared for orders: 'yes'",
+        "0 prepared for orders by http: 'no'",
+        "0 prepared for orders by http: 'yes'",
         "0 rolled back: 'no'",
     ]
 
@@ -164,7 +164,7 @@ async def test_a_story_goes_on_after_a_restart(tmp_path: object) -> None:
         await api.send(body="a")
         await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
     async with running_api(data=str(tmp_path)) as api:
-        assert await story(api) == ["0 sent to orders: 'a'", "0 clock moved by 1s"]
+        assert await story(api) == ["0 sent to orders by http: 'a'", "0 clock moved by 1s"]
 
 
 async def test_faults_that_struck_are_events_by_their_names(api: Api) -> None:
@@ -178,9 +178,9 @@ async def test_faults_that_struck_are_events_by_their_names(api: Api) -> None:
     assert (await api.call("POST", "/v1/topics/orders/messages", {"body": "c"})).status == 507
     await api.ok("POST", "/v1/clock/advance", {"by": "1m"})
     assert await story(api) == [
-        "0 sent to orders, parked for 10s: 'a'",
+        "0 sent to orders by http, parked for 10s: 'a'",
         "0 fault busy: refuse for send by http: 'a'",
-        "0 sent to orders, parked for 10s: 'b'",
+        "0 sent to orders by http, parked for 10s: 'b'",
         "0 fault full: disk-full for send by http",
         "0 clock moved by 1m",
         "10 fault storm: deliver-late for delivery: 'a'",

@@ -18,6 +18,8 @@ def record(
         "store_ms": store_ms,
         "due_ms": due_ms,
         "parked_offset_message_id": None,
+        "born_host": "10.1.2.3:4",
+        "door": None,
         **more,
     }
 
@@ -26,7 +28,7 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
     going = {"real_topic": "%RETRY%g", "real_queue_id": 0}
     life = {
         "records": [
-            record(1, "orders", 1),
+            record(1, "orders", 1, door="grpc"),
             record(2, "SCHEDULE_TOPIC_XXXX", 5, 10_005, **going),
             record(3, "%RETRY%g", 10_007, parked_offset_message_id="02"),
             record(4, "%DLQ%g", 10_009),
@@ -58,6 +60,7 @@ def test_a_message_that_was_given_back_and_given_up() -> None:
         ],
     }
     assert [(after, what) for _, after, what in timeline(life)] == [
+        ("+0", "sent by grpc from 10.1.2.3:4"),
         ("+0", "stored in orders queue 0 at offset 0"),
         ("+1ms", "taken by g"),
         ("+3ms", "taken by g again, 2 times in all"),
@@ -78,7 +81,7 @@ def test_what_is_still_pending_is_told_with_its_future() -> None:
         "interventions": [],
         "takes": [],
     }
-    assert [(after, what) for _, after, what in timeline(life)][1:] == [
+    assert [(after, what) for _, after, what in timeline(life)][2:] == [
         ("+1s", "due, to go to orders queue 3")
     ]
 
@@ -101,6 +104,7 @@ def test_what_waited_in_a_file_has_no_record_of_it_but_its_delivery_tells() -> N
         "takes": [],
     }
     assert [(after, what) for _, after, what in timeline(life)] == [
+        ("+0", "sent from 10.1.2.3:4"),
         ("+0", "parked for 1.5s in a second directory"),
         ("+1.5s", "due"),
         ("+1.5s", "delivered to orders queue 0 at offset 0, on time"),

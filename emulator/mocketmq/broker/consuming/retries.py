@@ -88,6 +88,7 @@ class Retries:
             born_us=message.born_us,
             born_host=message.born_host,
             reconsume_times=message.reconsume_times + 1,
+            door=message.door,
         )
         # What the broker adds to properties that were accepted must not make the message undeliverable.
         return Retry(draft(again, message.store_us, 2 * MAX_PROPERTIES_BYTES), level, queue)

@@ -40,7 +40,7 @@ _BODY = 80
 _RECORDS = f"""
 SELECT m.commit_offset, m.queue_key, m.queue_offset, m.store_us, m.unique_key, m.properties, m.due_us,
  m.real_queue_key, m.parked_offset, m.prepared_offset, substr(m.body, 1, {_BODY}), m.sys_flag,
- d.scheme, d.stored_us, d.due_us, d.forced, i.kind, i.at_us
+ m.door, d.scheme, d.stored_us, d.due_us, d.forced, i.kind, i.at_us
 FROM messages m LEFT JOIN deliveries d ON d.delivered_offset = m.commit_offset
 LEFT JOIN interventions i ON i.parked_offset = m.commit_offset ORDER BY m.commit_offset DESC LIMIT ?"""
 _TAKES = """
@@ -63,7 +63,7 @@ class Event(NamedTuple):
     """Something that happened at an emulated instant, and the same in words, without the instant.
 
     ``order`` is that of events at one instant. ``until_us`` is when a message is due, or where a move of the
-    clock ended; ``fault`` the name of the rule that struck.
+    clock ended; ``fault`` the name of the rule that struck; ``door`` the one by which it was sent.
     """
 
     at_us: int
@@ -79,6 +79,7 @@ class Event(NamedTuple):
     times: int | None = None
     until_us: int | None = None
     fault: str | None = None
+    door: str | None = None
 
 
 class _Record(NamedTuple):
@@ -94,6 +95,7 @@ class _Record(NamedTuple):
     prepared_offset: int | None
     body: bytes
     sys_flag: int
+    door: str | None
     scheme: str | None = None
     delayed_stored_us: int | None = None
     delayed_due_us: int | None = None
@@ -149,20 +151,24 @@ class Events:
             if record.intervention == "cancelled" and record.intervened_us is not None:
                 yield self._event(record, record.intervened_us, "cancelled", "cancelled", rank=1)
         elif queue.topic == CHECKED_HALF_TOPIC or queue.topic.startswith(HALF_PREFIX):
-            yield self._event(record, record.store_us, "prepared", f"prepared for {real.topic}")
+            text = f"prepared for {real.topic}{_by(record)}"
+            yield self._event(record, record.store_us, "prepared", text, door=record.door)
         elif queue.topic.startswith(DLQ_PREFIX):
             group = queue.topic.removeprefix(DLQ_PREFIX)
             yield self._event(record, record.store_us, "dead", f"dead at {group}", group=group)
         elif is_system_topic(queue.topic):
             return
         elif record.parked_offset is None:
-            kind: Kind = "sent" if record.prepared_offset is None else "committed"
-            yield self._event(record, record.store_us, kind, f"{kind} to {queue.topic}")
+            if record.prepared_offset is None:
+                text = f"sent to {queue.topic}{_by(record)}"
+                yield self._event(record, record.store_us, "sent", text, door=record.door)
+            else:
+                yield self._event(record, record.store_us, "committed", f"committed to {queue.topic}")
         else:
             if record.scheme != LevelQueues.name and record.delayed_due_us is not None:
                 stored_us = record.delayed_stored_us or 0
                 yield self._parked(record, stored_us, record.delayed_due_us, is_retry=False)
-            kind = "forced" if record.forced else "delivered"
+            kind: Kind = "forced" if record.forced else "delivered"
             early = " before it was due" if record.forced else ""
             yield self._event(record, record.store_us, kind, f"delivered to {queue.topic}{early}")
 
@@ -173,7 +179,8 @@ class Events:
             group = goal.removeprefix(RETRY_PREFIX)
             text = f"given back by {group}, parked {until}"
             return self._event(record, at_us, "retried", text, group=group, until_us=due_us)
-        return self._event(record, at_us, "parked", f"sent to {goal}, parked {until}", until_us=due_us)
+        text = f"sent to {goal}{_by(record)}, parked {until}"
+        return self._event(record, at_us, "parked", text, until_us=due_us, door=record.door)
 
     def _of_take(
         self,
@@ -255,6 +262,7 @@ class Events:
         group: str | None = None,
         times: int | None = None,
         until_us: int | None = None,
+        door: str | None = None,
     ) -> Event:
         properties: Mapping[str, str] = decode_properties(record.properties)
         queue = self._topics.queue(record.real_queue_key or record.queue_key)
@@ -275,6 +283,7 @@ class Events:
             group,
             times,
             until_us,
+            door=door,
         )
 
 
@@ -290,7 +299,12 @@ def _waiting(message: StoredMessage) -> _Record:
         prepared_offset=None,
         body=message.body[:_BODY],
         sys_flag=message.sys_flag,
+        door=message.door,
     )
+
+
+def _by(record: _Record) -> str:
+    return f" by {record.door}" if record.door else ""
 
 
 def _move(from_us: int, to_us: int) -> Event:

@@ -138,6 +138,7 @@ def message_of(
         header.reconsume_times,
         header.max_reconsume_times if call.command.tells_max_retries else None,
         Template(header.default_topic, header.default_topic_queue_nums),
+        call.channel.door,
     )
 
 
