@@ -153,7 +153,7 @@ def verify(directory: Path, as_json: bool) -> None:
     "import",
     epilog=examples(
         "delayed import backup/delay --data mocketmq-data",
-        "delayed import data --data data --timed-scheme directories",
+        "delayed import mocketmq-data --data new --timed-scheme directories",
     ),
 )
 @click.option(
