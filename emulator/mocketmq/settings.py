@@ -115,6 +115,12 @@ class Settings:
         rules.TEXT,
         "delays of the delay levels, from level 1 on",
     )
+    lateness_from: str | None = _setting(
+        "", rules.TEXT, "report.json or ledger of a real cluster: deliver delayed messages as late as it did"
+    )
+    lateness_seed: int = _setting(
+        "0", rules.whole_number(0, (1 << 63) - 1), "seed from which lateness_from is played back"
+    )
     start_deliver_time: StartDeliverMode = _setting(
         "aliyun4", rules.choice(StartDeliverMode), "rules for __STARTDELIVERTIME: aliyun4, aliyun5 or dongwo"
     )

@@ -25,6 +25,7 @@ from mocketmq.clock import Clock
 from mocketmq.faults.faults import open_faults
 from mocketmq.message.names import TIMER_TOPIC
 from mocketmq.schedule.held_deliveries import HeldDeliveries
+from mocketmq.schedule.lateness_recording import open_playback
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level import load_levels
 from mocketmq.schedule.level_queues import LevelQueues
@@ -89,7 +90,16 @@ async def open_broker(
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
         absence = Absence(ground, faults, timer.changed, polls.end)
         timer.add(absence)
-        held = HeldDeliveries(ground, faults, ledger, topics, parked_queue, topics.levels, timer.changed)
+        held = HeldDeliveries(
+            ground,
+            faults,
+            ledger,
+            topics,
+            parked_queue,
+            topics.levels,
+            timer.changed,
+            open_playback(settings),
+        )
         context = SchemeContext(
             ground,
             run.started_us,

@@ -1,4 +1,4 @@
-"""What faults on purpose put off: due messages that become visible later, and repeats.
+"""What is put off: due messages that become visible later, by a fault on purpose or a recording, and repeats.
 
 A delay scheme hands each due message to :meth:`HeldDeliveries.catch`. If a rule strikes it, a row of the
 table ``held_deliveries`` takes its place in the delivering transaction. So a kill loses nothing and repeats
@@ -18,6 +18,7 @@ from mocketmq.faults.faults import Faults
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.delivery import DueMessage
 from mocketmq.schedule.due import Due, DueNow
+from mocketmq.schedule.lateness_playback import RECORDED, Playback
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.scheme import Figures
 from mocketmq.schedule.scheme_context import TopicLookup
@@ -68,8 +69,16 @@ class Held(NamedTuple):
     size: int
 
 
+def _row_of(message: DueMessage, scheme: str, fault: str, record_offset: int, size: int) -> Held:
+    """The row of a message that is no repeat, without its instant."""
+    return Held(
+        *(0, None, fault, 0, record_offset, message.parked_offset, message.queue.key),
+        *(scheme, message.level, message.stored_us, message.due_us, size),
+    )
+
+
 class HeldDeliveries:
-    """A :class:`~mocketmq.schedule.scheme.DelayScheme` of messages that a rule keeps from being visible."""
+    """A :class:`~mocketmq.schedule.scheme.DelayScheme` of messages that are kept from being visible."""
 
     name = "held"
 
@@ -82,9 +91,11 @@ class HeldDeliveries:
         parked_queue: Queue,
         level_queues: Callable[[], Iterable[Queue]],
         changed: Callable[[], None],
+        playback: Playback | None = None,
     ) -> None:
         self.delivered = 0
         self.early = 0
+        self._playback = playback
         self._clock = ground.clock
         self._database = ground.database
         self._faults = faults
@@ -113,7 +124,7 @@ class HeldDeliveries:
     def catch(
         self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
     ) -> int | None:
-        """Put off the delivery of a due message, if a rule says so; then the offset of its record.
+        """Put off a due message, if a rule or the recording says so; then the offset of its record.
 
         Or have it delivered again later, which leaves this delivery as it is.
         """
@@ -126,7 +137,21 @@ class HeldDeliveries:
                 record = self._strike(batch, fault, scheme, message, content, fires_us)
                 self._faults.count(batch, fault)
                 return record
-        return None
+        return self._play_back(batch, scheme, message, content, fires_us)
+
+    def _play_back(
+        self, batch: Batch, scheme: str, message: DueMessage, content: Draft | int, fires_us: int
+    ) -> int | None:
+        if self._playback is None:
+            return None
+        release_us = message.due_us + self._playback.draw_us(message.level)
+        batch.on_rollback(partial(self._playback.take_back, message.level))
+        if release_us <= fires_us:
+            return None
+        record_offset, size = self._record(batch, message, content)
+        row = _row_of(message, scheme, RECORDED, record_offset, size)
+        self._hold(batch, [row._replace(release_us=release_us)])
+        return record_offset
 
     def _strike(
         self,
@@ -144,28 +169,31 @@ class HeldDeliveries:
         elif instants[0] is not None and instants[0] <= fires_us:
             fault.fired -= 1  # there was room for it
             return None
-        if isinstance(content, int):
-            record_offset, size = message.parked_offset, content
-        else:
-            queue, size = message.queue, len(content.body)
-            record_offset = batch.append(
-                self._parked_queue, content, due_us=message.due_us, real_queue_key=queue.key
-            ).commit_offset
+        record_offset, size = self._record(batch, message, content)
         self._faults.record_delivery(batch, fault, fires_us, record_offset)
-        for release_us in instants:
-            row = (
-                *(release_us, fault.name, int(bool(repeats)), record_offset, message.parked_offset),
-                *(message.queue.key, scheme, message.level, message.stored_us, message.due_us, size),
-            )
-            batch.execute(_HOLD, row)
-            if release_us is not None:
-                batch.until_us = min(batch.until_us, release_us)
-        first_us = min((each for each in instants if each is not None), default=None)
-        batch.on_commit(partial(self._has_held, None if repeats else record_offset, first_us))
-        if repeats:
-            return None
-        batch.held += 1
-        return record_offset
+        row = _row_of(message, scheme, fault.name, record_offset, size)._replace(is_repeat=int(bool(repeats)))
+        self._hold(batch, [row._replace(release_us=release_us) for release_us in instants])
+        return None if repeats else record_offset
+
+    def _record(self, batch: Batch, message: DueMessage, content: Draft | int) -> tuple[int, int]:
+        """The commit offset of the record that has the content, and the size of its body."""
+        if isinstance(content, int):
+            return message.parked_offset, content
+        parked = batch.append(
+            self._parked_queue, content, due_us=message.due_us, real_queue_key=message.queue.key
+        )
+        return parked.commit_offset, len(content.body)
+
+    def _hold(self, batch: Batch, held: Sequence[Held]) -> None:
+        """Keep rows of one message, all repeats or a single one that is none."""
+        for row in held:
+            batch.execute(_HOLD, row[1:])
+            if row.release_us is not None:
+                batch.until_us = min(batch.until_us, row.release_us)
+        first_us = min((each.release_us for each in held if each.release_us is not None), default=None)
+        is_repeat = bool(held[0].is_repeat)
+        batch.on_commit(partial(self._has_held, None if is_repeat else held[0].record_offset, first_us))
+        batch.held += not is_repeat
 
     def _release_us(self, fault: Fault, fires_us: int) -> int | None:
         kind, last_us = fault.rule.do, self._last_us.get(fault.name, 0)
@@ -333,6 +361,8 @@ class HeldDeliveries:
             self._records.clear()
             self._last_us.clear()
             self._next_us = None
+            if self._playback is not None:
+                self._playback.begin_again()
 
         batch.on_commit(forget)
 
