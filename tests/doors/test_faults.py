@@ -246,6 +246,20 @@ async def test_faults_are_in_the_history_of_the_message_and_its_timeline(doors: 
     assert [each["fault"] for each in life["faults"]] == ["slow"]
 
 
+async def test_events_of_struck_requests_name_topic_and_group(doors: Doors) -> None:
+    await doors.add("refuse", error="SYSTEM_BUSY")
+    pull = {"consumerGroup": "billing", "topic": TOPIC, "queueId": "0", "queueOffset": "0"}
+    assert (await doors.client.ask(11, pull)).code == 2
+    for operation, body in (("receive", {"topic": TOPIC}), ("ack", {"receipts": ["x"]})):
+        assert (await doors.api.call("POST", f"/v1/groups/billing/{operation}", body)).status == 503
+    events = (await doors.api.ok("GET", "/v1/events"))["events"]
+    assert [(event["topic"], event["group"]) for event in events] == [
+        (TOPIC, "billing"),
+        (TOPIC, "billing"),
+        (None, "billing"),  # receipts alone say of which topic
+    ]
+
+
 async def test_rules_stay_after_a_restart_with_their_counts_and_are_cleared_by_a_reset(
     tmp_path: Path,
 ) -> None:

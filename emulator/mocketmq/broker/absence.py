@@ -49,6 +49,7 @@ class Absence:
         self._changed = changed
         self._end_polls = end_polls
         self._places: list[_Place] = []
+        self._back: list[Fault] = []  # faults whose real time is over
         self._seen_us = 0  # what is to be done until then is done
         self._lock = asyncio.Lock()
         self._later: asyncio.TimerHandle | None = None
@@ -69,6 +70,10 @@ class Absence:
                 if not fault.fired:
                     await self._faults.begin_absence(fault)
                     self._end_polls()
+            for fault in self._faults.of_absence:
+                if fault.is_back and fault not in self._back:
+                    self._back.append(fault)
+                    await self._faults.end_absence(fault)
             wait_s = [(back_us - wall_us()) / US_PER_S for fault in active if (back_us := fault.back_wall_us)]
             for place in self._places:
                 if any(_shuts(fault, place) for fault in active):

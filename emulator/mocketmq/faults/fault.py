@@ -92,9 +92,14 @@ class Fault:
             return not self._refusal.is_after
         return self.rule.stage == "before" or self.rule.do == "broker-away"
 
+    @property
+    def is_back(self) -> bool:
+        """Whether who was away is back by real time."""
+        return self.back_wall_us is not None and wall_us() >= self.back_wall_us
+
     def state(self, now_us: int) -> State:
         """Whether it can strike now, later, or never again."""
-        if now_us >= self.to_us or (self.back_wall_us is not None and wall_us() >= self.back_wall_us):
+        if now_us >= self.to_us or self.is_back:
             return "over"
         if self.fired >= self._most:
             return "spent"

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from mocketmq.clock import wall_us
+from mocketmq.clock import LATEST_US, wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
 from mocketmq.faults.fault import Fault, FaultyRequest, Strike
 from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
@@ -21,9 +21,17 @@ from mocketmq.store.writer import Batch
 _ADD: Final = "INSERT INTO faults VALUES (?, ?, ?, ?, ?)"
 _REMOVE: Final = "DELETE FROM faults WHERE name = ?"
 _COUNT: Final = "UPDATE faults SET matched = ?, fired = ? WHERE name = ?"
-_STRUCK: Final = "INSERT INTO fault_hits VALUES (?, ?, ?, ?, ?, ?, ?)"
+_STRUCK: Final = """
+INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_key, topic, group_name, to_us)
+VALUES (?, ?, ?, ?, ?, ?, ?, ?, ?, ?)"""
 _STRUCK_DELIVERY: Final = """
-INSERT INTO fault_hits SELECT ?, ?, ?, '', 'delivery', unique_key, ? FROM messages WHERE commit_offset = ?"""
+INSERT INTO fault_hits (at_us, fault, do, door, operation, next_offset, unique_key)
+SELECT ?, ?, ?, '', 'delivery', ?, unique_key FROM messages WHERE commit_offset = ?"""
+_EVERY: Final = "every request"
+"""The operation that an absence strikes."""
+_ENDED: Final = """
+UPDATE fault_hits SET to_us = ?1 WHERE (to_us IS NULL OR to_us > ?1) AND rowid = (
+ SELECT max(rowid) FROM fault_hits WHERE fault = ?2 AND operation = ?3)"""
 _BACK: Final = "INSERT OR REPLACE INTO counters VALUES ('fault_back_us:' || ?, ?)"
 _BACK_OF: Final = "SELECT value FROM counters WHERE name = 'fault_back_us:' || ?"
 _FORGET_BACK: Final = "DELETE FROM counters WHERE name = 'fault_back_us:' || ?"
@@ -147,6 +155,8 @@ class Faults:
         for fault in faults:
             batch.execute(_REMOVE, (fault.name,))
             batch.execute(_FORGET_BACK, (fault.name,))
+            if fault.rule.do in OF_ABSENCE:
+                self._end_absence(fault, batch)
             for listener in self._while_removed:
                 listener(batch, fault)
         batch.on_commit(partial(self._removed, faults))
@@ -185,13 +195,22 @@ class Faults:
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
-            row = (batch.now_us, fault.name, fault.rule.do, door, "every request", None)
-            batch.execute(_STRUCK, (*row, batch.next_commit_offset))
+            to_us = None if fault.to_us > LATEST_US else fault.to_us
+            row = (batch.now_us, fault.name, fault.rule.do, door, _EVERY, batch.next_commit_offset)
+            batch.execute(_STRUCK, (*row, None, None, None, to_us))
             if fault.back_wall_us is not None:
                 batch.execute(_BACK, (fault.name, fault.back_wall_us))
 
         with suppress(StoreError):  # the fault goes on
             await self._ground.writer.commit(work)
+
+    async def end_absence(self, fault: Fault) -> None:
+        """Keep that the ports are open again, before the clock says so or the rule is removed."""
+        with suppress(StoreError):
+            await self._ground.writer.commit(partial(self._end_absence, fault))
+
+    def _end_absence(self, fault: Fault, batch: Batch) -> None:
+        batch.execute(_ENDED, (batch.now_us, fault.name, _EVERY))
 
     def count(self, batch: Batch, fault: Fault) -> None:
         """Keep the counts of a fault."""
@@ -202,13 +221,14 @@ class Faults:
         row = (at_us, fault.name, fault.rule.do, batch.next_commit_offset, record_offset)
         batch.execute(_STRUCK_DELIVERY, row)
 
-    async def record(self, fault: Fault, door: str, operation: str, unique_key: str | None) -> None:
-        """Keep that the fault struck a request, for the history of its message."""
+    async def record(self, fault: Fault, request: FaultyRequest, unique_key: str | None) -> None:
+        """Keep that the fault struck a request, for the history of its message and for reports."""
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
-            row = (batch.now_us, fault.name, fault.rule.do, door, operation, unique_key)
-            batch.execute(_STRUCK, (*row, batch.next_commit_offset))
+            row = (batch.now_us, fault.name, fault.rule.do, request.door, request.operations[0])
+            about = (unique_key, request.topic, request.group, None)
+            batch.execute(_STRUCK, (*row, batch.next_commit_offset, *about))
 
         with suppress(StoreError):  # the fault goes on
             await self._ground.writer.commit(work)

@@ -9,7 +9,7 @@ says ``wall``. Tables of the hot path are indexed only in order of arrival.
 
 from typing import Final
 
-HEAD_REVISION: Final = "0009"
+HEAD_REVISION: Final = "0010"
 """The Alembic revision of these tables."""
 
 SCHEMA: Final = (
@@ -195,7 +195,10 @@ CREATE TABLE fault_hits (
     door TEXT NOT NULL,
     operation TEXT NOT NULL,
     unique_key TEXT,  -- of the message that it was about, if known
-    next_offset BIGINT NOT NULL DEFAULT 0  -- the next commit offset then
+    next_offset BIGINT NOT NULL DEFAULT 0,  -- the next commit offset then
+    topic TEXT,  -- that a request was about
+    group_name TEXT,
+    to_us BIGINT  -- of an absence: when it ended, or is to end; null: not known yet
 );
 CREATE INDEX fault_hits_by_key ON fault_hits (unique_key);
 

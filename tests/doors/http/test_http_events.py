@@ -192,6 +192,6 @@ async def test_faults_that_struck_are_events_by_their_names(api: Api) -> None:
         for one in (await api.ok("GET", "/v1/events"))["events"]
         if one["kind"] == "fault"
     ]
-    assert struck == [("busy", "orders"), ("full", None), ("storm", "orders")]
+    assert struck == [("busy", "orders"), ("full", "orders"), ("storm", "orders")]
     await api.ok("POST", "/v1/reset")
     assert await story(api) == []

@@ -51,7 +51,7 @@ SELECT from_us, to_us FROM clock_moves
 WHERE move > coalesce((SELECT value FROM counters WHERE name = 'reset_at_move'), 0)
 ORDER BY move DESC LIMIT ?"""
 _HITS = """
-SELECT unique_key, at_us, fault, do, door, operation, next_offset FROM fault_hits
+SELECT unique_key, at_us, fault, do, door, operation, next_offset, topic, group_name FROM fault_hits
 ORDER BY rowid DESC LIMIT ?"""
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _LAST = 1 << 62
@@ -135,7 +135,7 @@ class Events:
         found += [_move(*row) for row in await self._database.rows(_MOVES, (limit + 1,))]
         by_key = {record.unique_key: record for record in records}
         hits = await self._database.rows(_HITS, (limit + 1,))
-        found += [self._of_hit(by_key.get(unique_key), *hit) for unique_key, *hit in hits]
+        found += [self._of_hit(by_key.get(unique_key), *hit) for unique_key, *hit in reversed(hits)]
         found.sort(key=lambda event: (event.at_us, event.order))
         return found[-limit:], len(found) > limit
 
@@ -220,10 +220,12 @@ class Events:
         door: str,
         operation: str,
         next_offset: int,
+        topic: str | None,
+        group: str | None,
     ) -> Event:
         """That a fault struck a request or a delivery, about the record if it is known."""
         text = f"fault {fault}: {do} for {operation}{f' by {door}' if door else ''}"
-        found = Event(at_us, (0, 0), "fault", text)
+        found = Event(at_us, (0, 0), "fault", text, topic, group=group)
         if record is not None:
             found = self._event(record, at_us, "fault", text)
         return found._replace(order=(next_offset - 1, _AFTER_ALL), fault=fault)
