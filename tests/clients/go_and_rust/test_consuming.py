@@ -9,6 +9,7 @@ from tests.clients.remoting.conftest import RemotingBroker
 from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
 from tests.clients.remoting.restarts import committed, goes_on_where_it_was
+from tests.clients.remoting.sharing import share_the_queues
 from tests.clients.remoting.test_delaying import LEVELS_S
 from tests.support.remoting import connected
 
@@ -96,14 +97,7 @@ async def test_a_consumer_goes_on_where_it_was(broker: RemotingBroker, driver: D
 
 @pytest.mark.feature("Queues are shared by the members of a group", "go", "rust")
 async def test_members_share_the_queues(broker: RemotingBroker, driver: Driver, topic: str) -> None:
-    await broker.control.put_topic(topic, read_queues=4, write_queues=4)
-    members = f"{topic}-1", f"{topic}-2"
-    for member in members:
-        await driver.call("consume", group=topic, topic=topic, member=member)
-    for queue_id in range(4):
-        await broker.control.send(topic, str(queue_id), queue_id=queue_id)
-    shares = {member: set(await driver.bodies(member, 2)) for member in members}
-    assert set().union(*shares.values()) == {"0", "1", "2", "3"}
+    await share_the_queues(broker, driver, topic)
 
 
 @pytest.mark.feature("Lite pull consumer", "rust")

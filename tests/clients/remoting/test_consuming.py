@@ -2,17 +2,15 @@
 
 import asyncio
 import re
-from collections import deque
-from functools import partial
 from typing import Any
-from uuid import uuid4
 
 import pytest
 
 from mocketmq import BrokerError
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.clients.remoting.driver import WAIT_S, Driver, Received
+from tests.clients.remoting.driver import Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
+from tests.clients.remoting.sharing import share_the_queues
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
 
@@ -72,29 +70,11 @@ async def test_consumers_that_do_not_answer(
     assert not driver.received[topic]
 
 
-def includes(received: list[deque[Received]], bodies: set[str]) -> bool:
-    return bodies <= {message.body for messages in received for message in messages}
-
-
 @pytest.mark.feature("Queues are shared by the members of a group", "python", "node")
 async def test_members_share_the_queues(
     broker: RemotingBroker, driver: Driver, hurry: dict[str, Any], topic: str
 ) -> None:
-    await broker.control.put_topic(topic, read_queues=4, write_queues=4)
-    members = [f"{topic}-1", f"{topic}-2"]
-    for member in members:
-        await driver.call("consume", group=topic, topic=topic, member=member, **hurry)
-    received = [driver.received[member] for member in members]
-    async with asyncio.timeout(WAIT_S):
-        while True:
-            bodies = {str(uuid4()) for _ in range(4)}
-            for queue_id, body in enumerate(bodies):
-                await broker.control.send(topic, body, queue_id=queue_id)
-            await driver.until(partial(includes, received, bodies))
-            if all(received) and sum(map(len, received)) == len(bodies):
-                return
-            for messages in received:
-                messages.clear()
+    await share_the_queues(broker, driver, topic, **hurry)
 
 
 @pytest.mark.feature("Push consumer, broadcasting", "python", "node")
