@@ -22,10 +22,12 @@
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
     │   ├── FaultNotFoundError         no fault on purpose has this name
+    │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
     │   └── ClockError                 time only moves forward, and within its range
     ├── ClientFailedError          a connected client refused a request, or went away
     │   └── ClientTimeoutError         … or has not answered in time
+    ├── ReportError                a lateness report could not be made
     ├── StoreError                 the disk or the database; what was not acknowledged was not stored
     │   ├── StoreUnavailableError      a write or read failed; it may work again when the fault ends
     │   │   └── StoreFailedError           … or a sync of the disk: nothing is written until a restart
@@ -145,6 +147,10 @@ class FaultNotFoundError(RefusedError):
     """No fault on purpose has this name."""
 
 
+class ReportNotFoundError(RefusedError):
+    """No report with this name is kept."""
+
+
 class ClientOfflineError(RefusedError):
     """The client is not connected, or is no consumer that can do this."""
 
@@ -159,6 +165,10 @@ class ClientFailedError(EmulatorError):
 
 class ClientTimeoutError(ClientFailedError):
     """The client has not answered in time."""
+
+
+class ReportError(EmulatorError):
+    """The report could not be made: what makes it is not installed, or has failed."""
 
 
 class StoreError(EmulatorError):
@@ -265,10 +275,12 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     ReceiptError: WireCodes(409, 604, "ReceiptHandleError", 40013),
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist", 40013),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
+    ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClockError: WireCodes(409, 604, "InvalidArgument", 40000),
     ClientFailedError: WireCodes(502, 1, "InternalError", 50001),
     ClientTimeoutError: WireCodes(504, 207, "InternalError", 50400),
+    ReportError: WireCodes(503, 1, "InternalError", 50001),
     StoreError: WireCodes(503, 14, "InternalError", 50001),
     StoreUnavailableError: WireCodes(503, 14, "InternalError", 50001),
     StoreFailedError: WireCodes(503, 14, "InternalError", 50001),

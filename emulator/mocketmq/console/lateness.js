@@ -1,8 +1,8 @@
 // Lateness live: the last five minutes, from the broker itself.
 
-import { get } from "./api.js";
+import { get, post } from "./api.js";
 import { button, empty, h, setText, svg, table } from "./dom.js";
-import { count, lateness, laneName } from "./format.js";
+import { clockTime, count, lateness, laneName } from "./format.js";
 import { live } from "./live.js";
 import { doing, notice } from "./notice.js";
 
@@ -30,7 +30,7 @@ function chart(points) {
 export function showLateness(view, place) {
   const figures = h("div", { class: "figures" });
   const body = h("div", {});
-  const report = h("section", {});
+  const report = wholeReport();
   const note = h("p", { class: "dim" }, "How much later than due messages were delivered, in the last five minutes. Deliveries by hand, and those that a fault put off, are left out.");
   view.append(h("h1", {}, "Lateness"), note, figures, body, report);
   let drawn = "";
@@ -50,13 +50,33 @@ export function showLateness(view, place) {
     ] : [empty("Nothing delivered in the last five minutes", "Send a delayed message and let it become due, by itself or by moving the clock.")]));
   }
 
-  get("/v1/info").then((info) => {
-    const command = info.data === ":memory:" ? null : `mocketmq report ${info.data} --open`;
-    const line = h("code", {}, command ?? "");
-    report.replaceChildren(h("h2", {}, "The whole report"), command
-      ? h("div", { class: "row" }, line, button("Copy", doing(async () => { await navigator.clipboard.writeText(command); notice("The command is copied."); }), { class: "plain small" }))
-      : h("p", { class: "dim" }, "This broker keeps its data in memory. Start one with --data DIR, and mocketmq report DIR makes the whole report."));
-  }).catch(() => setText(report, ""));
   place.listen((kind) => { if (kind === "state") draw(); });
   draw();
+}
+
+// The broker makes the report in another process; its page opens beside this one.
+function wholeReport() {
+  const made = h("span", { class: "dim" });
+  const make = button("Make the report", doing(async () => {
+    setText(made, "It is being made, which takes a few seconds…");
+    try {
+      const report = await post("/v1/reports");
+      made.replaceChildren(h("a", { href: report.page, target: "_blank", rel: "noopener" }, `Open the report of ${clockTime(report.at_ms)}`));
+      open(report.page, "_blank", "noopener");
+      notice("The report is made.");
+    } catch (error) {
+      setText(made, "");
+      throw error;
+    }
+  }), { class: "main" });
+  const byHand = h("div", {});
+  get("/v1/info").then(({ data }) => {
+    if (data === ":memory:") return setText(byHand, "This broker keeps its data in memory: messages that wait for a start-deliver time are not in the report.");
+    const command = `mocketmq report ${data} --open`;
+    byHand.append("With thresholds, comparisons and exit codes, by the command ", h("code", {}, command), " ",
+      button("Copy", doing(async () => { await navigator.clipboard.writeText(command); notice("The command is copied."); }), { class: "plain small", "aria-label": "Copy the command" }));
+  }).catch(() => {});
+  return h("section", { "aria-labelledby": "report-title" }, h("h2", { id: "report-title" }, "The whole report"),
+    h("p", { class: "dim" }, "How late every delivery so far was, by level, topic, consumer group and time, and why. One page that works without the broker."),
+    h("div", { class: "row" }, make, made), h("div", { class: "dim by-hand" }, byHand));
 }

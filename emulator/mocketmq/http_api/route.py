@@ -15,6 +15,7 @@ from mocketmq.errors import EmulatorError
 from mocketmq.faults.fault import FaultyRequest
 from mocketmq.http_api.faulty import clients_of, serve_faultily
 from mocketmq.http_api.fields import Input, NoInput
+from mocketmq.http_api.reports import Reports
 from mocketmq.http_api.request import (
     client_of,
     content_of,
@@ -89,6 +90,7 @@ class Api:
         self.route_groups = route_groups
         self.more_metrics = more_metrics
         self.doors = doors
+        self.reports = Reports(broker, settings.data)
         self.is_ready = False
         self.requests: Counter[tuple[str, str, int]] = Counter()  # by method, path template and status
         self.max_body_bytes = max_body_bytes(settings)

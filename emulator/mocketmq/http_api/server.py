@@ -29,7 +29,8 @@ from mocketmq.http_api.live import LIVE
 from mocketmq.http_api.lookup import LOOKUP
 from mocketmq.http_api.operations import OPERATIONS
 from mocketmq.http_api.origin import check_origin
-from mocketmq.http_api.problem import problem_response
+from mocketmq.http_api.problem import HttpError, problem_response
+from mocketmq.http_api.reporting import REPORTS
 from mocketmq.http_api.route import Api, Endpoint, RouteGroup
 from mocketmq.http_api.router import Router
 from mocketmq.http_api.sending import SENDING
@@ -67,13 +68,10 @@ class HttpServer:
         self._doors = dict(more_doors)
         self._api = Api(broker, settings, run, route_groups(settings), more_metrics, lambda: self.doors)
         self._expected = f"Bearer {settings.token}".encode() if settings.token else None
-        self._open_paths: set[str] = set()
         self._router: Router[Endpoint] = Router()
         for group in self._api.route_groups:
             for route in group.routes:
                 self._router.add(route.method, route.path, Endpoint(self._api, route))
-                if route.is_open:
-                    self._open_paths.add(route.path)
         routes = [route for group in self._api.route_groups for route in group.routes if route.operation]
         names = {name for route in routes for name in (route.operation, route.handler.__name__)}
         broker.faults.declare("http", names)
@@ -140,6 +138,7 @@ class HttpServer:
         for gate in self._gates:
             gate.close()
         runners, self._runners = self._runners, []
+        await self._api.reports.close()
         await asyncio.gather(*(runner.cleanup() for runner in runners))
 
     async def _serve(self, listener: Listener, request: web.BaseRequest) -> web.StreamResponse:
@@ -156,13 +155,19 @@ class HttpServer:
         try:
             path = request.rel_url.raw_path
             check_origin(request)
-            if self._expected is not None and path not in self._open_paths:
+            if self._expected is not None and not self._is_open(request.method, path):
                 self._authorize(request, self._expected)
             endpoint, parameters = self._router.find(request.method, path)
             template = endpoint.route.path
             return RoutedResponse(template, await endpoint.serve(request, parameters))
         except Exception as error:  # noqa: BLE001 - every error is answered as a problem
             return RoutedResponse(template, problem_response(error))
+
+    def _is_open(self, method: str, path: str) -> bool:
+        try:
+            return self._router.find(method, path).endpoint.route.is_open
+        except HttpError:
+            return False  # only who has the token is told which paths there are
 
     def _authorize(self, request: web.BaseRequest, expected: bytes) -> None:
         given = request.headers.get("Authorization", "")
@@ -192,5 +197,6 @@ def route_groups(settings: Settings) -> tuple[RouteGroup, ...]:
         CLIENTS,
         FAULTS,
         LIVE,
+        REPORTS,
         OPERATIONS,
     )

@@ -161,6 +161,15 @@ class Database:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
     @property
+    def is_in_memory(self) -> bool:
+        """Whether there is no file."""
+        return self._in_memory
+
+    async def copy_to(self, directory: str) -> None:
+        """Write a copy to a directory. Of a database in memory: meanwhile nothing is read or written."""
+        await self.rows("VACUUM INTO ?", (str(Path(directory, FILE_NAME)),))
+
+    @property
     def is_synced(self) -> bool:
         """Whether what is committed becomes durable by :meth:`sync`."""
         return self._log_path is not None

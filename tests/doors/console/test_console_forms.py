@@ -10,6 +10,8 @@ from typing import TYPE_CHECKING
 import pytest
 from aiohttp import ClientSession
 
+from mocketmq.message.message import Message
+from mocketmq.message.properties import DELAY, UNIQ_KEY
 from tests.support.api import Api
 from tests.support.browser import console_page
 from tests.support.chromium import needs_chromium
@@ -173,3 +175,23 @@ async def test_a_group_goes_to_the_end_and_back_to_a_time(browser: "Browser", ap
         await page.get_by_role("button", name="Reset offsets").click()
         await expect(page.get_by_text("billing begins again at a time of orders: lag 1.")).to_be_visible()
     assert [one["body"] for one in await api.receive()] == ["second"]
+
+
+@pytest.mark.slow
+async def test_the_whole_report_is_made_and_opens_in_a_sandbox(browser: "Browser", api: Api) -> None:
+    evil = "<img src=x onerror=document.title='ran'><script>document.title='ran'</script>"
+    message = Message("orders", b"hello", {UNIQ_KEY: evil, DELAY: "1"})  # as a hostile client of remoting
+    await api.emulator.broker.sender.send(message)
+    await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
+    async with console_page(browser, api.emulator.url, "lateness") as page:
+        async with page.context.expect_page() as opened:
+            await page.get_by_role("button", name="Make the report").click()
+        report = await opened.value
+        await expect(report.get_by_role("heading", level=1)).to_contain_text("a broker in memory")
+        assert "img src=x" in await report.content()
+        assert await report.title() != "ran"
+        assert await report.evaluate("origin") == "null"
+        blocked = "fetch('/v1/info').then(() => 'answered', () => 'blocked')"
+        assert await report.evaluate(blocked) == "blocked"
+        link = page.get_by_role("link", name=re.compile("Open the report of"))
+        await expect(link).to_have_attribute("href", report.url.removeprefix(api.emulator.url))

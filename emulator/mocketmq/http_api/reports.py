@@ -1,0 +1,103 @@
+"""Make lateness reports: ``mocketmq report --quick``, in a process of its own.
+
+What makes them is an extra, which the broker never imports (docs/architecture.md, "The report").
+"""
+
+import asyncio
+import os
+import sys
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_MS
+from mocketmq.errors import ReportError, ReportNotFoundError, StoppingError
+
+MOST_S: Final = 600.0
+"""Real seconds after which a report is given up."""
+_NICE: Final = 10
+"""A report may be slow; the broker may not."""
+
+
+class MadeReport(NamedTuple):
+    """A page, and what the clock showed when it was asked for. Who knows the name may see the page."""
+
+    name: str
+    html: bytes
+    at_us: int
+
+
+class Reports:
+    """Makes one report at a time, and keeps the page of the newest one."""
+
+    def __init__(self, broker: Broker, data: str) -> None:
+        self._broker = broker
+        self._data = data
+        self._newest: MadeReport | None = None
+        self._making: asyncio.Task[MadeReport] | None = None
+        self._closed = False
+
+    async def make(self) -> MadeReport:
+        """Make a report of all that is stored; while one is being made, wait for that.
+
+        Raises ReportError, StoreError, StoppingError.
+        """
+        if self._closed:
+            raise StoppingError("the broker is stopping")
+        if self._making is None or self._making.done():
+            self._making = asyncio.create_task(self._make(), name="report")
+            self._making.add_done_callback(lambda made: made.cancelled() or made.exception())
+        return await asyncio.shield(self._making)  # others may wait for it, too
+
+    def page(self, name: str) -> bytes:
+        """The page of the newest report. Raises ReportNotFoundError for any other name."""
+        if self._newest is None or self._newest.name != name:
+            raise ReportNotFoundError("this report is not kept: only the newest one is. Make another one")
+        return self._newest.html
+
+    async def close(self) -> None:
+        """End what is being made."""
+        self._closed = True
+        if self._making is not None:
+            self._making.cancel()
+            await asyncio.gather(self._making, return_exceptions=True)
+
+    async def _make(self) -> MadeReport:
+        import secrets  # noqa: PLC0415 - most brokers make no report
+        from tempfile import TemporaryDirectory  # noqa: PLC0415
+
+        at_us, database = self._broker.clock.now_us(), self._broker.ground.database
+        with TemporaryDirectory(prefix="mocketmq-report-", ignore_cleanup_errors=True) as folder:
+            data = title = self._data
+            if database.is_in_memory:
+                data, title = folder, "a broker in memory"
+                await database.copy_to(folder)
+            out = Path(folder, "report")
+            await _run("--out", str(out), "--title", title, "--as-of", str(at_us // US_PER_MS), "--", data)
+            self._newest = MadeReport(secrets.token_urlsafe(16), (out / "report.html").read_bytes(), at_us)
+        return self._newest
+
+
+async def _run(*arguments: str) -> None:
+    """Make a report in a child process. Raises ReportError with what it says."""
+    command: Sequence[str] = (sys.executable, "-m", "mocketmq", "report", "--quick", *arguments)
+    nobody, heard = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
+    process = await asyncio.create_subprocess_exec(*command, stdin=nobody, stdout=nobody, stderr=heard)
+    try:
+        with suppress(OSError):
+            os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
+        async with asyncio.timeout(MOST_S):
+            _, told = await process.communicate()
+    except TimeoutError:
+        raise ReportError(
+            f"the report took longer than {MOST_S:.0f} s and was given up; `mocketmq report` has no limit"
+        ) from None
+    finally:
+        if process.returncode is None:
+            process.kill()
+            await process.wait()
+    if process.returncode:
+        _, _, reason = told.decode(errors="replace").rpartition("Error: ")
+        raise ReportError(" ".join(reason.split()) or f"its process ended with code {process.returncode}")

@@ -1,0 +1,80 @@
+"""Lateness reports that the broker makes: by its own command, in a process of its own."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from tests.support.api import Api, running_api
+
+TOKEN = "s3cret"  # noqa: S105 - guards nothing
+
+
+async def make(api: Api) -> str:
+    """The path of a new report."""
+    page: str = (await api.ok("POST", "/v1/reports"))["page"]
+    return page
+
+
+@pytest.mark.parametrize("kept", ["memory", pytest.param("directory", marks=pytest.mark.slow)])
+async def test_a_report_tells_of_all_deliveries_so_far(tmp_path: Path, kept: str) -> None:
+    data = ":memory:" if kept == "memory" else str(tmp_path)
+    async with running_api(data=data) as api:
+        for level in (1, 1, 3):
+            await api.send(delay_level=level)
+        await api.ok("POST", "/v1/clock/advance", {"by": "5s"})
+        first, second = await asyncio.gather(make(api), make(api))
+        assert first == second  # one at a time: both waited for it
+        shown = await api.call("GET", first)
+        assert "2 delayed deliveries in 1 run" in shown.body.decode()
+        assert shown.headers["Content-Type"] == "text/html; charset=utf-8"
+        assert shown.headers["Content-Security-Policy"].startswith(
+            "sandbox allow-scripts; default-src 'none';"
+        )
+        detail = (await api.refused(404, "GET", f"{first}x"))["detail"]
+        assert detail == "this report is not kept: only the newest one is. Make another one"
+
+
+async def test_a_report_without_its_extra_says_what_to_install(
+    api: Api, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    missing = "raise ModuleNotFoundError(\"No module named 'numpy'\", name='numpy')"
+    (tmp_path / "numpy.py").write_text(missing)
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    assert (await api.refused(503, "POST", "/v1/reports"))["detail"] == (
+        "lateness reports need more than the broker, and numpy is not installed:"
+        " install mocketmq with its extra 'report'"
+    )
+
+
+async def test_a_broker_that_stops_makes_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
+    began, ended = asyncio.Event(), asyncio.Event()
+
+    async def never(*_: str) -> None:
+        began.set()
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.set()
+
+    monkeypatch.setattr("mocketmq.http_api.reports._run", never)
+    async with running_api() as api:
+        reports = api.emulator.http._api.reports
+        asking = asyncio.create_task(reports.make())
+        await began.wait()
+        await api.emulator.http.close()
+        assert ended.is_set()
+        await asyncio.gather(asking, return_exceptions=True)
+
+
+@pytest.mark.slow
+async def test_a_report_needs_the_token_and_its_page_the_name_that_was_told() -> None:
+    async with running_api(token=TOKEN) as api:
+        await api.refused(401, "POST", "/v1/reports")
+        await api.refused(401, "GET", "/v1/reports")
+        given = {"Authorization": f"Bearer {TOKEN}"}
+        made = await api.call("POST", "/v1/reports", headers=given)
+        assert (await api.call("GET", made.body["page"])).status == 200
+        await api.refused(404, "GET", "/v1/reports/any")
+        other = await api.call("POST", "/v1/reports", headers={**given, "Origin": "http://elsewhere.example"})
+        assert other.status == 403
