@@ -1,0 +1,46 @@
+"""Add messages to a record store that no broker uses, one by one."""
+
+from mocketmq.message.message_id import Identity
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, decode, encode
+from mocketmq_compat.delay.parked_message import check_deliverable
+from mocketmq_compat.delay.records.record_store import RecordStore
+
+
+class NewRecords:
+    """As :class:`~mocketmq_compat.delay.scheme_kind.NewMessages`."""
+
+    def __init__(self, store: RecordStore) -> None:
+        self._store = store
+        self._there: dict[Identity, Entry] | None = None
+        self._added: list[Entry] = []
+
+    def add(self, message: DelayedFile) -> bool:
+        """Write the message's record, unless it is there. One that is damaged is put aside."""
+        if self._there is None:
+            self._there = {entry.identity: entry for entry in self._store.all()}
+        entry = message.header.entry
+        if (there := self._there.get(entry.identity)) is not None:
+            try:
+                known = self._message(there)
+            except DamagedFileError as error:
+                self._store.put_aside(there, error.kind, str(error))
+            else:
+                if known != message:
+                    reason = f"{there.name} is another message with the same identity"
+                    raise DamagedFileError("conflict", reason)
+                return False
+        self._store.write(entry, encode(*message))
+        self._there[entry.identity] = entry
+        self._added.append(entry)
+        return True
+
+    def sync(self) -> None:
+        """Sync what was added."""
+        self._store.sync(self._added)
+
+    def _message(self, entry: Entry) -> DelayedFile:
+        file = decode(self._store.read(entry))
+        check_deliverable(file)
+        if file.header.entry != entry:
+            raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
+        return file

@@ -1,0 +1,79 @@
+"""What a scheme needs of the place where its records are: of each an entry, and the content of a file."""
+
+from collections.abc import Container, Iterable, Iterator
+from typing import Protocol
+
+from mocketmq_compat.delay.delayed_file import Entry
+
+
+class RecordStore(Protocol):
+    """Records in order of delivery. Every method blocks, may raise OSError, and may be called by any thread.
+
+    A record is the content of a delayed message's file (:mod:`~mocketmq_compat.delay.delayed_file`).
+    """
+
+    @property
+    def count(self) -> int:
+        """How many records wait."""
+
+    @property
+    def last_number(self) -> int:
+        """The largest number of a record; 0 without any."""
+
+    @property
+    def disk_bytes(self) -> int:
+        """About how much of the disk they take."""
+
+    @property
+    def parts(self) -> int:
+        """How many parts of the store hold something that waits."""
+
+    @property
+    def damaged(self) -> dict[str, int]:
+        """What was found damaged and put aside since the store was opened, by kind."""
+
+    @property
+    def quarantined(self) -> int:
+        """How many pieces lie in the quarantine."""
+
+    def write(self, entry: Entry, content: bytes) -> None:
+        """Add a record, which is not there yet; it is durable after ``sync``."""
+
+    def sync(self, entries: Iterable[Entry]) -> None:
+        """Make all that was written durable."""
+
+    def remove(self, entry: Entry) -> object:
+        """Take back a record that could not be made durable."""
+
+    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """The first ``limit`` records but ``without`` these, in order of delivery."""
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether this record waits. Quick: it is asked on the event loop."""
+
+    def read(self, entry: Entry) -> bytes:
+        """The content of a record. Raises FileNotFoundError."""
+
+    def with_number(self, number: int) -> list[Entry]:
+        """The records with this number: one, or several after two stores were put together."""
+
+    def with_key(self, key_hash: int) -> list[Entry]:
+        """The records of messages whose key has this hash."""
+
+    def by_arrival(self, after: int, limit: int) -> list[Entry]:
+        """Up to ``limit`` records numbered above ``after``, in order of their numbers."""
+
+    def all(self) -> Iterator[Entry]:
+        """Every record, in any order."""
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Mark these as done with; those that are not there are passed over."""
+
+    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
+        """Forget a damaged record, and keep what there is of it in the quarantine."""
+
+    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+        """Remove files that nothing will need: those of the past, after a reset those of the future too."""
+
+    def close(self) -> None:
+        """Close all files. May be called twice."""
