@@ -27,6 +27,9 @@ POINTS = (
     "files.picked",  # due files read, not handed to the writer
     "files.delivered",  # delivery committed, files still there
     "files.removed",  # a file removed, others and the directory not
+    "slots.recorded",  # scheme slots: a record in its day's data, not in the index
+    "slots.marked",  # … a record marked in the data, not in the index
+    "slots.removed",  # … the indexes of a day that is over removed, its data not
     "clock.fired",  # everything on the way of a move delivered, the move not yet recorded
     "transactions.prepared",  # half message stored, its producer not told
     "transactions.checked",  # check recorded, nobody asked

@@ -15,3 +15,9 @@ OTHER_TIMES = {
     "clock.fired": (1, 6),
 }
 """The same for failpoints that are not of transactions alone."""
+SLOT_TIMES = {
+    "slots.recorded": (1, 12, 60),
+    "slots.marked": (1, 5, 40),
+    "slots.removed": (1,),
+}
+"""The same for those of the scheme ``slots`` alone."""

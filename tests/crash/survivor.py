@@ -67,6 +67,7 @@ class Variant(NamedTuple):
     durability: str = "full"
     delay_sync: str = "always"
     start_deliver_time: str = "aliyun4"
+    timed_scheme: str = "directories"
 
     @property
     def arguments(self) -> list[str]:
@@ -75,7 +76,7 @@ class Variant(NamedTuple):
         return [
             *("--clock", self.clock, "--profile", self.profile, "--levels", levels),
             *("--durability", self.durability, "--delay-sync", self.delay_sync),
-            *("--start-deliver-time", self.start_deliver_time),
+            *("--start-deliver-time", self.start_deliver_time, "--timed-scheme", self.timed_scheme),
         ]
 
 
@@ -133,7 +134,8 @@ class Survivor:
             await self._look(client)
             await self._drain(client)
             await self._look(client)
-            await files_removed(client)
+            if self._variant.timed_scheme == "directories":
+                await files_removed(client)
         faults = [
             *self.judge.verdict(),
             *faults_of_store(self.data / FILE_NAME, self.judge),

@@ -13,7 +13,7 @@ import pytest
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.failpoint import POINTS
 from tests.crash.load import TOPIC
-from tests.crash.points import TRANSACTION_TIMES
+from tests.crash.points import SLOT_TIMES, TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant
 from tests.support.delayed_files import DUE_MS, made
 
@@ -111,7 +111,7 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
 
 
 def test_every_point_is_tried() -> None:
-    assert {*TIMES, *TRANSACTION_TIMES, ONLY_ONCE} == set(POINTS)
+    assert {*TIMES, *TRANSACTION_TIMES, *SLOT_TIMES, ONLY_ONCE} == set(POINTS)
 
 
 @pytest.mark.parametrize(("variant", "failpoint"), [*cases()])

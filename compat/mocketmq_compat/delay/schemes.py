@@ -34,6 +34,7 @@ class Place(NamedTuple):
 DEFAULT: Final[TimedSchemeName] = "directories"
 SCHEMES: Final[Mapping[TimedSchemeName, Place]] = {
     "directories": Place("delay", "mocketmq_compat.delay.directories"),
+    "slots": Place("slots", "mocketmq_compat.delay.slots"),
 }
 
 

@@ -108,6 +108,7 @@ async def open_broker(
             parked_queue,
             timer.changed,
             statistics.delivered,
+            timer.lock,
             held.catch,
         )
         levels = LevelQueues(context, states, table, profile)

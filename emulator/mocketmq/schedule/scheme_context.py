@@ -1,5 +1,6 @@
 """The parts of the broker that a delay scheme works with."""
 
+import asyncio
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from typing import Final, Protocol
@@ -63,5 +64,6 @@ class SchemeContext:
     parked_queue: Queue  # in which messages that wait are shown
     changed: Callable[[], None]  # to be called when something is due earlier than all before
     on_delivered: Callable[[int], None]
+    leaving: asyncio.Lock  # the timer's, under which messages leave
     catch: Catch  # lets a fault on purpose put off a delivery
     numbers: Numbers = field(default_factory=Numbers)

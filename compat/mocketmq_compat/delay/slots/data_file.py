@@ -1,0 +1,92 @@
+"""The format of a day's data: the records of the messages that are due on that day, in order of arrival.
+
+``data/<day>``, named by the days since the epoch, in little-endian numbers::
+
+    0   64 bytes  ``mocketmq-slots-data 1 <day>``, filled up with zeros
+    64  records: ``MQSD`` · mark 4 · due_ms 8 · number 8 · key_hash 8 · size 4 · check 4 · content
+
+``size`` is the length of the content in bytes, ``check`` the CRC-32 of the 28 bytes before it, and ``mark`` 0
+for a message that waits. The content is that of a delayed message's file, with a checksum of its own.
+"""
+
+import os
+import struct
+import zlib
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.slots.index_file import HEADER_BYTES, write_whole
+
+DAY_MS: Final = 86_400_000
+MAGIC: Final = b"MQSD"
+_RECORD: Final = struct.Struct("<4sIqqqII")
+PREFIX_BYTES: Final = _RECORD.size
+_MARK: Final = struct.Struct("<I")
+_CHUNK_BYTES: Final = 1 << 20
+
+
+class Record(NamedTuple):
+    """Where a record lies; ``size`` is that of the whole, in bytes."""
+
+    offset: int
+    size: int
+    entry: Entry
+    mark: int
+
+
+class Damage(NamedTuple):
+    """A part that holds no record."""
+
+    offset: int
+    size: int
+
+
+def encode(entry: Entry, content: bytes) -> bytes:
+    """The record of a message that waits."""
+    plain = _RECORD.pack(MAGIC, 0, *entry, len(content), 0)
+    return _RECORD.pack(MAGIC, 0, *entry, len(content), zlib.crc32(plain[8:-4])) + content
+
+
+def set_mark(fd: int, offset: int, mark: int) -> None:
+    """Mark the record at this place."""
+    write_whole(fd, _MARK.pack(mark), offset + len(MAGIC))
+
+
+def records(fd: int) -> Iterator[Record | Damage]:
+    """Everything behind the header, in order."""
+    end = os.fstat(fd).st_size
+    offset = HEADER_BYTES
+    while offset < end:
+        record = _record_at(fd, offset, end)
+        if record is not None:
+            yield record
+            offset += record.size
+        else:
+            following = _next_record(fd, offset + 1, end)
+            yield Damage(offset, following - offset)
+            offset = following
+
+
+def _record_at(fd: int, offset: int, end: int) -> Record | None:
+    prefix = os.pread(fd, PREFIX_BYTES, offset)
+    if len(prefix) < PREFIX_BYTES or not prefix.startswith(MAGIC):
+        return None
+    _, mark, due_ms, number, digest, size, check = _RECORD.unpack(prefix)
+    whole = PREFIX_BYTES + size
+    if zlib.crc32(prefix[8:-4]) != check or offset + whole > end:
+        return None
+    return Record(offset, whole, Entry(due_ms, number, digest), mark)
+
+
+def _next_record(fd: int, offset: int, end: int) -> int:
+    """Where the next record begins that is whole; ``end`` without any."""
+    while offset < end:
+        chunk = os.pread(fd, _CHUNK_BYTES, offset)
+        place = chunk.find(MAGIC)
+        while place >= 0:
+            if _record_at(fd, offset + place, end) is not None:
+                return offset + place
+            place = chunk.find(MAGIC, place + 1)
+        offset += max(len(chunk) - len(MAGIC) + 1, 1)
+    return end

@@ -1,0 +1,178 @@
+"""The format of an hour's index: a table of 36,000 slots of 0.1 s, and the items of each as a linked list.
+
+``index/<hour>``, named by the hours since the epoch, in little-endian numbers::
+
+    0        64 bytes  ``mocketmq-slots-index 1 <hour>``, filled up with zeros
+    64       36,000 numbers of 4 bytes: the newest item of each slot; 0: none
+    144,064  items of 48 bytes, numbered from 1, in order of arrival:
+             due_ms 8 · number 8 · key_hash 8 · offset 8 · size 4 · previous 4 · check 4 · mark 4
+
+``offset`` is the place of the record in the day's data file and ``size`` its length in bytes; ``previous``
+is the item before in the same slot, ``check`` the CRC-32 of the 40 bytes before it, ``mark`` 0 for a message
+that waits. All but the marks can be made again from the data.
+"""
+
+import os
+import struct
+import zlib
+from array import array
+from collections.abc import Callable, Iterator
+from contextlib import suppress
+from typing import Final, NamedTuple
+
+from mocketmq_compat.delay.delayed_file import Entry
+
+SLOT_MS: Final = 100
+SLOTS: Final = 36_000
+HOUR_MS: Final = SLOT_MS * SLOTS
+HEADER_BYTES: Final = 64
+ITEMS_AT: Final = HEADER_BYTES + 4 * SLOTS
+_NUMBER: Final = struct.Struct("<I")
+_ITEM: Final = struct.Struct("<qqqqIIII")
+ITEM_BYTES: Final = _ITEM.size
+_CHECKED: Final = ITEM_BYTES - 8
+_MARK_AT: Final = ITEM_BYTES - 4
+_AT_ONCE: Final = 16_384
+"""Items read in one go."""
+
+
+class Item(NamedTuple):
+    """An item: a message's entry, and where its record is."""
+
+    entry: Entry
+    offset: int
+    size: int
+    previous: int
+    mark: int
+
+
+def header(kind: str, number: int) -> bytes:
+    """The first bytes of a file."""
+    return f"mocketmq-slots-{kind} 1 {number}\n".encode().ljust(HEADER_BYTES, b"\0")
+
+
+def slot_of(due_ms: int) -> int:
+    """The slot of a due time in its hour."""
+    return due_ms % HOUR_MS // SLOT_MS
+
+
+def end_of(items: int) -> int:
+    """The length of an index with so many items."""
+    return ITEMS_AT + items * ITEM_BYTES
+
+
+def heads(fd: int, first: int = 0, slots: int = SLOTS) -> "array[int]":
+    """The newest item of each of these slots."""
+    table = array("I")
+    table.frombytes(os.pread(fd, 4 * slots, HEADER_BYTES + 4 * first).ljust(4 * slots, b"\0"))
+    return table
+
+
+def append(fd: int, items: int, entry: Entry, offset: int, size: int, mark: int = 0) -> None:
+    """Add an item to the ``items`` that are there, and make it the head of its slot.
+
+    Raises OSError: then nothing has changed.
+    """
+    slot = slot_of(entry.due_ms)
+    fields = (*entry, offset, size, heads(fd, slot, 1)[0])
+    check = zlib.crc32(_ITEM.pack(*fields, 0, 0)[:_CHECKED])
+    try:
+        write_whole(fd, _ITEM.pack(*fields, check, mark), end_of(items))
+        write_whole(fd, _NUMBER.pack(items + 1), HEADER_BYTES + 4 * slot)
+    except OSError:
+        with suppress(OSError):
+            write_whole(fd, _NUMBER.pack(fields[-1]), HEADER_BYTES + 4 * slot)
+        with suppress(OSError):
+            os.ftruncate(fd, end_of(items))
+        raise
+
+
+def set_mark(fd: int, item: int, mark: int) -> None:
+    """Mark an item."""
+    write_whole(fd, _NUMBER.pack(mark), end_of(item - 1) + _MARK_AT)
+
+
+ReadItems = Callable[[int, int], bytes]
+"""The bytes of so many items, from this one on."""
+
+
+def chain(read: ReadItems, head: int) -> Iterator[tuple[int, Item]]:
+    """The items of a slot with their numbers, from the newest on, read in blocks as they lie together."""
+    block, first, wanted = b"", 1, 1
+    while head:
+        if not first <= head < first + len(block) // ITEM_BYTES:
+            first = max(head - wanted + 1, 1)
+            wanted = min(2 * wanted, _AT_ONCE)
+            block = read(first, head - first + 1)
+        item = _item(_ITEM.unpack_from(block, (head - first) * ITEM_BYTES))
+        yield head, item
+        head = item.previous
+
+
+def in_order(read: ReadItems, items: int) -> Iterator[Item]:
+    """All items, in order of arrival."""
+    for first in range(1, items + 1, _AT_ONCE):
+        yield from map(_item, _ITEM.iter_unpack(read(first, min(items - first + 1, _AT_ONCE))))
+
+
+def read_items(fd: int, first: int, items: int) -> bytes:
+    """The bytes of so many items, from ``first`` on."""
+    return os.pread(fd, items * ITEM_BYTES, end_of(first - 1))
+
+
+def read_item(fd: int, number: int) -> Item:
+    """One item."""
+    return _item(_ITEM.unpack(read_items(fd, number, 1)))
+
+
+class Totals(NamedTuple):
+    """What an index holds."""
+
+    items: int
+    waiting: int
+    record_bytes: int  # of all records that it names
+    least_number: int
+    greatest_number: int
+
+
+def check(fd: int, hour: int) -> Totals | None:
+    """The totals of an index; None if it is damaged or not complete."""
+    items, rest = divmod(os.fstat(fd).st_size - ITEMS_AT, ITEM_BYTES)
+    if items < 0 or rest or os.pread(fd, HEADER_BYTES, 0) != header("index", hour):
+        return None
+    newest: dict[int, int] = {}
+    waiting = record_bytes = greatest_number = 0
+    least_number = 1 << 63
+    for first in range(1, items + 1, _AT_ONCE):
+        block = read_items(fd, first, min(items - first + 1, _AT_ONCE))
+        for place, fields in enumerate(_ITEM.iter_unpack(block)):
+            start = place * ITEM_BYTES
+            due_ms, number, _, _, size, previous, crc, mark = fields
+            slot = slot_of(due_ms)
+            if (
+                zlib.crc32(block[start : start + _CHECKED]) != crc
+                or due_ms // HOUR_MS != hour
+                or newest.get(slot, 0) != previous
+            ):
+                return None
+            newest[slot] = first + place
+            waiting += not mark
+            record_bytes += size
+            least_number = min(least_number, number)
+            greatest_number = max(greatest_number, number)
+    table = heads(fd)
+    if any(table[slot] != item for slot, item in newest.items()) or sum(map(bool, table)) != len(newest):
+        return None
+    return Totals(items, waiting, record_bytes, least_number, greatest_number)
+
+
+def write_whole(fd: int, content: bytes, offset: int) -> None:
+    """Write all of it. Raises OSError."""
+    written = os.pwrite(fd, content, offset)
+    while written < len(content):
+        written += os.pwrite(fd, memoryview(content)[written:], offset + written)
+
+
+def _item(fields: tuple[int, ...]) -> Item:
+    due_ms, number, digest, offset, size, previous, _, mark = fields
+    return Item(Entry(due_ms, number, digest), offset, size, previous, mark)

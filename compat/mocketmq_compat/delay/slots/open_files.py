@@ -1,0 +1,81 @@
+"""File descriptors of a folder's files: the most recently used ones stay open."""
+
+import os
+from collections import OrderedDict
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+MOST: Final = 64
+
+
+class OpenFiles:
+    """For one thread at a time. Every method may raise OSError."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+        self._fds: OrderedDict[str, int] = OrderedDict()
+        self._unsynced: set[str] = set()
+
+    def read(self, name: str) -> int:
+        """The descriptor of a file that is there."""
+        fd = self._fds.get(name)
+        if fd is None:
+            fd = self._fds[name] = os.open(self.root / name, os.O_RDWR | os.O_CLOEXEC | os.O_NOFOLLOW)
+            if len(self._fds) > MOST:
+                os.close(self._fds.popitem(last=False)[1])
+        else:
+            self._fds.move_to_end(name)
+        return fd
+
+    def write(self, name: str) -> int:
+        """The same for a file that is about to change."""
+        fd = self.read(name)
+        self._unsynced.add(name)
+        return fd
+
+    def create(self, name: str, content: bytes) -> int:
+        """Create the file, or empty it, and begin it so."""
+        self.close_file(name)
+        path = self.root / name
+        try:
+            path.write_bytes(content)
+        except OSError:
+            with suppress(OSError):
+                path.unlink()
+            raise
+        self._unsynced.add(os.path.dirname(name))  # noqa: PTH120 - a folder here
+        return self.write(name)
+
+    def remove(self, name: str) -> None:
+        """Close and remove the file, if it is there."""
+        self.close_file(name)
+        self._unsynced.discard(name)
+        (self.root / name).unlink(missing_ok=True)
+
+    def close_file(self, name: str) -> None:
+        """Close the file, if it is open."""
+        fd = self._fds.pop(name, None)
+        if fd is not None:
+            os.close(fd)
+
+    def take_unsynced(self) -> set[str]:
+        """The files and folders that have changed since the last time."""
+        names, self._unsynced = self._unsynced, set()
+        return names
+
+    def close(self) -> None:
+        """Close all."""
+        for name in [*self._fds]:
+            self.close_file(name)
+
+
+def sync(root: Path, names: set[str]) -> None:
+    """Make these files and folders durable; those that are gone need nothing."""
+    for name in sorted(names):
+        with suppress(FileNotFoundError):
+            fd = os.open(root / name, os.O_RDONLY | os.O_CLOEXEC)
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)

@@ -1,0 +1,274 @@
+"""The files of the scheme ``slots``: their format, damage and kills, without a broker."""
+
+import errno
+import os
+import random
+import shutil
+import signal
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.failpoint import ENVIRONMENT
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.slots import data_file, index_file
+from mocketmq_compat.delay.slots.data_file import DAY_MS
+from mocketmq_compat.delay.slots.index_file import HOUR_MS, ITEMS_AT
+from mocketmq_compat.delay.slots.slot_store import SlotStore
+from tests.support.delayed_files import DUE_MS, made
+
+DAY_START_MS = DUE_MS // DAY_MS * DAY_MS
+
+
+def put(store: SlotStore, *due_ms: int, first: int = 1) -> list[Entry]:
+    """Write a record for each due time, numbered from ``first``; their entries."""
+    files = [made(f"K{number}", due_ms=due, number=number) for number, due in enumerate(due_ms, first)]
+    for file in files:
+        store.write(file.entry, file.content)
+    store.sync([])
+    return [file.entry for file in files]
+
+
+def waiting(store: SlotStore) -> list[Entry]:
+    return store.first(10_000, ())
+
+
+def in_index(root: Path) -> list[str]:
+    return sorted(path.name for path in (root / "index").iterdir())
+
+
+def opened_again(store: SlotStore) -> SlotStore:
+    """As after a kill: nothing is tidied."""
+    return SlotStore(store.root)
+
+
+def test_a_record_goes_to_its_day_and_its_slot(tmp_path: Path) -> None:
+    store = SlotStore(tmp_path)
+    file = made(due_ms=DAY_START_MS + 2 * HOUR_MS + 345, number=9)
+    store.write(file.entry, file.content)
+    day, hour = DAY_START_MS // DAY_MS, DAY_START_MS // HOUR_MS + 2
+    content = (tmp_path / "data" / str(day)).read_bytes()
+    assert content.startswith(b"mocketmq-slots-data 1 %d\n" % day)
+    assert content[64:68] == b"MQSD"
+    assert content[64 + data_file.PREFIX_BYTES :] == file.content
+    index = (tmp_path / "index" / str(hour)).read_bytes()
+    assert index.startswith(b"mocketmq-slots-index 1 %d\n" % hour)
+    assert int.from_bytes(index[64 + 4 * 3 : 64 + 4 * 4], "little") == 1, "slot 3 is that of 300 to 399 ms"
+    assert int.from_bytes(index[ITEMS_AT : ITEMS_AT + 8], "little") == file.entry.due_ms
+    assert len(index) == index_file.end_of(1)
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_records_come_in_order_whatever_the_order_of_arrival(tmp_path: Path, seed: int) -> None:
+    chance = random.Random(seed)
+    store = SlotStore(tmp_path)
+    spans = [100, HOUR_MS, DAY_MS, 366 * DAY_MS]
+    entries = put(store, *(DUE_MS + chance.randrange(chance.choice(spans)) for _ in range(120)))
+    gone = chance.sample(entries, 40)
+    store.forget(gone)
+    left = sorted(set(entries) - set(gone))
+    assert waiting(store) == left
+    assert store.first(7, ()) == left[:7]
+    assert store.first(7, set(left[:5])) == left[5:12]
+    assert (
+        store.by_arrival(left[0].number, 9)
+        == sorted((entry for entry in left if entry.number > left[0].number), key=lambda entry: entry.number)[
+            :9
+        ]
+    )
+    assert store.with_number(left[3].number) == [left[3]]
+    assert store.with_key(left[4].key_hash) == [left[4]]
+    assert [store.holds(entry) for entry in (left[0], gone[0])] == [True, False]
+    again = opened_again(store)
+    assert (waiting(again), again.count, again.last_number) == (left, 80, 120)
+
+
+def test_a_record_that_comes_into_a_slot_that_was_passed_is_found(tmp_path: Path) -> None:
+    store = SlotStore(tmp_path)
+    first, second = put(store, DAY_START_MS + 50_000, DAY_START_MS + 60_000)
+    store.forget([first])
+    assert waiting(store) == [second]
+    late, same_slot = put(store, DAY_START_MS + 10, DAY_START_MS + 50_000, first=3)
+    assert waiting(store) == [late, same_slot, second]
+
+
+def test_files_go_when_their_day_is_over_and_not_before(tmp_path: Path) -> None:
+    store = SlotStore(tmp_path)
+    today, later, tomorrow = put(store, DAY_START_MS, DAY_START_MS + HOUR_MS, DAY_START_MS + DAY_MS)
+    end_us = (DAY_START_MS + DAY_MS) * US_PER_MS
+    store.forget([today, tomorrow])
+    store.tidy(end_us)
+    assert len(in_index(tmp_path)) == 3, "one of the day still waits"
+    store.forget([later])
+    store.tidy(end_us - 1)
+    assert len(in_index(tmp_path)) == 3, "the day is not over"
+    store.tidy(end_us)
+    assert in_index(tmp_path) == [str((DAY_START_MS + DAY_MS) // HOUR_MS)]
+    assert store.disk_bytes == sum(
+        path.stat().st_size - (ITEMS_AT if path.parent.name == "index" else 0)
+        for folder in ("data", "index")
+        for path in (tmp_path / folder).iterdir()
+    )
+    store.tidy(end_us, is_cleared=True)
+    assert (in_index(tmp_path), store.disk_bytes) == ([], 0)
+
+
+def test_what_others_put_there_is_left_alone(tmp_path: Path) -> None:
+    [entry] = put(SlotStore(tmp_path), DUE_MS)
+    for name in ("data/note", "index/-5", "index/0170", "index/lost+found"):
+        (tmp_path / name).write_text("somebody's")
+    store = SlotStore(tmp_path)
+    assert (waiting(store), store.damaged) == ([entry], {"ignored": 4})
+
+
+# Damage
+
+
+def cut_data(root: Path) -> None:
+    path = next((root / "data").iterdir())
+    os.truncate(path, path.stat().st_size - 5)
+
+
+def lose_index(root: Path) -> None:
+    shutil.rmtree(root / "index")
+
+
+def cut_index(root: Path) -> None:
+    path = sorted((root / "index").iterdir())[0]
+    os.truncate(path, path.stat().st_size - 5)
+
+
+def change_index(root: Path) -> None:
+    for path in (root / "index").iterdir():
+        content = bytearray(path.read_bytes())
+        content[ITEMS_AT + 25] ^= 1
+        path.write_bytes(content)
+
+
+def lose_a_head(root: Path) -> None:
+    for path in (root / "index").iterdir():
+        content = path.read_bytes()
+        path.write_bytes(content[:64] + bytes(4 * 36_000) + content[ITEMS_AT:])
+
+
+def spoil_a_record(root: Path) -> None:
+    lose_index(root)
+    path = next((root / "data").iterdir())
+    content = bytearray(path.read_bytes())
+    content[64 + 20] ^= 1  # in the first prefix
+    path.write_bytes(content)
+
+
+DAMAGES: dict[str, tuple[Callable[[Path], None], slice, dict[str, int]]] = {
+    "the data torn": (cut_data, slice(0, 3), {"torn": 1}),
+    "the indexes lost": (lose_index, slice(0, 4), {}),
+    "an index torn": (cut_index, slice(0, 4), {}),
+    "an index changed": (change_index, slice(0, 4), {}),
+    "a table empty": (lose_a_head, slice(0, 4), {}),
+    "a record spoilt, and the indexes lost": (spoil_a_record, slice(1, 4), {"torn": 1}),
+}
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_whatever_is_damaged_all_other_records_are_found(tmp_path: Path, damage: str) -> None:
+    act, left, damaged = DAMAGES[damage]
+    entries = put(SlotStore(tmp_path), DUE_MS, DUE_MS + 100, DUE_MS + 3 * HOUR_MS, DUE_MS + 1)
+    act(tmp_path)
+    store = SlotStore(tmp_path)
+    assert waiting(store) == sorted(entries[left])
+    assert (dict(store.damaged), store.quarantined) == (damaged, sum(damaged.values()))
+    again = opened_again(store)
+    assert (waiting(again), again.damaged) == (sorted(entries[left]), {}), "repaired for good"
+    [more] = put(again, DUE_MS + 5, first=9)
+    assert waiting(again) == sorted([*entries[left], more])
+
+
+def test_marks_outlive_the_loss_of_the_indexes(tmp_path: Path) -> None:
+    store = SlotStore(tmp_path)
+    first, second = put(store, DUE_MS, DUE_MS + 1)
+    store.forget([first])
+    lose_index(tmp_path)
+    again = SlotStore(tmp_path)
+    assert (waiting(again), again.count) == ([second], 1)
+
+
+def test_lost_data_is_counted_and_data_of_another_version_put_aside(tmp_path: Path) -> None:
+    put(SlotStore(tmp_path), DUE_MS, DUE_MS + 1, DUE_MS + DAY_MS)
+    first, second = sorted((tmp_path / "data").iterdir())
+    first.unlink()
+    second.write_bytes(b"mocketmq-slots-data 2 ".ljust(100, b"\n"))
+    store = SlotStore(tmp_path)
+    assert (waiting(store), dict(store.damaged)) == ([], {"missing": 3, "version": 1})
+    assert in_index(tmp_path) == []
+    put_aside = tmp_path / ".bad" / second.name
+    assert put_aside.read_bytes().startswith(b"mocketmq-slots-data 2")
+    assert "this version" in put_aside.with_name(f"{second.name}.reason").read_text()
+
+
+@pytest.mark.parametrize("refused", range(1, 4))
+def test_a_full_disk_leaves_nothing_of_a_refused_record(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, refused: int
+) -> None:
+    """The write fails half way, wherever it is: in the data, in the index, in the table."""
+    store = SlotStore(tmp_path)
+    entries = put(store, DUE_MS, DUE_MS + 1)
+    real, calls = os.pwrite, 0
+
+    def pwrite(fd: int, content: bytes, offset: int) -> int:
+        nonlocal calls
+        calls += 1
+        if calls == refused:
+            return real(fd, bytes(content)[: len(content) // 2], offset)
+        if calls == refused + 1:
+            raise OSError(errno.ENOSPC, "No space left on device")
+        return real(fd, content, offset)
+
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "pwrite", pwrite)
+        with pytest.raises(OSError, match="No space"):
+            put(store, DUE_MS + 2, first=3)
+    assert waiting(store) == entries
+    assert waiting(opened_again(store)) == entries
+    entries += put(store, DUE_MS + 3, first=4)
+    assert waiting(store) == waiting(opened_again(store)) == entries
+
+
+KILLED = """
+import sys
+from pathlib import Path
+from mocketmq_compat.delay.slots.slot_store import SlotStore
+from tests.support.delayed_files import DUE_MS, made
+store = SlotStore(Path(sys.argv[1]))
+for number in range(1, 5):
+    file = made(f"K{number}", due_ms=DUE_MS + number, number=number)
+    store.write(file.entry, file.content)
+store.forget(store.first(2, ()))
+store.forget(store.first(2, ()))
+store.tidy(1 << 62)
+"""
+
+
+@pytest.mark.parametrize(
+    ("point", "left"),
+    [
+        ("slots.recorded:1", [1]),
+        ("slots.recorded:3", [1, 2, 3]),
+        ("slots.marked:1", [1, 2, 3, 4]),
+        ("slots.marked:3", [3, 4]),
+        ("slots.removed:1", []),
+    ],
+)
+def test_a_kill_at_any_point_leaves_files_that_fit(tmp_path: Path, point: str, left: list[int]) -> None:
+    command = [sys.executable, "-c", KILLED, str(tmp_path)]
+    done = subprocess.run(command, env={**os.environ, ENVIRONMENT: point}, check=False)
+    assert done.returncode == -signal.SIGKILL
+    store = SlotStore(tmp_path)
+    assert [entry.number for entry in waiting(store)] == left
+    assert (store.count, dict(store.damaged)) == (len(left), {})
+    store.forget(waiting(store))
+    store.close()
+    assert [*(tmp_path / "data").iterdir(), *(tmp_path / "index").iterdir()] == []
