@@ -9,7 +9,7 @@ from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us
 from mocketmq.message.body import body_of
-from mocketmq.message.message import COMMITTED_FLAG, StoredMessage
+from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import DLQ_PREFIX
 from mocketmq.message.properties import (
     DELAY,
@@ -27,6 +27,8 @@ IDENTITY, GZIP = 1, 2
 """Values of Encoding."""
 MESSAGE_GROUP: Final = "__SHARDINGKEY"
 TRACE_CONTEXT: Final = "TRACE_CONTEXT"
+BORN_HOST: Final = "__BORNHOST"
+_TRANSACTION_ID: Final = "__transactionId__"
 _RESERVED: Final = (
     "KEYS TAGS WAIT DELAY RETRY_TOPIC REAL_TOPIC REAL_QID TRAN_MSG PGROUP MIN_OFFSET MAX_OFFSET BUYER_ID"
     " ORIGIN_MESSAGE_ID TRANSFER_FLAG CORRECTION_FLAG MQ2_FLAG RECONSUME_TIME MSG_REGION TRACE_ON UNIQ_KEY"
@@ -50,15 +52,18 @@ def message_out(broker: Broker, stored: StoredMessage, topic: str, reconsumed: i
     out = _Message()
     out.topic.name = topic
     out.user_properties.update((name, text) for name, text in properties.items() if name not in RESERVED)
+    kind = _type_of(properties)
+    if kind == topic_types.TRANSACTION:
+        out.user_properties[_TRANSACTION_ID] = stored.unique_key  # which upstream's broker adds
     system = out.system_properties
     out.body, system.body_encoding = _body(broker, stored)
     system.body_digest.type = 2
     system.body_digest.checksum = hashlib.md5(out.body, usedforsecurity=False).hexdigest().upper()
     system.keys.extend(properties.get(KEYS, "").split())
     system.message_id = stored.unique_key
-    system.message_type = _type_of(properties, stored.sys_flag)
+    system.message_type = kind
     set_us(system.born_timestamp, stored.born_us)
-    system.born_host = stored.born_host
+    system.born_host = properties.get(BORN_HOST) or stored.born_host
     set_us(system.store_timestamp, stored.store_us)
     system.store_host = broker.ground.writer.store_host
     system.queue_id = broker.registry.topics.queue(stored.queue_key).queue_id
@@ -85,8 +90,8 @@ def _body(broker: Broker, stored: StoredMessage) -> tuple[bytes, int]:
     return body.content, GZIP if body.compression else IDENTITY
 
 
-def _type_of(properties: dict[str, str], sys_flag: int) -> int:
-    if properties.get(TRAN_MSG, "").lower() == "true" and not sys_flag & COMMITTED_FLAG:
+def _type_of(properties: dict[str, str]) -> int:
+    if properties.get(TRAN_MSG, "").lower() == "true":  # and stays so when it is committed
         return topic_types.TRANSACTION
     if any(name in properties for name in (DELAY, START_DELIVER_TIME, *TIMERS)):
         return topic_types.DELAY

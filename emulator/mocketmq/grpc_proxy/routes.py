@@ -28,7 +28,8 @@ async def query_route(call: Call) -> Any:
     for queue_id in range(max(topic.read_queues, topic.write_queues)):
         permission = _permission(topic, queue_id)
         if permission:
-            answer.message_queues.append(_queue(call, topic, queue_id, permission))
+            queue = answer.message_queues.add(accept_message_types=types_of(topic))
+            queue.MergeFrom(_queue(call, queue_id, permission))
     if not answer.message_queues:
         raise GrpcError(Code.FORBIDDEN, f"topic {name} may neither be read nor written")
     answer.message_queues.sort(key=lambda queue: queue.permission)
@@ -45,7 +46,7 @@ async def query_assignment(call: Call) -> Any:
     queue_ids = range(topic.read_queues) if is_in_order else (ALL_QUEUES,)
     answer = _AssignmentAnswer()
     for queue_id in queue_ids:
-        queue = _queue(call, topic, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)
+        queue = _queue(call, queue_id, _READ_WRITE if topic.perm & PERM_WRITE else _READ)
         answer.assignments.add().message_queue.CopyFrom(queue)
     return answer
 
@@ -69,8 +70,8 @@ def _permission(topic: Topic, queue_id: int) -> int:
     return _READ if may_read else _WRITE if may_write else 0
 
 
-def _queue(call: Call, topic: Topic, queue_id: int, permission: int) -> Any:
-    queue = _Queue(id=queue_id, permission=permission, accept_message_types=types_of(topic))
+def _queue(call: Call, queue_id: int, permission: int) -> Any:
+    queue = _Queue(id=queue_id, permission=permission)
     queue.topic.CopyFrom(call.request.topic)
     queue.broker.name = BROKER
     endpoints = queue.broker.endpoints

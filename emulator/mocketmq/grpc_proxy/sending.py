@@ -11,7 +11,8 @@ from mocketmq.grpc_proxy import topic_types
 from mocketmq.grpc_proxy.call import Call
 from mocketmq.grpc_proxy.codes import Code, GrpcError, code_of, common_code, set_status
 from mocketmq.grpc_proxy.faulty import DOOR
-from mocketmq.grpc_proxy.message_out import GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
+from mocketmq.grpc_proxy.message_group import queue_of
+from mocketmq.grpc_proxy.message_out import BORN_HOST, GZIP, MESSAGE_GROUP, RESERVED, TRACE_CONTEXT
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.names import topic_of
 from mocketmq.grpc_proxy.times import us_of
@@ -24,7 +25,6 @@ from mocketmq.message.properties import (
     TAGS,
     TIMER_DELIVER_MS,
     UNIQ_KEY,
-    java_hash,
 )
 
 MAX_PROPERTIES: Final = 128
@@ -54,7 +54,7 @@ async def send(call: Call) -> Any:
     topic = await call.broker.registry.topics.for_send(topic_name)
     allowed = topic_types.types_of(topic)
     for one in given:
-        kind = _type_of(one.system_properties)
+        kind = _type_of(one)
         if kind not in allowed:
             raise GrpcError(
                 Code.MESSAGE_PROPERTY_CONFLICT_WITH_TYPE,
@@ -71,12 +71,11 @@ async def send(call: Call) -> Any:
 
 async def _send(call: Call, message: Message, given: Any, entry: Any) -> int:
     """Store a message, and fill its entry of the answer; returns its code."""
-    entry.message_id = given.system_properties.message_id
+    entry.message_id = entry.transaction_id = given.system_properties.message_id
     try:
-        if _type_of(given.system_properties) == topic_types.TRANSACTION:
+        if _type_of(given) == topic_types.TRANSACTION:
             call.clients.sends_to(call.client_id, message.topic)
             half = await call.broker.transactions.half_messages.prepare_checked(message, message.topic)
-            entry.transaction_id = half.stored.unique_key
             entry.offset = half.stored.queue_offset
         else:
             sent = await call.broker.sender.send(message)
@@ -99,13 +98,15 @@ def _refuse(entry: Any, error: EmulatorError) -> int:
     return code_of(error)
 
 
-def _type_of(system: Any) -> int:
+def _type_of(given: Any) -> int:
     """The type that counts: only of a transaction is it read."""
+    system = given.system_properties
     if system.message_type == topic_types.TRANSACTION:
         return topic_types.TRANSACTION
     if system.HasField("delivery_timestamp"):
         return topic_types.DELAY
-    return topic_types.FIFO if system.message_group else topic_types.NORMAL
+    is_grouped = system.message_group or MESSAGE_GROUP in given.user_properties
+    return topic_types.FIFO if is_grouped else topic_types.NORMAL
 
 
 def _names(kinds: Sequence[int]) -> str:
@@ -128,16 +129,16 @@ def _check(given: Any, max_body: int) -> None:
     for name, text in properties.items():
         if name in RESERVED:
             raise GrpcError(Code.ILLEGAL_MESSAGE_PROPERTY_KEY, f"property {name} is set by RocketMQ alone")
-        if not name or not text or _has_control(name) or _has_control(text):
+        if _has_control(name) or _has_control(text):
             raise GrpcError(
                 Code.ILLEGAL_MESSAGE_PROPERTY_KEY,
-                f"property {name!r} or its value is empty, or has a control character",
+                f"property {name!r} or its value has a control character",
             )
     tag = system.tag
     if (tag and not tag.strip()) or "|" in tag or _has_control(tag):
         raise GrpcError(Code.ILLEGAL_MESSAGE_TAG, f"tag {tag!r} is blank, or has | or a control character")
     for key in system.keys:
-        if not key.strip() or _has_control(key):
+        if (key and not key.strip()) or _has_control(key):
             raise GrpcError(Code.ILLEGAL_MESSAGE_KEY, f"key {key!r} is blank, or has a control character")
     texts = (*properties.keys(), *properties.values(), tag, *system.keys)
     size = sum(len(text.encode()) for text in texts)
@@ -179,11 +180,17 @@ def _has_control(text: str) -> bool:
 def _message(call: Call, given: Any, queues: int) -> Message:
     """The message as the broker takes it. Only those of a message group have their queue from here."""
     system = given.system_properties
-    properties = {**given.user_properties, UNIQ_KEY: system.message_id, CLUSTER: identity.CLUSTER}
-    if system.keys:
+    properties = {name: text for name, text in given.user_properties.items() if name and text}
+    properties |= {UNIQ_KEY: system.message_id, CLUSTER: identity.CLUSTER}
+    if any(system.keys):
         properties[KEYS] = " ".join(system.keys)
     group = system.message_group
-    texts = {TAGS: system.tag, MESSAGE_GROUP: group, TRACE_CONTEXT: system.trace_context}
+    texts = {
+        TAGS: system.tag,
+        MESSAGE_GROUP: group,
+        TRACE_CONTEXT: system.trace_context,
+        BORN_HOST: system.born_host,
+    }
     properties |= {name: text for name, text in texts.items() if text}
     if system.HasField("delivery_timestamp"):
         properties[TIMER_DELIVER_MS] = str(us_of(system.delivery_timestamp) // US_PER_MS)
@@ -197,7 +204,7 @@ def _message(call: Call, given: Any, queues: int) -> Message:
         given.topic.name,
         body,
         properties,
-        java_hash(group) % queues if group else None,
+        queue_of(group, queues) if group else None,
         sys_flag=sys_flag,
         born_us=call.broker.clock.from_wall(born_us) if born_us > 0 else None,
         born_host=call.remote,

@@ -38,6 +38,8 @@ async def heartbeat(call: Call) -> Any:
 
 async def terminate(call: Call) -> Any:
     """Let others have the messages that the client still holds."""
+    if call.request.group.name:
+        group_of(call.request.group)
     await call.renewals.release(call.client_id)
     return _TerminationAnswer()
 

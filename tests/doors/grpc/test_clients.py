@@ -35,6 +35,14 @@ async def test_an_assignment_is_all_queues_at_once() -> None:
         [assignment] = answer.assignments
         assert assignment.message_queue.id == -1
         assert assignment.message_queue.broker.name
+        assert not assignment.message_queue.accept_message_types
+
+
+async def test_a_client_goes_with_the_name_of_a_group_or_without() -> None:
+    async with running_grpc() as (_, client):
+        for group, code in (({"name": "billing"}, 20_000), (None, 20_000), ({"name": "a b"}, 40_003)):
+            gone = await client.call("NotifyClientTermination", group=group)
+            assert gone.status.code == code
 
 
 @pytest.mark.parametrize(

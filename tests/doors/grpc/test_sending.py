@@ -12,6 +12,7 @@ async def test_a_message_is_sent_received_and_acked() -> None:
         answer = await client.send(message)
         assert (answer.status.code, answer.entries[0].status.code) == (20_000, 20_000)
         assert answer.entries[0].message_id == message.system_properties.message_id
+        assert answer.entries[0].transaction_id == answer.entries[0].message_id
         [got] = await client.receive()
         system = got.system_properties
         assert (got.body, dict(got.user_properties), got.topic.name) == (
@@ -68,6 +69,31 @@ async def test_messages_of_a_group_share_a_queue() -> None:
         assert [one.body.decode() for one in got] == list("01234567")
         assert {one.system_properties.message_type for one in got} == {FIFO}
         assert {one.system_properties.message_group for one in got} == {"g"}
+
+
+async def test_a_message_group_has_the_queue_that_upstream_chooses() -> None:
+    async with running_grpc() as (_, client):
+        for group in ("g1", "g2", "g3", "ü"):
+            await client.send(client.message(group, message_group=group))
+        got = {one.body.decode(): one.system_properties.queue_id for one in await client.receive()}
+        assert got == {"g1": 0, "g2": 3, "g3": 2, "ü": 0}
+
+
+async def test_empty_keys_and_properties_are_dropped() -> None:
+    async with running_grpc() as (_, client):
+        message = client.message("odd", keys=[""], properties={"": "x", "a": "", "b": "y"})
+        assert (await client.send(message)).status.code == 20_000
+        [got] = await client.receive()
+        assert (dict(got.user_properties), list(got.system_properties.keys)) == ({"b": "y"}, [])
+
+
+async def test_a_message_says_where_its_client_said_it_was_born() -> None:
+    async with running_grpc() as (_, client):
+        await client.send(client.message("told", born_host="shop-1"))
+        await client.send(client.message("untold"))
+        hosts = {one.body: one.system_properties.born_host for one in await client.receive()}
+        assert hosts[b"told"] == "shop-1"
+        assert hosts[b"untold"].startswith("127.0.0.1:")
 
 
 async def test_what_is_not_acked_comes_again_and_becomes_a_dead_letter() -> None:

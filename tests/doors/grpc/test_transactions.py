@@ -23,6 +23,9 @@ async def test_a_half_message_is_invisible_until_its_commit() -> None:
             )
             assert ended.status.code == 20_000
             got = await client.receive()
+            for half in got:
+                assert half.system_properties.message_type == TRANSACTION
+                assert dict(half.user_properties) == {"__transactionId__": entry.transaction_id}
             await client.ack(*got) if got else None
             assert bodies(got) == (["kept"] if resolution == COMMIT else [])
 

@@ -37,6 +37,14 @@ async def test_a_topic_of_one_type_refuses_the_others(kind: str) -> None:
             assert answer.status.code == (20_000 if name == kind else 40_014), name
 
 
+async def test_the_property_of_a_message_group_makes_a_fifo_message() -> None:
+    topics = TopicDeclaration(name="normal", type="normal"), TopicDeclaration(name="fifo", type="fifo")
+    async with running_grpc(topics=topics) as (_, client):
+        for topic, code in (("normal", 40_014), ("fifo", 20_000)):
+            message = client.message("m", topic, properties={"__SHARDINGKEY": "g"})
+            assert (await client.send(message)).status.code == code
+
+
 async def test_types_and_order_are_set_by_json_by_the_command_line_and_by_mqadmin() -> None:
     async with running_grpc() as (emulator, client), ClientSession() as session:
         api = Api(emulator, session)
