@@ -72,7 +72,7 @@ async def _theirs(levels: str = "1s", *, is_synced: bool = True) -> AsyncIterato
             "flushDiskType": "SYNC_FLUSH" if is_synced else "ASYNC_FLUSH",
             "brokerFastFailureEnable": "false",
         }
-        async with running_upstream(Path(home) / "rocketmq", V4, **settings) as running:
+        async with running_upstream(Path(home) / "rocketmq", V4, settings) as running:
             yield _Broker(running.broker_port, running.pids)
 
 

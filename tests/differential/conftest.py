@@ -1,6 +1,6 @@
 """The two brokers, and options for what is played on them."""
 
-from collections.abc import AsyncIterator, Sequence
+from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -8,7 +8,10 @@ from tempfile import TemporaryDirectory
 import pytest
 import pytest_asyncio
 
+from mocketmq import Client
 from tests.differential.duel import Duel
+from tests.differential.grpc_known import GRPC_RULES
+from tests.differential.grpc_side import GrpcSide
 from tests.differential.known import RULES, Known, Rule
 from tests.differential.op import Ends
 from tests.differential.operations import Side
@@ -47,36 +50,47 @@ async def _running_duel(
     version: str,
     rules: Sequence[Rule],
     side: type[Side],
+    theirs: Mapping[str, str],
     ours: Sequence[str] = (),
-    **theirs: str,
+    proxy: Mapping[str, int] | None = None,
 ) -> AsyncIterator[Duel]:
-    """A RocketMQ with these settings, and mocketmq with these arguments."""
+    """A RocketMQ with these settings, and its proxy's if it has one, and mocketmq with these arguments."""
     with TemporaryDirectory(prefix="mocketmq-differential-") as folder:
         async with (
             running_upstream(
                 Path(folder) / "upstream",
                 version,
-                **SMALL,
-                messageDelayLevel=LEVELS,
-                enablePropertyFilter="true",
-                brokerFastFailureEnable="false",  # a slow machine is no difference
-                **theirs,
+                {
+                    **SMALL,
+                    "messageDelayLevel": LEVELS,
+                    "enablePropertyFilter": "true",
+                    "brokerFastFailureEnable": "false",  # a slow machine is no difference
+                    **theirs,
+                },
+                proxy,
             ) as upstream,
             broker_process(
                 *("--levels", LEVELS, "--auto-create-topics", "send", *ours),
                 *("--data", f"{folder}/ours", "--log-level", "error"),
             ) as broker,
+            Client(broker.url) as control,
         ):
+            grpc_port = (await control.info())["doors"]["grpc"]["port"]
             duel = Duel(
-                Ends(HOST, upstream.namesrv_port, upstream.broker_port),
-                Ends(HOST, broker.name_server[1], broker.broker_port),
+                Ends(HOST, upstream.namesrv_port, upstream.broker_port, upstream.grpc_port),
+                Ends(HOST, broker.name_server[1], broker.broker_port, grpc_port),
                 Known(rules),
                 side,
                 [],
             )
-            config.stash.setdefault(_DUELS, []).append(duel)
-            yield duel
+            yield _noted(config, duel)
             assert not broker.stderr, broker.stderr
+
+
+def _noted(config: pytest.Config, duel: Duel) -> Duel:
+    """The duel, which the summary will tell of."""
+    config.stash.setdefault(_DUELS, []).append(duel)
+    return duel
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
@@ -85,14 +99,17 @@ async def duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel
     theirs = {"transactionCheckInterval": "1000", "transactionCheckMax": "2"}
     checks = ("--transaction-check-interval", "1s", "--transaction-check-max", "2")
     async with _running_duel(
-        request.config, V4, RULES, PipeliningSide, ("--transaction-timeout", "500ms", *checks), **theirs
+        request.config, V4, RULES, PipeliningSide, theirs, ("--transaction-timeout", "500ms", *checks)
     ) as duel:
         yield duel
 
 
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[Duel]:  # noqa: ARG001
-    """RocketMQ 5 and mocketmq. RocketMQ always pops retries first, and looks for due ones every 100 ms."""
+    """RocketMQ 5 and mocketmq. RocketMQ always pops retries first, and looks for due ones every 100 ms.
+
+    Its broker is in the process of its proxy, for ``grpc_duel``.
+    """
     theirs = {
         "recallMessageEnable": "true",
         "popFromRetryProbability": "100",
@@ -100,9 +117,19 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
         "reviveInterval": "100",
         "reviveMaxSlow": "1",
         "timerPrecisionMs": "100",
+        "enableMixedMessageType": "true",
+        "transactionCheckInterval": "1000",
     }
-    async with _running_duel(request.config, V5, POP_RULES, PopSide, **theirs) as duel:
+    checks = ("--transaction-check-interval", "1s", "--transaction-timeout", "6s")
+    proxy = {"grpcClientConsumerMinLongPollingTimeoutMillis": 100}
+    async with _running_duel(request.config, V5, POP_RULES, PopSide, theirs, checks, proxy) as duel:
         yield duel
+
+
+@pytest_asyncio.fixture(scope="session", loop_scope="session")
+async def grpc_duel(pop_duel: Duel, request: pytest.FixtureRequest) -> Duel:
+    """The same two over gRPC."""
+    return _noted(request.config, pop_duel._replace(known=Known(GRPC_RULES), side=GrpcSide, cut_short=[]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:

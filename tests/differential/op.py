@@ -7,8 +7,10 @@ CHANGING = frozenset(
     (
         *("send", "send_batch", "end", "held", "heartbeat", "unregister", "leave", "lock", "back", "commit"),
         *("expect", "change", "leave_open", "asked"),
-        *("pop", "held_pop", "pop_and_lapse", "lapse", "ack", "acks", "invisible", "recall"),
+        *("pop", "held_pop", "pop_and_lapse", "ack", "acks", "invisible", "recall"),
         *("held_notification", "held_reset", "hand_over"),
+        *("settings", "beat", "terminate", "produce", "cancel", "decide", "receive", "odd_receive"),
+        *("settle", "hide", "forward", "in_order", "orphan", "lapse"),
     )
 )
 """Operations that change something, so they are played once. Others only read."""
@@ -35,6 +37,7 @@ class Ends(NamedTuple):
     host: str
     namesrv_port: int
     broker_port: int
+    grpc_port: int = 0
 
 
 Seen = dict[str, Any]

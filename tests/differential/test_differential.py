@@ -7,6 +7,7 @@ import pytest
 
 from tests.differential.difference import Difference
 from tests.differential.duel import Duel
+from tests.differential.grpc_sequences import grpc_sequence
 from tests.differential.op import Op
 from tests.differential.pop_sequences import pop_sequence
 from tests.differential.sequences import sequence
@@ -15,7 +16,8 @@ AT_ONCE = 8
 POPS_AT_ONCE = 20
 """Sequences played side by side; those of pops mostly wait for invisible times."""
 SHARE_OF_POPS = 10
-"""For each pop sequence, so many other sequences are played."""
+SHARE_OF_GRPC = 10
+"""For each sequence of pops, or over gRPC, so many others are played."""
 SHOWN = 10
 
 
@@ -30,6 +32,13 @@ async def test_two_brokers_answer_alike(duel: Duel, pytestconfig: pytest.Config)
 async def test_two_brokers_pop_alike(pop_duel: Duel, pytestconfig: pytest.Config) -> None:
     count = -(-pytestconfig.getoption("--sequences") // SHARE_OF_POPS)
     await _play(pop_duel, pop_sequence, pytestconfig, count, POPS_AT_ONCE)
+
+
+@pytest.mark.differential
+@pytest.mark.asyncio(loop_scope="session")
+async def test_a_proxy_and_a_broker_answer_grpc_alike(grpc_duel: Duel, pytestconfig: pytest.Config) -> None:
+    count = -(-pytestconfig.getoption("--sequences") // SHARE_OF_GRPC)
+    await _play(grpc_duel, grpc_sequence, pytestconfig, count, POPS_AT_ONCE)
 
 
 async def _play(

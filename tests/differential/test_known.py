@@ -3,6 +3,8 @@
 from collections import Counter
 
 from tests.differential.difference import differences
+from tests.differential.grpc_known import GRPC_RULES
+from tests.differential.grpc_sequences import grpc_sequence
 from tests.differential.known import RULES, Known, ids_on_page, rule_of
 from tests.differential.op import Op
 from tests.differential.pop_known import POP_RULES
@@ -11,9 +13,9 @@ from tests.differential.sequences import sequence
 
 
 def test_every_row_with_an_id_has_a_rule_and_every_rule_a_row() -> None:
-    ids = {rule.id for rule in (*RULES, *POP_RULES)}
+    ids = {rule.id for rule in (*RULES, *POP_RULES, *GRPC_RULES)}
     assert Counter(ids_on_page()) == Counter(ids)
-    for rules in (RULES, POP_RULES):
+    for rules in (RULES, POP_RULES, GRPC_RULES):
         assert len({rule.id for rule in rules}) == len(rules)
 
 
@@ -23,6 +25,8 @@ def test_a_seed_decides_a_sequence() -> None:
     assert sequence(7, 3) != sequence(8, 3)
     assert pop_sequence(7, 3) == pop_sequence(7, 3)
     assert pop_sequence(7, 3) != pop_sequence(7, 4)
+    assert grpc_sequence(7, 3) == grpc_sequence(7, 3)
+    assert grpc_sequence(7, 3) != grpc_sequence(7, 4)
 
 
 def test_differences_are_found_at_the_innermost_places() -> None:

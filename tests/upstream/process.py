@@ -1,6 +1,10 @@
-"""A real RocketMQ: name server and broker, each a process with a small heap, on free ports."""
+"""A real RocketMQ: name server and broker, each a process with a small heap, on free ports.
+
+With a proxy, the broker is in the proxy's process, as in its local mode.
+"""
 
 import asyncio
+import json
 import shutil
 import socket
 from asyncio.subprocess import DEVNULL, STDOUT, Process
@@ -8,7 +12,7 @@ from collections.abc import AsyncIterator, Mapping, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager, closing, suppress
 from pathlib import Path
 from random import Random
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
@@ -19,7 +23,11 @@ START_S = 90.0
 """Real seconds after which a RocketMQ that is not ready fails what is run."""
 
 HOST = "127.0.0.1"
-HEAPS = {"namesrv": ("-Xms16m", "-Xmx64m"), "broker": ("-Xms128m", "-Xmx256m")}
+HEAPS = {
+    "namesrv": ("-Xms16m", "-Xmx64m"),
+    "broker": ("-Xms128m", "-Xmx256m"),
+    "proxy": ("-Xms128m", "-Xmx384m"),
+}
 """The smallest with which both start and take messages of 4 MiB."""
 
 _JAVA = (
@@ -36,6 +44,7 @@ FULLEST_DISK = 0.90
 _CLASSES = {
     "namesrv": "org.apache.rocketmq.namesrv.NamesrvStartup",
     "broker": "org.apache.rocketmq.broker.BrokerStartup",
+    "proxy": "org.apache.rocketmq.proxy.ProxyStartup",
 }
 _LOGBACK = """<configuration>
   <appender name="file" class="ch.qos.logback.core.FileAppender">
@@ -59,11 +68,12 @@ SMALL: Mapping[str, str] = {
 
 
 class Upstream(NamedTuple):
-    """A running RocketMQ."""
+    """A running RocketMQ. Without a proxy, ``grpc_port`` is 0."""
 
     namesrv_port: int
     broker_port: int
     pids: tuple[int, int]
+    grpc_port: int = 0
 
 
 class UpstreamError(Exception):
@@ -71,56 +81,72 @@ class UpstreamError(Exception):
 
 
 @asynccontextmanager
-async def running_upstream(home: Path, version: str, **settings: str) -> AsyncIterator[Upstream]:
-    """A RocketMQ that keeps everything in ``home``, with settings of its broker. It is killed at the end.
+async def running_upstream(
+    home: Path, version: str, settings: Mapping[str, str], proxy: Mapping[str, Any] | None = None
+) -> AsyncIterator[Upstream]:
+    """A RocketMQ that keeps everything in ``home``, with settings of its broker, and of its proxy if given.
 
-    Raises JarsMissingError and UpstreamError.
+    It is killed at the end. Raises JarsMissingError and UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
-    namesrv_port, broker_port = _free_ports()
+    namesrv_port, broker_port, grpc_port, access_port = _free_ports()
     (home / "conf").mkdir(parents=True)
     disk = shutil.disk_usage(home)
     if version.startswith("5.") and disk.used > FULLEST_DISK * (disk.used + disk.free):
         raise UpstreamError(
             f"RocketMQ {version} refuses messages on a disk over {FULLEST_DISK:.0%} full: make room"
         )
-    store = home / "store"
-    broker = {
-        "brokerName": BROKER,
-        "brokerClusterName": CLUSTER,
-        "brokerIP1": HOST,
-        "brokerIP2": HOST,
-        "listenPort": str(broker_port),
-        "namesrvAddr": f"{HOST}:{namesrv_port}",
-        "storePathRootDir": str(store),
-        "storePathCommitLog": str(store / "commitlog"),
+    store, namesrv = home / "store", f"{HOST}:{namesrv_port}"
+    broker_conf = _properties(
+        home / "broker.properties",
+        brokerName=BROKER,
+        brokerClusterName=CLUSTER,
+        brokerIP1=HOST,
+        brokerIP2=HOST,
+        listenPort=str(broker_port),
+        namesrvAddr=namesrv,
+        storePathRootDir=str(store),
+        storePathCommitLog=str(store / "commitlog"),
         **settings,
-    }
-    namesrv = {"listenPort": str(namesrv_port), "kvConfigPath": str(home / "kv.json")}
+    )
+    namesrv_conf = _properties(
+        home / "namesrv.properties", listenPort=str(namesrv_port), kvConfigPath=str(home / "kv.json")
+    )
+    commands: dict[str, tuple[str, ...]] = {"namesrv": ("-c", namesrv_conf), "broker": ("-c", broker_conf)}
+    if proxy is not None:
+        conf = {"grpcServerPort": grpc_port, "remotingListenPort": access_port, **proxy}
+        (home / "proxy.json").write_text(json.dumps({"rocketMQClusterName": CLUSTER, **conf}))
+        del commands["broker"]
+        commands["proxy"] = ("-pm", "local", "-n", namesrv, "-bc", broker_conf, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
         started = [
-            await stack.enter_async_context(_java(name, jars, home, given))
-            for name, given in (("namesrv", namesrv), ("broker", broker))
+            await stack.enter_async_context(_java(name, jars, home, arguments))
+            for name, arguments in commands.items()
         ]
         try:
-            await ready(namesrv_port, broker_port, started)
+            await ready(namesrv_port, broker_port, started, 0 if proxy is None else grpc_port)
         except (TimeoutError, UpstreamError) as error:
             error.add_note(_said(home))
             raise
-        yield Upstream(namesrv_port, broker_port, (started[0].pid, started[1].pid))
+        pids = started[0].pid, started[1].pid
+        yield Upstream(namesrv_port, broker_port, pids, 0 if proxy is None else grpc_port)
+
+
+def _properties(path: Path, **settings: str) -> str:
+    """Write a file of settings; returns its path."""
+    path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
+    return str(path)
 
 
 @asynccontextmanager
-async def _java(name: str, jars: str, home: Path, settings: Mapping[str, str]) -> AsyncIterator[Process]:
-    """The name server or the broker, which may not be ready yet."""
+async def _java(name: str, jars: str, home: Path, arguments: Sequence[str]) -> AsyncIterator[Process]:
+    """The name server, the broker or the proxy, which may not be ready yet."""
     (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK.format(log=home / f"{name}.log"))
-    properties = home / f"{name}.properties"
-    properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
     with (home / f"{name}.out").open("wb") as out:
         process = await asyncio.create_subprocess_exec(
             *("java", *HEAPS[name], *_JAVA, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
             f"-Drmq.logback.configurationFile={home}/conf/logback_{name}.xml",  # of 5.x
-            *("-cp", jars, _CLASSES[name], "-c", str(properties)),
+            *("-cp", jars, _CLASSES[name], *arguments),
             cwd=home,
             stdin=DEVNULL,
             stdout=out,
@@ -134,13 +160,15 @@ async def _java(name: str, jars: str, home: Path, settings: Mapping[str, str]) -
         await process.wait()
 
 
-async def ready(namesrv_port: int, broker_port: int, processes: Sequence[Process] = ()) -> None:
-    """Wait until the name server knows where topics can be made, and the broker answers.
+async def ready(
+    namesrv_port: int, broker_port: int, processes: Sequence[Process] = (), grpc_port: int = 0
+) -> None:
+    """Wait until the name server knows where topics can be made, and broker and proxy (if any) answer.
 
     Raises UpstreamError if one of the processes exits before.
     """
     async with asyncio.timeout(START_S):
-        while not await _knows_broker(namesrv_port, broker_port):
+        while not (await _knows_broker(namesrv_port, broker_port) and _listens(grpc_port)):
             if any(process.returncode is not None for process in processes):
                 raise UpstreamError("RocketMQ exited before it was ready")
             await asyncio.sleep(_POLL_S)
@@ -163,12 +191,20 @@ async def _knows_broker(namesrv_port: int, broker_port: int) -> bool:
         return False
 
 
-def _free_ports() -> tuple[int, int]:
-    """Of the name server, and of a broker, which takes the port two below and the next as well."""
+def _free_ports() -> tuple[int, ...]:
+    """Of the name server, of a broker, which takes the port two below and the next as well, and two more."""
     while True:
-        namesrv_port, broker_port = Random().sample(_PORTS, 2)
-        if all(map(_is_free, (namesrv_port, broker_port - 2, broker_port, broker_port + 1))):
-            return namesrv_port, broker_port
+        ports = _, broker_port, *_ = tuple(Random().sample(_PORTS, 4))
+        if all(map(_is_free, (*ports, broker_port - 2, broker_port + 1))):
+            return ports
+
+
+def _listens(port: int) -> bool:
+    """Whether somebody does on this port; 0 stands for none that is needed."""
+    if not port:
+        return True
+    with closing(socket.socket()) as one:
+        return one.connect_ex((HOST, port)) == 0
 
 
 def _is_free(port: int) -> bool:
