@@ -51,6 +51,8 @@ def host_of(message_id: str) -> str:
 
 def at_host(message_id: str, store_host: str) -> str:
     """An offset message id with this address of the broker in it; any other id unchanged."""
+    if message_id.startswith(_host_digits(store_host)):  # as a rule
+        return message_id
     commit_offset = commit_offset_of(message_id)
     return message_id if commit_offset is None else offset_message_id(store_host, commit_offset)
 

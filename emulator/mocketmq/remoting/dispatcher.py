@@ -4,7 +4,7 @@ import logging
 from collections import Counter
 from collections.abc import Mapping
 from functools import partial
-from typing import Final
+from typing import Any, Final
 
 from mocketmq.broker.broker import Broker
 from mocketmq.errors import InjectedError, as_emulator_error
@@ -13,7 +13,7 @@ from mocketmq.faults.fault import Unanswered
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.faulty import DOOR, faulty_request, operations
 from mocketmq.remoting.guard import Guard
-from mocketmq.remoting.request import LongPoll, RemotingCall, Request, Response
+from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import RemotingError, code_of
@@ -44,6 +44,20 @@ class Dispatcher:
         """What becomes of a request with this code when too many wait; None if it never waits."""
         request = self._requests.get(code)
         return None if request is None else request.long_poll
+
+    def begin(self, channel: RemotingChannel, command: Command, reply: Reply) -> bool:
+        """Begin a plain request on its straight line; ``reply`` is called later.
+
+        False for any other, and while there is a rule for faults. Then nothing was done, and ``answer`` is to
+        serve the request, or to say what is wrong with it.
+        """
+        request = self._requests.get(command.code)
+        if request is None or request.straight is None or self._broker.faults.of_requests:
+            return False
+        try:
+            return request.straight(self._call(request, channel, command, may_wait=False), reply)
+        except Exception:  # noqa: BLE001 - the handler raises it again
+            return False
 
     async def answer(self, channel: RemotingChannel, command: Command, *, may_wait: bool) -> Command | None:
         """Serve a request and return the answer, also if its sender wants none.
@@ -89,13 +103,18 @@ class Dispatcher:
             raise RemotingError(
                 ResponseCode.REQUEST_CODE_NOT_SUPPORTED, f" request type {command.code} not supported"
             )
-        is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
-        header = request.reader.read(command.ext)
-        call = RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
+        call = self._call(request, channel, command, may_wait=may_wait)
         if request.effect is None:
             return await request.handler(call)
         async with channel.lane.turn(request.effect):
             return await request.handler(call)
+
+    def _call(
+        self, request: Request, channel: RemotingChannel, command: Command, *, may_wait: bool
+    ) -> RemotingCall[Any]:
+        is_authorized = self._guard is None or self._guard.check(request.access, channel, command)
+        header = request.reader.read(command.ext)
+        return RemotingCall(self._broker, self._settings, channel, command, header, is_authorized, may_wait)
 
     def counted(self, command: Command, response: Response) -> Command:
         """Count a response, and make the answer of it."""

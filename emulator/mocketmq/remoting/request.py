@@ -48,6 +48,15 @@ Handler = Callable[[RemotingCall[Any]], Awaitable[Response]]
 """Raises an EmulatorError to refuse the request."""
 
 
+Reply = Callable[[Command, Response], None]
+"""Answers a request that was begun straight."""
+Straight = Callable[[RemotingCall[Any], Reply], bool]
+"""Begins a plain request without waiting; False for one that is not plain, when nothing was done.
+
+What it raises does not count: the handler, which is called then, raises the same.
+"""
+
+
 class LongPoll(Enum):
     """What becomes of a long poll when too many wait already."""
 
@@ -61,6 +70,7 @@ class Request:
 
     ``header`` is the class that its ext fields are read into; ``names`` maps its fields to names on the wire
     where these differ. ``long_poll`` is set for requests that may wait for messages.
+    ``straight`` is set for requests that are often plain; the handler serves all others.
     ``effect`` is set for those about how far groups have come; these keep their order on a connection.
     """
 
@@ -71,6 +81,7 @@ class Request:
     access: AccessRule
     names: Mapping[str, str] = field(default_factory=dict)
     long_poll: LongPoll | None = None
+    straight: Straight | None = None
     effect: Effect | None = None
 
     @cached_property

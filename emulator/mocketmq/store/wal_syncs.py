@@ -11,14 +11,28 @@ import asyncio
 import logging
 from collections.abc import Callable, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import Any, Protocol
 
 from mocketmq.errors import EmulatorError, StoreFailedError
 from mocketmq.failpoint import pass_point
 
 log = logging.getLogger(__name__)
 
-Promise = tuple[asyncio.Future[Any], Any]
+
+class Waiter(Protocol):
+    """Who waits for the end of a piece of work: a future, or a request that needs none. Never raises."""
+
+    def done(self) -> bool:
+        """Whether nobody waits any more."""
+
+    def set_result(self, result: Any, /) -> None:
+        """Tell the result of the work."""
+
+    def set_exception(self, error: EmulatorError, /) -> None:
+        """Tell why there is none."""
+
+
+Promise = tuple[Waiter, Any]
 """Who waits, and the result that is told once the sync has ended."""
 
 
@@ -123,7 +137,7 @@ def tell(promises: Sequence[Promise]) -> None:
             done.set_result(result)
 
 
-def reject(done: asyncio.Future[Any], error: EmulatorError) -> None:
+def reject(done: Waiter, error: EmulatorError) -> None:
     """Tell an error to whoever still waits."""
     if not done.done():
         done.set_exception(error)

@@ -22,7 +22,7 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.store.database import Database
 from mocketmq.store.queue import Queue
-from mocketmq.store.wal_syncs import Promise, WalSyncs, reject, tell
+from mocketmq.store.wal_syncs import Promise, Waiter, WalSyncs, reject, tell
 
 MAX_WAITING = 65_536
 """Pieces of work that may wait for a commit or a sync; a slow disk must not fill the memory."""
@@ -174,7 +174,7 @@ class Writer:
         self._on_change = on_change
         self._database = database
         self._clock = clock
-        self._waiting: deque[tuple[Work, asyncio.Future[Any], bool, Until]] = deque()
+        self._waiting: deque[tuple[Work, Waiter, bool, Until]] = deque()
         self._syncs = WalSyncs(database.sync if database.is_synced else None)
         self._arrived = asyncio.Event()
         self._closing = False
@@ -194,20 +194,27 @@ class Writer:
         Raises what the work raises, StoreUnavailableError when the transaction failed, StoreFailedError after
         a failed sync, StoreBusyError when too much is waiting, StoppingError after ``close``.
         """
+        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        self.put(work, done, alone=alone, until=until)
+        try:
+            return await done
+        except asyncio.CancelledError:
+            await self._finish_waiting()
+            raise
+
+    def put(self, work: Work, waiter: Waiter, *, alone: bool = False, until: Until = "durable") -> None:
+        """As ``commit``, for a ``waiter`` that is told later what the work returns or raises.
+
+        Raises StoreFailedError after a failed sync, StoreBusyError and StoppingError: then it is not told.
+        """
         if self._closing:
             raise StoppingError("the broker is stopping; nothing more is stored")
         if self._syncs.has_failed:
             raise self._syncs.refusal()
         if self.waiting >= MAX_WAITING:
             raise StoreBusyError(f"{MAX_WAITING} writes are waiting for the disk; try again in a moment")
-        done: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self._waiting.append((work, done, alone, until))
+        self._waiting.append((work, waiter, alone, until))
         self._arrived.set()
-        try:
-            return await done
-        except asyncio.CancelledError:
-            await self._finish_waiting()
-            raise
 
     async def synced(self) -> None:
         """Return once everything committed so far is durable. Raises StoreFailedError."""

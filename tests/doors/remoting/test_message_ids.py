@@ -69,6 +69,7 @@ async def test_they_are_good_after_a_restart_on_another_port(given: dict[str, st
             other = (await sent(client, properties={"UNIQ_KEY": "other", **given}))["msgId"]
             assert other.startswith("7F000002")
     with closing(socket.socket()) as taken:
+        taken.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)  # the first broker's connections linger
         taken.bind(("127.0.0.1", port))
         async with running_remoting(data=data) as remoting:
             host = f"127.0.0.1:{remoting.server.broker_port}"

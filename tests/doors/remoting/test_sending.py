@@ -406,11 +406,11 @@ async def test_what_cannot_be_stored_is_told(
     async with running_remoting() as remoting:
         await sent(remoting.client)
 
-        async def commit(*_: object) -> None:
+        def put(*_: object, **__: object) -> None:
             raise error("the disk is gone")
 
         with monkeypatch.context() as patched:
-            patched.setattr(remoting.broker.ground.writer, "commit", commit)
+            patched.setattr(remoting.broker.ground.writer, "put", put)
             refusal = await refused(remoting.client, batch((b"x", {})), form)
         assert refusal == (code, "the disk is gone")
 

@@ -1,8 +1,7 @@
 """Signatures, by what unmodified clients sent."""
 
-from dataclasses import replace
-
 import pytest
+from msgspec.structs import replace
 
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command

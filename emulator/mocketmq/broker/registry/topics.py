@@ -225,16 +225,17 @@ class Topics:
         Raises InvalidArgumentError for a bad name, NoPermissionError for a topic to which no client may
         send, TopicNotFoundError when it does not exist and is not created.
         """
+        topic = self.ready_for_send(name)
+        return _writable(await self._in_turn(name, template)) if topic is None else topic
+
+    def ready_for_send(self, name: str) -> Topic | None:
+        """As ``for_send``, but None for a topic that has to be created, or is just being created."""
         topic = self._topics.get(name)
         if topic is None:
             check_topic_name(name)
         if is_forbidden_topic(name):
             raise NoPermissionError(f"Sending message to topic[{name}] is forbidden.")
-        if topic is None or name in self._turns:
-            topic = await self._in_turn(name, template)
-        if not topic.perm & PERM_WRITE:
-            raise NoPermissionError(f"the topic[{name}] sending message is forbidden")
-        return topic
+        return None if topic is None or name in self._turns else _writable(topic)
 
     async def _in_turn(self, name: str, template: Template | None) -> Topic:
         """As ``_first_use``, and senders go on in the order in which they came."""
@@ -456,3 +457,10 @@ class Topics:
         if queue_id >= count:
             raise WrongQueueError(topic.name, queue_id, count)
         return topic.queues[queue_id]
+
+
+def _writable(topic: Topic) -> Topic:
+    """The topic. Raises NoPermissionError if no client may send to it."""
+    if not topic.perm & PERM_WRITE:
+        raise NoPermissionError(f"the topic[{topic.name}] sending message is forbidden")
+    return topic

@@ -50,7 +50,16 @@ class Intake:
         Raises NoPermissionError, TopicNotFoundError, GroupNotFoundError for the retry topic of no group,
         InvalidArgumentError, IllegalMessageError, or a StoreError.
         """
-        topic = await self._topic_for(message)
+        return self._judge(message, await self._topic_for(message), drops_wait)
+
+    def accept_at_once(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage | None:
+        """As ``accept``, but None for a retry, and for a message whose topic is not there yet."""
+        if message.topic.startswith(RETRY_PREFIX):
+            return None
+        topic = self._topics.ready_for_send(message.topic)
+        return None if topic is None else self._judge(message, topic, drops_wait)
+
+    def _judge(self, message: Message, topic: Topic, drops_wait: bool) -> AcceptedMessage:
         size = len(message.body)
         if not 0 < size <= self.max_message_bytes:
             raise IllegalMessageError(

@@ -1,12 +1,13 @@
 """Sending: store a message, or several at once, for every front door."""
 
 import asyncio
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from functools import partial
 from typing import NamedTuple
 
 from mocketmq.broker.sending.intake import AcceptedMessage, Intake
-from mocketmq.errors import IllegalMessageError, TopicNotFoundError
+from mocketmq.errors import EmulatorError, IllegalMessageError, TopicNotFoundError, as_emulator_error
 from mocketmq.message.message import Message, StoredMessage
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import RETRY_PREFIX
@@ -35,6 +36,46 @@ class SendResult(NamedTuple):
     receipt: SendReceipt
 
 
+class PlainSend(ABC):
+    """A send on its straight line: the writer's work, and its waiter, as one object.
+
+    It is for whoever wants no task for each send. A front door says how its client is told.
+    """
+
+    __slots__ = ("accepted", "sender")
+    accepted: AcceptedMessage
+    sender: "Sender"
+
+    @abstractmethod
+    def kept(self, sent: SendResult) -> None:
+        """Tell that the message is durable."""
+
+    @abstractmethod
+    def refused(self, error: EmulatorError) -> None:
+        """Tell that it is not, or that nobody knows. Never raises."""
+
+    def __call__(self, batch: Batch) -> StoredMessage:
+        """The work."""
+        return self.sender.intake.append(self.accepted, batch)
+
+    # As a Waiter of the writer's
+
+    def done(self) -> bool:
+        """It always waits."""
+        return False
+
+    def set_result(self, stored: StoredMessage) -> None:
+        """The work is done."""
+        try:
+            self.kept(self.sender.sent_now(self.accepted, stored))
+        except Exception as error:  # noqa: BLE001 - the writer has others to tell, whatever it is
+            self.refused(as_emulator_error(error))
+
+    def set_exception(self, error: EmulatorError) -> None:
+        """The work has failed."""
+        self.refused(error)
+
+
 class Sender:
     """Stores messages; ``sent`` counts them since the start."""
 
@@ -58,6 +99,22 @@ class Sender:
             scheme, due_us = accepted.claim
             stored = await scheme.keep(accepted.draft, accepted.queue, due_us)
             await self._check_kept(accepted, stored)
+        return self.sent_now(accepted, stored)
+
+    def begin(self, send: PlainSend, message: Message, *, drops_wait: bool = False) -> bool:
+        """As ``send``, without waiting, if there is nothing to wait for but the writer.
+
+        Otherwise False, and nothing was done. Errors of judging are raised, later ones told to ``send``.
+        """
+        accepted = self.intake.accept_at_once(message, drops_wait=drops_wait)
+        if accepted is None or accepted.claim is not None:
+            return False
+        send.sender, send.accepted = self, accepted
+        self._writer.put(send, send)
+        return True
+
+    def sent_now(self, accepted: AcceptedMessage, stored: StoredMessage) -> SendResult:
+        """Count a message that has become durable; what its sender is told."""
         self.sent += 1
         return self._result(accepted, stored)
 

@@ -2,6 +2,7 @@
 
 import asyncio
 import logging
+from collections import deque
 from collections.abc import Callable, Sequence
 from typing import Final, cast
 
@@ -86,7 +87,11 @@ class Connection(asyncio.BufferedProtocol):
         self._running: dict[asyncio.Task[None], int] = {}
         self._waiting: dict[asyncio.Task[None], int] = {}
         self._waiting_bytes = 0
-        self._running_bytes = 0
+        self._running_bytes = 0  # also of those begun straight
+        self._unbegun = 0  # tasks; nothing may overtake them
+        self._straight: deque[int] = deque()  # sizes of requests in work without a task
+        self._no_straight = asyncio.Event()
+        self._accounts_soon = False
         self._out: list[bytes] = []
         self._is_new = True  # nothing has come in
         self._is_paused = False
@@ -175,9 +180,14 @@ class Connection(asyncio.BufferedProtocol):
         self._account()
 
     def _start(self, command: Command) -> None:
-        size, long_poll = _size_of(command), self._hub.dispatcher.long_poll(command.code)
+        size = _size_of(command)
+        if self._begin(command):
+            self._straight.append(size)
+            self._running_bytes += size
+            return
+        long_poll = self._hub.dispatcher.long_poll(command.code)
         if long_poll and self._may_wait(size):
-            task = self._loop.create_task(self._serve(command, may_wait=True))
+            task = self._task(command, may_wait=True)
             self._waiting[task] = size
             self._waiting_bytes += size
             self._hub.waiting_bytes += size
@@ -185,12 +195,33 @@ class Connection(asyncio.BufferedProtocol):
         elif long_poll is LongPoll.REFUSED:
             self._answer(command, self._hub.dispatcher.counted(command, _BUSY), _now_us())
         else:
-            task = self._loop.create_task(self._serve(command, may_wait=False))
+            task = self._task(command, may_wait=False)
             self._running[task] = size
             self._running_bytes += size
             task.add_done_callback(self._has_run)
 
+    def _begin(self, command: Command) -> bool:
+        """Begin a plain request; not before those that came first, nor if the log gets a line for each."""
+        if self._unbegun or _now_us() is not None:
+            return False
+        return self._hub.dispatcher.begin(self._channel, command, self._reply)
+
+    def _reply(self, command: Command, response: Response) -> None:
+        """Answer a request that was begun straight."""
+        self._answer(command, self._hub.dispatcher.counted(command, response), None)
+        self._running_bytes -= self._straight.popleft()
+        if not self._straight:
+            self._no_straight.set()
+        if not self._accounts_soon:
+            self._accounts_soon = True
+            self._loop.call_soon(self._account)
+
+    def _task(self, command: Command, *, may_wait: bool) -> asyncio.Task[None]:
+        self._unbegun += 1
+        return self._loop.create_task(self._serve(command, may_wait=may_wait))
+
     async def _serve(self, command: Command, *, may_wait: bool) -> None:
+        self._unbegun -= 1
         began_us = _now_us()
         answer = await self._hub.dispatcher.answer(self._channel, command, may_wait=may_wait)
         if answer is not None:
@@ -251,8 +282,9 @@ class Connection(asyncio.BufferedProtocol):
 
     def _account(self) -> None:
         """Update what is held. After a broken frame, close when all before it is answered."""
+        self._accounts_soon = False
         self._hub.budget.change(self, self._reader.buffered + self._running_bytes)
-        if self._is_broken and not self._running:
+        if self._is_broken and not self._running and not self._straight:
             self._flush()
             self._transport.close()
         self.regulate()
@@ -266,7 +298,7 @@ class Connection(asyncio.BufferedProtocol):
             or self in self._hub.unread
             or self._is_stopping
             or self._is_broken
-            or len(self._running) >= MAX_RUNNING
+            or len(self._running) + len(self._straight) >= MAX_RUNNING
             or self._running_bytes >= MAX_RUNNING_BYTES
         )
         if is_paused is not self._is_paused:
@@ -312,6 +344,9 @@ class Connection(asyncio.BufferedProtocol):
 
     async def _finished(self) -> None:
         await asyncio.gather(*self._running, *self._waiting, return_exceptions=True)
+        while self._straight:
+            self._no_straight.clear()
+            await self._no_straight.wait()
 
     async def close(self) -> None:
         """Read nothing more, answer what was read, and wait until all is sent."""

@@ -8,7 +8,7 @@ from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from mocketmq.broker.sending.recall_handle import recall_handle_of
-from mocketmq.broker.sending.sender import SendResult
+from mocketmq.broker.sending.sender import PlainSend, SendResult
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import EmulatorError, IllegalMessageError, InvalidArgumentError
 from mocketmq.message import identity
@@ -16,7 +16,7 @@ from mocketmq.message.message import Message, Template
 from mocketmq.message.message_id import at_host, offset_message_id
 from mocketmq.message.properties import CLUSTER, PGROUP, POP_CK, TRAN_MSG, UNIQ_KEY
 from mocketmq.remoting.access_rule import publishes
-from mocketmq.remoting.request import RemotingCall, Request, RequestFamily, Response
+from mocketmq.remoting.request import RemotingCall, Reply, Request, RequestFamily, Response
 from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.errors import code_of
@@ -71,6 +71,33 @@ async def send(call: RemotingCall[SendMessageHeader]) -> Response:
         return response_to(call, [await _send_one(call)])
     except EmulatorError as error:
         return refusal(call, error)
+
+
+class _StraightSend(PlainSend):
+    """One of a remoting client."""
+
+    __slots__ = ("_call", "_reply")
+
+    def __init__(self, call: RemotingCall[SendMessageHeader], reply: Reply) -> None:
+        self._call = call
+        self._reply = reply
+
+    def kept(self, sent: SendResult) -> None:
+        self._reply(self._call.command, response_to(self._call, [sent]))
+
+    def refused(self, error: EmulatorError) -> None:
+        self._reply(self._call.command, refusal(self._call, error))
+
+
+def begin(call: RemotingCall[SendMessageHeader], reply: Reply) -> bool:
+    """Begin to store the message if it is plain: not of a batch, not transactional, no retry, not timed."""
+    if call.header.batch:
+        return False
+    properties = decode_properties(call.header.properties)
+    if _is_transactional(call, properties):
+        return False
+    message = message_of(call, call.command.body, properties, call.header.flag)
+    return call.broker.sender.begin(_StraightSend(call, reply), message, drops_wait=True)
 
 
 async def _send_one(call: RemotingCall[SendMessageHeader]) -> SendResult:
@@ -152,8 +179,7 @@ def _as_ipv4(remote: str) -> str:
 def response_to(call: RemotingCall[SendMessageHeader], sent: list[SendResult]) -> Response:
     """The answer to a sender whose messages were stored."""
     first, host = sent[0].receipt, call.channel.store_host
-    ext = {
-        **EXT,
+    ext = EXT | {
         "msgId": ",".join([at_host(one.receipt.offset_message_id, host) for one in sent]),
         "queueId": str(first.queue_id),
         "queueOffset": str(first.queue_offset),
@@ -185,8 +211,15 @@ def _remark(call: RemotingCall[SendMessageHeader], error: EmulatorError) -> str:
 SENDING: Final = RequestFamily(
     "Producing",
     [
-        Request(RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic")),
-        Request(RequestCode.SEND_MESSAGE_V2, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES),
+        Request(RequestCode.SEND_MESSAGE, SendMessageHeader, send, access=publishes("topic"), straight=begin),
+        Request(
+            RequestCode.SEND_MESSAGE_V2,
+            SendMessageHeader,
+            send,
+            access=publishes("b"),
+            names=V2_NAMES,
+            straight=begin,
+        ),
         Request(
             RequestCode.SEND_BATCH_MESSAGE, SendMessageHeader, send, access=publishes("b"), names=V2_NAMES
         ),

@@ -1,8 +1,9 @@
 """A command: the request or answer in a frame (RemotingCommand.java, 4.9.8)."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from typing import Final
+
+import msgspec
 
 from mocketmq.message.identity import VERSION
 from mocketmq.rocketmq_versions import V3_4_9
@@ -15,14 +16,13 @@ ROCKETMQ: Final = 1
 """The forms of a header."""
 
 
-@dataclass(slots=True, kw_only=True)
-class Command:
+class Command(msgspec.Struct, kw_only=True):
     """``opaque`` ties an answer to its request: it is unique on one connection, in one direction."""
 
     code: int
     opaque: int = 0
     flag: int = 0
-    ext: Mapping[str, str] = field(default_factory=dict)
+    ext: Mapping[str, str] = {}
     body: bytes = b""
     remark: str | None = None
     language: str = "JAVA"

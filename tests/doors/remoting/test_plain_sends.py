@@ -1,0 +1,253 @@
+"""Plain sends, which are begun straight, without a task; all others; and that both become the same."""
+
+import asyncio
+import logging
+from collections.abc import Mapping
+from typing import Any
+
+import pytest
+
+from mocketmq.clock import US_PER_S
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.faults.rule import FaultRule
+from mocketmq.remoting.listening import connection
+from mocketmq.remoting.requests import sending
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.record import Record
+from mocketmq.store.wal_syncs import Waiter
+from mocketmq.store.writer import Work
+from tests.doors.remoting.gates import ROUTE, Watched, until
+from tests.doors.remoting.producing import BATCH, UNIQUE, V1, V2, batch, header, pulled, sent
+from tests.support.brokers import TOPIC
+from tests.support.remoting import Remoting, running_remoting
+
+GIVEN = {"UNIQ_KEY": UNIQUE}
+WITH_TAG = {"TAGS": "a", "KEYS": "k", "WAIT": "true", **GIVEN}
+TIMED = {"__STARTDELIVERTIME": "253402214400000"}
+
+
+class HeldWriter:
+    """Holds up what is put into the writer, until it is let go."""
+
+    def __init__(self, remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.held: list[tuple[Work, Waiter]] = []
+        self._writer = remoting.broker.ground.writer
+        self._put = self._writer.put
+        self._monkeypatch = monkeypatch
+        monkeypatch.setattr(self._writer, "put", self._hold)
+
+    def _hold(self, work: Work, waiter: Waiter, **_more: Any) -> None:
+        self.held.append((work, waiter))
+
+    def let_go(self) -> None:
+        self._monkeypatch.setattr(self._writer, "put", self._put)
+        for work, waiter in self.held:
+            self._put(work, waiter)
+
+
+def generally_served(remoting: Remoting, monkeypatch: pytest.MonkeyPatch) -> list[int]:
+    """The codes of requests that get a task, as they come."""
+    dispatcher, served = remoting.server.dispatcher, list[int]()
+    answer = dispatcher.answer
+
+    async def noted(channel: Any, command: Command, **more: Any) -> Command | None:
+        served.append(command.code)
+        return await answer(channel, command, **more)
+
+    monkeypatch.setattr(dispatcher, "answer", noted)
+    return served
+
+
+@pytest.mark.parametrize("code", [V1, V2])
+@pytest.mark.parametrize(
+    ("properties", "fields"),
+    [
+        (GIVEN, {}),
+        (WITH_TAG, {"sys_flag": 1, "flag": 7}),
+        ({**WITH_TAG, "DELAY": "3"}, {}),
+        (GIVEN, {"queue_id": 3}),
+    ],
+)
+async def test_a_plain_send_gets_no_task_and_becomes_the_same_as_one_with_a_task(
+    remoting: Remoting,
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    code: int,
+    properties: Mapping[str, str],
+    fields: Mapping[str, Any],
+) -> None:
+    await sent(remoting.client)  # makes the topic
+    served = generally_served(remoting, monkeypatch)
+    queue_id, became = int(fields.get("queue_id", 0)), []
+    for level in (logging.INFO, logging.DEBUG):  # a log of every request is written by its task
+        offset = (await remoting.client.ok(30, {"topic": TOPIC, "queueId": str(queue_id)})).ext["offset"]
+        with caplog.at_level(level, connection.log.name):
+            answer = await sent(remoting.client, b"body", code, properties, **fields)
+        await remoting.broker.mover.advance(100 * US_PER_S)
+        [record] = await pulled(remoting.client, queue_id=queue_id, offset=int(offset))
+        became.append((_comparable(answer), _comparable_record(record)))
+    assert became[0] == became[1]
+    assert served.count(code) == 1
+
+
+def _comparable(answer: Mapping[str, str]) -> Mapping[str, str]:
+    return {name: text for name, text in answer.items() if name not in ("msgId", "queueOffset")}
+
+
+def _comparable_record(record: Record) -> Record:
+    return record._replace(commit_offset=0, queue_offset=0, born_ms=0, store_ms=0)
+
+
+@pytest.mark.parametrize(
+    ("code", "body", "properties", "fields"),
+    [
+        (BATCH, batch((b"x", {}), (b"y", {})), {}, {}),
+        (V2, b"x", {"TRAN_MSG": "true", "PGROUP": "makers"}, {"sys_flag": 4}),
+        (V2, b"x", TIMED, {}),
+        (V2, b"x", {}, {"topic": "%RETRY%billing", "reconsume_times": 1}),
+        (V2, b"x", {}, {"topic": "new"}),
+        (V2, b"", {}, {}),
+        (V2, b"x", {}, {"queue_id": 99}),
+        (V2, b"x", {"DELAY": "soon"}, {}),
+        (V2, b"x", {}, {"topic": "SCHEDULE_TOPIC_XXXX"}),
+        (V2, b"x", {}, {"born_timestamp": "today"}),
+    ],
+)
+async def test_every_other_send_gets_a_task(
+    remoting: Remoting,
+    monkeypatch: pytest.MonkeyPatch,
+    code: int,
+    body: bytes,
+    properties: Mapping[str, str],
+    fields: Mapping[str, Any],
+) -> None:
+    await remoting.broker.registry.groups.for_use("billing")
+    await sent(remoting.client)
+    served = generally_served(remoting, monkeypatch)
+    await remoting.client.call(code, header(code, properties, **fields), body)
+    assert served == [code]
+
+
+async def test_with_a_rule_for_faults_none_is_plain(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    served = generally_served(remoting, monkeypatch)
+    await remoting.broker.faults.add(FaultRule(do="close", topic="others"))
+    await sent(remoting.client)
+    assert served == [V2]
+    await remoting.broker.faults.clear()
+    await sent(remoting.client)
+    assert served == [V2]
+
+
+async def test_a_plain_send_does_not_overtake_what_came_before_it(remoting: Remoting) -> None:
+    await sent(remoting.client)
+    before = Command(code=BATCH, opaque=1_001, ext=header(BATCH), body=batch((b"1", {}), (b"2", {})))
+    plain = [Command(code=V2, opaque=1_002 + n, ext=header(V2), body=b"%d" % (3 + n)) for n in range(3)]
+    answers = [remoting.client.expect(command.opaque) for command in (before, *plain)]
+    remoting.client.send(before, *plain)
+    assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
+    bodies = [record.body for record in await pulled(remoting.client, offset=1)]
+    assert bodies == [b"1", b"2", b"3", b"4", b"5"]
+
+
+async def test_sends_of_one_transaction_are_answered_by_one_write(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    writer = HeldWriter(remoting, monkeypatch)
+    [served] = remoting.server._hub.connections
+    written: list[bytes] = []
+    served._transport = Watched(served._transport, written)  # type: ignore[arg-type, assignment]
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(20)]
+    await until(lambda: len(writer.held) == 20)
+    writer.let_go()
+    await asyncio.gather(*answers)
+    assert len(written) == 1
+
+
+async def test_no_more_is_read_of_a_client_with_many_sends_in_work(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    await until(lambda: not remoting.server.held_bytes)
+    monkeypatch.setattr(connection, "MAX_RUNNING", 10)
+    writer = HeldWriter(remoting, monkeypatch)
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(10)]
+    await until(lambda: len(writer.held) == 10)
+    late = remoting.client.ask(105, ROUTE)
+    async with remoting.another() as other:
+        for _ in range(20):
+            await other.ok(105, ROUTE)
+    assert not late.done()
+    assert remoting.server.held_bytes > 10 * 1_024
+    writer.let_go()
+    await asyncio.gather(late, *answers)
+    await until(lambda: not remoting.server.held_bytes)
+
+
+async def test_a_send_of_a_client_that_goes_away_is_stored(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    writer = HeldWriter(remoting, monkeypatch)
+    async with remoting.another() as other:
+        answer = other.ask(V2, header(V2), b"last words")
+        await until(lambda: writer.held)
+    await until(lambda: remoting.server._hub.leaving)
+    assert remoting.server.connections == 1
+    writer.let_go()
+    await until(lambda: not remoting.server._hub.leaving)
+    assert answer.exception() is not None
+    [record] = await pulled(remoting.client, offset=1)
+    assert record.body == b"last words"
+    assert remoting.server.held_bytes == 0
+
+
+async def test_a_server_that_stops_answers_the_sends_in_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    async with running_remoting() as remoting:
+        await sent(remoting.client)
+        writer = HeldWriter(remoting, monkeypatch)
+        answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(5)]
+        await until(lambda: len(writer.held) == 5)
+        closing = asyncio.create_task(remoting.server.close())
+        await until(lambda: all(one._is_stopping for one in remoting.server._hub.connections))
+        assert not closing.done()
+        writer.let_go()
+        assert {answer.code for answer in await asyncio.gather(*answers)} == {0}
+        await closing
+
+
+async def test_each_send_is_told_that_its_transaction_failed(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    await sent(remoting.client)
+    writer = HeldWriter(remoting, monkeypatch)
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
+    await until(lambda: len(writer.held) == 3)
+    for _work, waiter in writer.held:
+        waiter.set_exception(StoreUnavailableError("the disk is full"))
+    for answer in await asyncio.gather(*answers):
+        assert (answer.code, answer.remark) == (14, "the disk is full")
+        assert answer.ext == dict(sending.EXT)
+    assert remoting.server.dispatcher.answered["310", 14] == 3
+
+
+async def test_a_defect_in_one_answer_costs_no_other(
+    remoting: Remoting, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    await sent(remoting.client)
+    respond, calls = sending.response_to, []
+
+    def defective(*given: Any) -> Any:
+        calls.append(given)
+        return 1 / 0 if len(calls) == 2 else respond(*given)
+
+    monkeypatch.setattr(sending, "response_to", defective)
+    writer = HeldWriter(remoting, monkeypatch)
+    answers = [remoting.client.ask(V2, header(V2), b"x") for _ in range(3)]
+    await until(lambda: len(writer.held) == 3)
+    writer.let_go()
+    assert [answer.code for answer in await asyncio.gather(*answers)] == [0, 1, 0]
+    assert "a request failed by a defect" in caplog.text
