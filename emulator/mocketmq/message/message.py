@@ -1,7 +1,8 @@
 """Messages: as a producer sends them, ready to be stored, and stored."""
 
-from dataclasses import dataclass, field
 from typing import NamedTuple
+
+import msgspec
 
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, UNIQ_KEY, encode_properties, tag_hash
@@ -23,13 +24,12 @@ class Template(NamedTuple):
     queues: int
 
 
-@dataclass(slots=True)
-class Message:
+class Message(msgspec.Struct):
     """A message as a producer sends it, by whichever protocol."""
 
     topic: str
     body: bytes
-    properties: dict[str, str] = field(default_factory=dict)
+    properties: dict[str, str] = {}
     queue_id: int | None = None  # None: the broker picks one
     flag: int = 0
     sys_flag: int = 0
