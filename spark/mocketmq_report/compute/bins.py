@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import numpy as np
 
+from mocketmq_report.ledger.codes import Codes, of_numbers
+
 Ints = np.ndarray[Any, np.dtype[np.int64]]
 
 ERROR: Final = 0.001
@@ -22,6 +24,7 @@ FINE: Final = 10
 """Bits that a bin keeps of a value after its first bit: three significant digits."""
 
 _MANTISSA: Final = 52  # bits of a double after its first
+_BIAS: Final = 1024  # of the exponent of a double, and one more
 _LEAST: Final = np.iinfo(np.int64).min
 
 
@@ -52,12 +55,36 @@ def _sizes(values: Ints, bits: int) -> Ints:
     return sizes
 
 
-def keys(values: Ints, cutoffs_us: Sequence[int]) -> Ints:
-    """The bin of each value, split after each cutoff so that counts up to the cutoff are exact."""
+def numbers(values: Ints, bits: int = FINE) -> Ints:
+    """The numbers of the bins, counted from that of 0, which is 0."""
+    sizes = _sizes(values, bits)
+    first = 2 << bits  # value with more than one value in its bin
+    of_large = (sizes.astype(np.float64).view(np.int64) >> _MANTISSA - bits) - ((_BIAS + bits) << bits)
+    found: Ints = np.where(sizes < first, sizes, of_large + first) ^ (values >> 63)
+    return found
+
+
+def keys(values: Ints, cutoffs_us: Sequence[int] | None) -> Ints:
+    """The bin of each value, split after each cutoff so that counts up to the cutoff are exact.
+
+    Without cutoffs each value has its own.
+    """
+    if cutoffs_us is None:
+        return values
     lows = lowest(values)
     for cutoff in cutoffs_us:
         np.maximum(lows, np.where(values > cutoff, cutoff + 1, _LEAST), out=lows)
     return lows
+
+
+def codes(values: Ints, cutoffs_us: Sequence[int] | None, bits: int = FINE) -> Codes:
+    """The codes of the values' bins. Without cutoffs each value has its own."""
+    if cutoffs_us is None:
+        return of_numbers(values)
+    found = numbers(values, bits)
+    for cutoff in cutoffs_us:
+        found += values > cutoff
+    return of_numbers(found)
 
 
 def place(percentile: float, upto: Ints) -> int | None:

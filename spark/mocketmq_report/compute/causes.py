@@ -13,9 +13,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.document import Cause
+from mocketmq_report.ledger.codes import of_numbers
 from mocketmq_report.ledger.rows import NONE, Ints, Rows
 
 LATE: Final = Shape(("run", "second", "cause", "fault"), most=("most",))
@@ -26,6 +28,8 @@ BUSY: Final = Shape(("topic", "second"))
 """How often consumers pulled or acknowledged something."""
 
 _STAGES: Final = np.array(["stored", "waking", "written", "unknown"])
+_OF_CONSUMERS: Final = pa.array(["slow", "waited", "never"])
+_SLOW, _WAITED, _NEVER = range(3)
 _LEAST_LINE: Final = 10
 _OF_LINE_US: Final = 2 * US_PER_MS
 """What each message of a line adds to the lateness of the last, at most."""
@@ -69,7 +73,7 @@ def late(measured: Late, overdue: Late, on_time_us: int) -> pa.Table:
 def _table(rows: Rows, lateness: Ints, cause: np.ndarray[Any, Any]) -> pa.Table:
     return pa.table(
         {
-            "run": rows.text(["run"])["run"],
+            "run": rows.column("run"),
             "second": rows.numbers("due_us") // US_PER_S,
             "cause": pa.array(cause, pa.string()),
             "fault": _faults(rows),
@@ -86,18 +90,20 @@ def waits(delivered: Rows, as_of_us: Ints, on_time_us: int) -> pa.Table:
     wait = np.where(is_pulled, pulled, np.maximum(as_of_us, from_us)) - from_us
     work = np.where(is_pulled & (acked != NONE), acked - pulled, 0)
     is_late = wait + work > on_time_us
-    cause = np.where(work > wait, "slow", np.where(is_pulled, "waited", "never"))
-    has_waited = is_late & (cause == "waited")
     rows = delivered.where(is_late)
+    wait, work, is_pulled, from_us, pulled = (
+        each[is_late] for each in (wait, work, is_pulled, from_us, pulled)
+    )
+    cause = np.where(work > wait, _SLOW, np.where(is_pulled, _WAITED, _NEVER))
     return pa.table(
         {
-            "topic": rows.text(["topic"])["topic"],
-            "cause": pa.array(cause[is_late], pa.string()),
+            "topic": rows.column("topic"),
+            "cause": pa.DictionaryArray.from_arrays(cause, _OF_CONSUMERS),
             "fault": _faults(rows),
-            "from_s": np.where(has_waited, from_us // US_PER_S, 0)[is_late],
-            "to_s": np.where(has_waited, pulled // US_PER_S, 0)[is_late],
+            "from_s": np.where(cause == _WAITED, from_us // US_PER_S, 0),
+            "to_s": np.where(cause == _WAITED, pulled // US_PER_S, 0),
             "count": np.ones(len(rows), np.int64),
-            "most": (wait + work)[is_late],
+            "most": wait + work,
         }
     )
 
@@ -109,13 +115,14 @@ def busy(delivered: Rows) -> pa.Table:
         times = delivered.numbers(name)
         rows = delivered.where(times != NONE)
         seconds = rows.numbers(name) // US_PER_S
-        count = np.ones(len(seconds), np.int64)
-        found.append(pa.table({"topic": rows.text(["topic"])["topic"], "second": seconds, "count": count}))
+        cells = Cells(rows.codes("topic"), of_numbers(seconds))
+        keys = cells.keys({"topic": rows.column("topic"), "second": pa.array(seconds)})
+        found.append(pa.table({**keys, "count": cells.count}))
     return pa.concat_tables(found)
 
 
 def _faults(rows: Rows) -> pa.Array:
-    return rows.text(["fault"])["fault"] if "fault" in rows else pa.nulls(len(rows), pa.string())
+    return rows.column("fault") if "fault" in rows else pa.nulls(len(rows), pa.string())
 
 
 def of_deliveries(table: pa.Table, herds: pa.Table) -> list[Cause]:

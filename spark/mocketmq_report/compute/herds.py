@@ -7,22 +7,25 @@ import pyarrow as pa
 
 from mocketmq.clock import US_PER_S
 from mocketmq_report.compute import bins
+from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.document import Herd
+from mocketmq_report.ledger.codes import of_numbers
 
 SHAPE: Final = Shape(("run", "second"), ("count", "sum"), most=("most",))
 
 
 def herds(late: Late) -> pa.Table:
     """The second in which each delivery was due."""
-    each = pa.array(late.lateness_us)
+    seconds = late.rows.numbers("due_us") // US_PER_S
+    cells = Cells(late.rows.codes("run"), of_numbers(seconds))
     return pa.table(
         {
-            "run": late.rows.column("run"),
-            "second": late.rows.numbers("due_us") // US_PER_S,
-            "count": np.ones(len(each), np.int64),
-            **dict.fromkeys(("sum", "most"), each),
+            **cells.keys({"run": late.rows.column("run"), "second": pa.array(seconds)}),
+            "count": cells.count,
+            "sum": cells.sum(late.lateness_us),
+            "most": cells.most(late.lateness_us),
         }
     )
 

@@ -9,11 +9,9 @@ clues are settled by themselves; for the others some parts get a second look.
 from collections.abc import Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
-import numpy as np
 import pyarrow as pa
 
 from mocketmq_report.compute import (
-    bins,
     causes,
     herds,
     lateness,
@@ -25,14 +23,14 @@ from mocketmq_report.compute import (
     worst,
 )
 from mocketmq_report.compute.lateness import Late
-from mocketmq_report.compute.partial import empty, merge
+from mocketmq_report.compute.partial import coded, empty
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger.part import Columns
 from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
-BATCH_ROWS: Final = 262_144
-"""The kernel works on about so many rows at a time."""
+BATCH_ROWS: Final = 524_288
+"""The kernel joins batches until they have so many rows."""
 BATCHES: Final = 1 << 20
 """The most batches of a part."""
 
@@ -191,38 +189,35 @@ class _Batch:
         return [self.measured, self.overdue]
 
 
-EMPTY: Final = Summary(**{name: empty(shape) for name, shape in SHAPES.items()})
+EMPTY: Final = Summary(**{name: coded([empty(shape)], shape) for name, shape in SHAPES.items()})
 """The summary of no rows."""
 _NOTHING: Final = Found(repeats.AGAIN.empty_table(), worst.ROWS.empty_table(), order.STAIRS.empty_table())
 
 
 def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table) -> Summary:
-    keyed = [(late, _keys(late.lateness_us, setting.cutoffs_us)) for late in batch.lates]
+    cutoffs_us = setting.cutoffs_us
     odd = dict(quality.odd(batch.rows))
     tables = {
         "outcomes": [outcomes.outcomes(batch.rows, batch.is_overdue)],
-        "lateness": [lateness.lateness(late, key) for late, key in keyed],
-        "timeline": [timeline.timeline(*keyed[0], setting.step_us)],
+        "lateness": [lateness.lateness(late, cutoffs_us) for late in batch.lates],
+        "timeline": [timeline.timeline(batch.measured, cutoffs_us, setting.step_us)],
         "stages": [stages.stages(batch.measured)],
         "herds": [herds.herds(batch.measured)],
         "late": [causes.late(batch.measured, batch.overdue, setting.on_time_us)],
         "waits": [causes.waits(batch.delivered, batch.delivered_as_of_us, setting.on_time_us)],
         "busy": [causes.busy(batch.delivered)],
         "disorder": [known],
-        "faults": [pa.table({"reason": faults, "count": np.ones(len(faults), np.int64)})],
+        "faults": [_counted(faults)],
         "odd": [pa.table({"name": pa.array(odd), "count": pa.array(odd.values(), pa.int64())})],
     }
     if setting.minute_cutoffs_us is not None:
-        tables["minutes"] = [
-            lateness.minutes(late, bins.keys(late.lateness_us, setting.minute_cutoffs_us))
-            for late in batch.lates
-        ]
-    merged_ = {name: merge(found, SHAPES[name]) for name, found in tables.items()}
-    return EMPTY._replace(**merged_)
+        tables["minutes"] = [lateness.minutes(late, setting.minute_cutoffs_us) for late in batch.lates]
+    return EMPTY._replace(**{name: coded(found, SHAPES[name]) for name, found in tables.items()})
 
 
-def _keys(values: Ints, cutoffs_us: tuple[int, ...] | None) -> Ints:
-    return values if cutoffs_us is None else bins.keys(values, cutoffs_us)
+def _counted(faults: pa.Array) -> pa.Table:
+    counts = faults.value_counts()
+    return pa.table({"reason": counts.field("values"), "count": counts.field("counts")})
 
 
 def _joined(batches: Iterable[pa.RecordBatch]) -> Iterator[Rows]:

@@ -12,9 +12,11 @@ import pyarrow.compute as pc
 
 from mocketmq.clock import US_PER_S
 from mocketmq_report.compute import bins
+from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.groups import by_dimension
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import Spectrum, SpectrumPoint
+from mocketmq_report.ledger.codes import of_column
 from mocketmq_report.ledger.rows import Bools, Ints, Rows
 
 SHAPE: Final = Shape(
@@ -36,6 +38,9 @@ _TICKS: Final = np.array(
     + [1 << _TICK_BITS]
 )
 """Percentiles of a spectrum in units of 2^-``_TICK_BITS``: four for each halving of the distance to 100 %."""
+
+
+Cutoffs = Sequence[int] | None
 
 
 class Late(NamedTuple):
@@ -64,28 +69,37 @@ class Distribution(NamedTuple):
         return np.cumsum(self.counts)
 
 
-def lateness(late: Late, key: Ints) -> pa.Table:
-    """The lateness of each row."""
-    each = pa.array(late.lateness_us)
-    return pa.table(
-        {
-            **{name: late.rows.column(name) for name in SHAPE.keys if name != "value"},
-            "value": key,
-            "count": np.ones(len(key), np.int64),
-            "overdue": np.full(len(key), int(late.is_overdue)),
-            **dict.fromkeys(("sum", "least", "most"), each),
-        }
-    )
+def lateness(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
+    """How many rows are how late, in bins that are split after each cutoff; exactly without cutoffs."""
+    return _lateness(late, cutoffs_us, SHAPE, {})
 
 
-def minutes(late: Late, key: Ints) -> pa.Table:
-    """The lateness of each row, and the minute."""
+def minutes(late: Late, cutoffs_us: Cutoffs) -> pa.Table:
+    """The same by minute."""
     minute = 60 * US_PER_S
     if late.is_overdue:
-        starts = pa.nulls(len(key), pa.int64())
+        starts = pa.nulls(len(late.rows), pa.int64())
     else:
         starts = pa.array(late.rows.numbers("delivered_us") // minute * minute)
-    return lateness(late, key).append_column("minute_us", starts)
+    return _lateness(late, cutoffs_us, MINUTES, {"minute_us": starts})
+
+
+def _lateness(late: Late, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, pa.Array]) -> pa.Table:
+    names = [name for name in shape.keys if name in late.rows]
+    bin_ = bins.codes(late.lateness_us, cutoffs_us)
+    cells = Cells(*map(late.rows.codes, names), *map(of_column, more.values()), bin_)
+    most = cells.most(late.lateness_us)
+    return pa.table(
+        {
+            **cells.keys({name: late.rows.column(name) for name in names} | dict(more)),
+            "value": bins.keys(most, cutoffs_us),
+            "count": cells.count,
+            "overdue": cells.count * late.is_overdue,
+            "sum": cells.sum(late.lateness_us),
+            "least": cells.least(late.lateness_us),
+            "most": most,
+        }
+    )
 
 
 def busiest(counts: pa.Table, most: int) -> list[str]:

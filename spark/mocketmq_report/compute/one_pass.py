@@ -13,7 +13,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq_report.compute import order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
 from mocketmq_report.compute.partial import merge
-from mocketmq_report.compute.summary import SHAPES, Summary
+from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.ledger import Ledger
 from mocketmq_report.ledger.part import Part
@@ -69,6 +69,7 @@ def measure(
         used = right
         summary, clues = carry(FirstLook(used), parts)
     found, more = _second_look(used, carry, parts, clues)
+    summary = without_codes(summary)
     summary = summary._replace(disorder=merge([summary.disorder, more], SHAPES["disorder"]))
     return Measured(
         summary,

@@ -10,6 +10,7 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 
+from mocketmq_report.compute.cells import MOST, Cells
 from mocketmq_report.compute.groups import Group, by_dimension, groups_of
 from mocketmq_report.compute.partial import Shape
 from mocketmq_report.ledger.columns import STATES
@@ -28,18 +29,22 @@ _COUNTS: Final = (*STATES, "forced", "overdue")
 
 def outcomes(rows: Rows, is_overdue: Bools) -> pa.Table:
     """The outcome of each row."""
-    due, delivered = pa.array(rows.numbers("due_us")), rows.column("delivered_us")
+    due, delivered = rows.numbers("due_us"), rows.numbers("delivered_us")
+    cells = Cells(*map(rows.codes, SHAPE.keys))
+    first = cells.least(np.where(delivered == NONE, MOST, delivered))
+    last = cells.most(delivered)
+    owed = cells.least(np.where(is_overdue, due, MOST))
     return pa.table(
         {
-            **{name: rows.column(name) for name in SHAPE.keys},
-            "rows": np.ones(len(rows), np.int64),
-            "forced": rows.holds("forced").astype(np.int64),
-            "overdue": is_overdue.astype(np.int64),
-            "overdue_from_us": pa.array(rows.numbers("due_us"), mask=~is_overdue),
-            "first_us": delivered,
-            "due_from_us": due,
-            "last_us": delivered,
-            "due_to_us": due,
+            **cells.keys({name: rows.column(name) for name in SHAPE.keys}),
+            "rows": cells.count,
+            "forced": cells.sum(rows.holds("forced")),
+            "overdue": cells.sum(is_overdue),
+            "overdue_from_us": pa.array(owed, mask=owed == MOST),
+            "first_us": pa.array(first, mask=first == MOST),
+            "due_from_us": cells.least(due),
+            "last_us": pa.array(last, mask=last == NONE),
+            "due_to_us": cells.most(due),
         }
     )
 

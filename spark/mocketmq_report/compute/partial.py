@@ -4,10 +4,14 @@ A row of a partial table stands for all rows with its keys. So a row of the data
 own: making a partial table and merging several are the same work.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 import pyarrow as pa
+
+from mocketmq_report.compute.cells import LEAST, MOST, Cells
+from mocketmq_report.ledger.codes import Codes, of_column, of_numbers
+from mocketmq_report.ledger.rows import Ints
 
 _COUNT: Final = "count"
 
@@ -20,6 +24,7 @@ _TYPES: Final = {
     "is_complete": pa.bool_(),
 }
 """Of columns that are no long numbers."""
+_CODED: Final = pa.dictionary(pa.int32(), pa.string())
 
 
 class Shape(NamedTuple):
@@ -42,28 +47,54 @@ def empty(shape: Shape) -> pa.Table:
     return pa.schema(list(types.items())).empty_table()
 
 
+def coded(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
+    """Join tables of one shape, with codes for texts, which merge faster."""
+    return pa.concat_tables(_cast(table, shape, _coded) for table in tables)
+
+
+def plain(table: pa.Table, shape: Shape) -> pa.Table:
+    """The table without codes."""
+    return _cast(table, shape, lambda text: text.cast(pa.string()))
+
+
+def _cast(table: pa.Table, shape: Shape, text: Callable[[pa.ChunkedArray], pa.ChunkedArray]) -> pa.Table:
+    types = {name: _TYPES.get(name, pa.int64()) for name in shape.names}
+    columns = {
+        name: text(table[name]) if kind == pa.string() else table[name].cast(kind)
+        for name, kind in types.items()
+    }
+    return pa.table(columns)
+
+
+def _coded(text: pa.ChunkedArray) -> pa.ChunkedArray:
+    found = text if pa.types.is_dictionary(text.type) else text.cast(pa.string()).dictionary_encode()
+    return found.cast(_CODED)
+
+
 def merge(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
     """Merge tables of one shape into one with a row for each of their keys, in no order."""
     table = pa.concat_tables(table.select(shape.names) for table in tables).combine_chunks()
-    names: dict[str, pa.Array] = {}
-    for place, key in enumerate(shape.keys):
-        if not pa.types.is_integer(table[key].type) and not pa.types.is_boolean(table[key].type):
-            encoded = coded(table[key])
-            names[key] = encoded.dictionary
-            table = table.set_column(place, key, encoded.indices)
-    how = [
-        *((name, "sum") for name in shape.sums),
-        *((name, "min") for name in shape.least),
-        *((name, "max") for name in shape.most),
-    ]
-    found = table.group_by(list(shape.keys), use_threads=False).aggregate(how)
-    columns = {key: found[key] for key in shape.keys} | {name: found[f"{name}_{by}"] for name, by in how}
-    for key, values in names.items():
-        columns[key] = values.take(columns[key].combine_chunks())
-    return pa.table({name: columns[name].cast(_TYPES.get(name, pa.int64())) for name in shape.names})
+    columns = {name: _whole(table[name]) for name in shape.names}
+    cells = Cells(*(_codes(columns[key]) for key in shape.keys))
+    merged = cells.keys({key: columns[key] for key in shape.keys})
+    merged |= {name: pa.array(cells.sum(_filled(columns[name], 0))) for name in shape.sums}
+    for names, find, none in ((shape.least, cells.least, MOST), (shape.most, cells.most, LEAST)):
+        for name in names:
+            found = find(_filled(columns[name], none))
+            merged[name] = pa.array(found, mask=found == none)
+    return pa.table(merged)
 
 
-def coded(column: pa.ChunkedArray | pa.Array) -> pa.DictionaryArray:
-    """The column as codes of its values, of which null is one if it occurs."""
-    whole = column.combine_chunks() if isinstance(column, pa.ChunkedArray) else column
-    return whole if pa.types.is_dictionary(whole.type) else whole.dictionary_encode("encode")
+def _codes(column: pa.Array) -> Codes:
+    """The codes of a key. Bins get numbers that lie close together."""
+    is_number = pa.types.is_integer(column.type) and not column.null_count
+    return of_numbers(column.to_numpy()) if is_number else of_column(column)
+
+
+def _whole(column: pa.ChunkedArray) -> pa.Array:
+    return column.chunk(0) if column.num_chunks == 1 else column.combine_chunks()
+
+
+def _filled(column: pa.Array, none: int) -> Ints:
+    found: Ints = column.cast(pa.int64()).fill_null(none).to_numpy()
+    return found

@@ -43,25 +43,24 @@ def seen(rows: Rows, stores: Ints) -> pa.Table:
     """The numbers in a batch; ``stores`` is the number of each row's store."""
     number, is_hash = _numbers(rows)
     found = [SEEN.empty_table()]
-    for store in np.unique(stores):
-        for is_hashed in (False, True):
-            numbers = np.sort(number[(stores == store) & (is_hash == is_hashed)])
-            if not len(numbers):
-                continue
-            buckets = numbers >> _BITS
-            starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
-            found.append(
-                pa.table(
-                    {
-                        "store": pa.repeat(int(store), len(starts)),
-                        "is_hash": pa.repeat(is_hashed, len(starts)),
-                        "bucket": buckets[starts],
-                        "mask": np.bitwise_or.reduceat(np.int64(1) << (numbers & 63), starts),
-                        "rows": np.diff(np.append(starts, len(numbers))),
-                    },
-                    schema=SEEN,
-                )
+    lines = stores * 2 + is_hash
+    for line in np.flatnonzero(np.bincount(lines)):
+        store, is_hashed = divmod(int(line), 2)
+        numbers = np.sort(number[lines == line], kind="stable")  # quick for what is almost in order
+        buckets = numbers >> _BITS
+        starts = np.flatnonzero(np.append(True, buckets[1:] != buckets[:-1]))
+        found.append(
+            pa.table(
+                {
+                    "store": pa.repeat(store, len(starts)),
+                    "is_hash": pa.repeat(bool(is_hashed), len(starts)),
+                    "bucket": buckets[starts],
+                    "mask": np.bitwise_or.reduceat(np.int64(1) << (numbers & 63), starts),
+                    "rows": np.diff(np.append(starts, len(numbers))),
+                },
+                schema=SEEN,
             )
+        )
     return pa.concat_tables(found)
 
 

@@ -1,15 +1,18 @@
 """Where the time went: a partial table of counts by stage and how long it took, and the report's stages."""
 
+from collections.abc import Mapping
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 
 from mocketmq_report.compute import bins
+from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.groups import by_dimension
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import STAGES, Stage
+from mocketmq_report.ledger.codes import Codes, joined, packed
 from mocketmq_report.ledger.rows import NONE, Ints
 
 SHAPE: Final = Shape(
@@ -38,26 +41,35 @@ def stages(late: Late) -> pa.Table:
         is_complete &= has_both
         total += spans[name]
     spans["total"] = np.where(is_complete, total, NONE)
-    found = [_stage(late, name, span, is_complete) for name, span in spans.items()]
+    groups = packed(joined([*map(rows.codes, ("scheme", "level", "pulled_by")), Codes(is_complete, 2)]))
+    keys = {
+        "scheme": rows.column("scheme"),
+        "level": rows.column("level"),
+        "group": rows.column("pulled_by"),
+        "is_complete": pa.array(is_complete),
+    }
+    found = [_stage(name, span, groups, keys) for name, span in spans.items()]
     return pa.concat_tables(found)
 
 
-def _stage(late: Late, name: str, spans: Ints, is_complete: np.ndarray[Any, Any]) -> pa.Table:
-    """The table of one stage, which is merged at once: six rows of each delivery would take much room."""
-    rows = pa.table(
-        {
-            **{key: late.rows.column(key) for key in ("scheme", "level")},
-            "group": late.rows.column("pulled_by"),
-            "is_complete": pa.array(is_complete),
-            "value": bins.lowest(spans, BITS),
-            "count": np.ones(len(spans), np.int64),
-            **dict.fromkeys(("sum", "most"), pa.array(spans)),
-        }
-    )
+def _stage(name: str, spans: Ints, groups: Codes, keys: Mapping[str, pa.Array]) -> pa.Table:
     has_it = spans != NONE
-    rows = rows if has_it.all() else rows.filter(pa.array(has_it))
-    made = merge([rows], SHAPE._replace(keys=("scheme", "level", "group", "is_complete", "value")))
-    return made.append_column("stage", pa.repeat(name, made.num_rows)).select(SHAPE.names)
+    if not has_it.all():
+        spans = spans[has_it]
+        groups = groups._replace(numbers=groups.numbers[has_it])
+        keys = {key: column.filter(pa.array(has_it)) for key, column in keys.items()}
+    cells = Cells(groups, bins.codes(spans, (), BITS))
+    most = cells.most(spans)
+    return pa.table(
+        {
+            **cells.keys(keys),
+            "value": bins.lowest(most, BITS),
+            "stage": pa.repeat(name, len(cells.count)),
+            "count": cells.count,
+            "sum": cells.sum(spans),
+            "most": most,
+        }
+    ).select(SHAPE.names)
 
 
 def figures(table: pa.Table) -> list[Stage]:

@@ -6,7 +6,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from mocketmq_report.compute import causes, herds, lateness, order, outcomes, stages, timeline
-from mocketmq_report.compute.partial import Shape, merge
+from mocketmq_report.compute.partial import Shape, merge, plain
 
 SHAPES: Final = {
     "outcomes": outcomes.SHAPE,
@@ -43,7 +43,10 @@ class Summary(NamedTuple):
 
 def merged(summaries: Sequence[Summary]) -> Summary:
     """The summary of all of them."""
-    if len(summaries) == 1:
-        return summaries[0]
     tables = {name: [getattr(each, name) for each in summaries] for name in SHAPES}
     return Summary(**{name: merge(found, SHAPES[name]) for name, found in tables.items()})
+
+
+def without_codes(summary: Summary) -> Summary:
+    """The summary with texts instead of their codes."""
+    return Summary(**{name: plain(table, SHAPES[name]) for name, table in summary._asdict().items()})

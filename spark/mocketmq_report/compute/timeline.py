@@ -8,10 +8,11 @@ import pyarrow as pa
 
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins
-from mocketmq_report.compute.lateness import Late
+from mocketmq_report.compute.cells import Cells
+from mocketmq_report.compute.lateness import Cutoffs, Late
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import Cell, Instant
-from mocketmq_report.ledger.rows import Ints
+from mocketmq_report.ledger.codes import of_numbers
 
 SHAPE: Final = Shape(("at_us", "value"), most=("most",))
 STEPS: Final = 300
@@ -28,14 +29,15 @@ _COARSE: Final = 1
 """Bits of a bin of the heat map: two bins for each power of two."""
 
 
-def timeline(late: Late, key: Ints, step_us: int) -> pa.Table:
-    """The step of each delivery."""
+def timeline(late: Late, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
+    """How late the deliveries of each step were."""
+    steps = late.rows.numbers("delivered_us") // step_us
+    cells = Cells(of_numbers(steps), bins.codes(late.lateness_us, cutoffs_us))
+    most = cells.most(late.lateness_us)
     return pa.table(
         {
-            "at_us": late.rows.numbers("delivered_us") // step_us * step_us,
-            "value": key,
-            "count": np.ones(len(key), np.int64),
-            "most": late.lateness_us,
+            **cells.keys({"at_us": pa.array(steps * step_us)}),
+            **{"value": bins.keys(most, cutoffs_us), "count": cells.count, "most": most},
         }
     )
 

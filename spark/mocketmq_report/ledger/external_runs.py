@@ -58,11 +58,11 @@ class LookForRuns(NamedTuple):
 def found_in(batch: pa.RecordBatch) -> pa.Table:
     """What the rows of a batch that can be used say about their runs."""
     rows = Rows.of([batch])
-    table = rows.where(faults(rows).is_null().to_numpy(zero_copy_only=False)).table
-    columns = {name: table[name].cast(pa.string()) for name in ("run", *_TEXTS)} | {
-        "as_of_us": pc.max_element_wise(*(table[name].combine_chunks() for name in _HAPPENED)),
-        "rows": pa.repeat(pa.scalar(1, pa.int64()), table.num_rows),
-        **dict.fromkeys(("first_us", "last_us"), table["delivered_us"]),
+    rows = rows.where(faults(rows).is_null().to_numpy(zero_copy_only=False))
+    columns = {name: rows.column(name).cast(pa.string()) for name in ("run", *_TEXTS)} | {
+        "as_of_us": pc.max_element_wise(*(rows.column(name) for name in _HAPPENED)),
+        "rows": pa.repeat(pa.scalar(1, pa.int64()), len(rows)),
+        **dict.fromkeys(("first_us", "last_us"), rows.column("delivered_us")),
     }
     return joined([pa.table(columns)])
 

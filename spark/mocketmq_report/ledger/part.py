@@ -13,7 +13,8 @@ from mocketmq_report.ledger.extent import Extent
 if TYPE_CHECKING:
     from mocketmq_report.ledger.store_snapshot import OffsetRange
 
-_BATCH_ROWS: Final = 262_144
+_MOST_ROWS: Final = 1 << 20
+"""The most rows that are in memory at a time."""
 
 
 class DamagedPartError(EmulatorError):
@@ -56,14 +57,12 @@ class RowGroups(NamedTuple):
         try:
             with pq.ParquetFile(
                 self.path,
-                read_dictionary=["state", "topic", "scheme"],
+                read_dictionary=["state", "topic", "scheme", "pulled_by"],
                 memory_map=True,
                 page_checksum_verification=True,
             ) as file:
                 names = [name for name in wanted if name in file.schema_arrow.names]
-                for batch in file.iter_batches(
-                    _BATCH_ROWS, row_groups=list(self.groups), columns=names, use_threads=False
-                ):
+                for batch in _batches(file, self.groups, names):
                     run = pa.DictionaryArray.from_arrays(
                         pa.repeat(pa.scalar(0, pa.int32()), len(batch)), [self.run]
                     )
@@ -73,6 +72,15 @@ class RowGroups(NamedTuple):
             raise DamagedPartError(
                 f"{self.path} is damaged ({reason}): export it again, or report without it"
             ) from error
+
+
+def _batches(file: pq.ParquetFile, groups: Sequence[int], names: Sequence[str]) -> Iterator[pa.RecordBatch]:
+    """The rows of groups. A group that is not too large is read at once, which takes half the time."""
+    for group in groups:
+        if file.metadata.row_group(group).num_rows <= _MOST_ROWS:
+            yield from file.read_row_group(group, names, use_threads=False).to_batches()
+        else:
+            yield from file.iter_batches(_MOST_ROWS, row_groups=[group], columns=names, use_threads=False)
 
 
 class StoreRange(NamedTuple):

@@ -1,12 +1,13 @@
 """Some rows of a ledger, column by column, as the kernel works on them."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from mocketmq_report.ledger.codes import Codes, of_column
 from mocketmq_report.ledger.columns import DELIVERIES
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -17,11 +18,16 @@ NONE: Final = np.iinfo(np.int64).min
 
 
 class Rows:
-    """Rows with some columns of a ledger, or all. Columns of text are kept as codes."""
+    """Rows with some columns of a ledger, or all. Columns of text are kept as codes.
 
-    def __init__(self, table: pa.Table) -> None:
-        self.table = table
+    Nothing is done with a column before somebody asks for it.
+    """
+
+    def __init__(self, columns: Mapping[str, pa.Array], length: int) -> None:
+        self._columns = columns
+        self._length = length
         self._numbers: dict[str, Ints] = {}
+        self._codes: dict[str, Codes] = {}
 
     @classmethod
     def of(cls, batches: Iterable[pa.RecordBatch]) -> "Rows":
@@ -31,24 +37,23 @@ class Rows:
         for name in table.column_names:
             column = table[name].combine_chunks()
             if pa.types.is_dictionary(column.type):
-                column = column if column.null_count == 0 else column.cast(column.type.value_type)
+                pass
             elif name in DELIVERIES.names:
                 column = column.cast(DELIVERIES.field(name).type)
             if name in CODED and not pa.types.is_dictionary(column.type):
-                column = column.dictionary_encode("encode")
+                column = column.dictionary_encode()
             columns[name] = column
-        return cls(pa.table(columns))
+        return cls(columns, table.num_rows)
 
     def __len__(self) -> int:
-        return int(self.table.num_rows)
+        return self._length
 
     def __contains__(self, name: str) -> bool:
-        return name in self.table.column_names
+        return name in self._columns
 
     def column(self, name: str) -> pa.Array:
         """A column as one array."""
-        found = self.table[name]
-        return found.chunk(0) if found.num_chunks == 1 else found.combine_chunks()
+        return self._columns[name]
 
     def numbers(self, name: str) -> Ints:
         """A column of numbers, with ``NONE`` where there is none."""
@@ -56,6 +61,12 @@ class Rows:
             column = self.column(name).cast(pa.int64())
             self._numbers[name] = (column.fill_null(NONE) if column.null_count else column).to_numpy()
         return self._numbers[name]
+
+    def codes(self, name: str) -> Codes:
+        """The codes of a column."""
+        if name not in self._codes:
+            self._codes[name] = of_column(self.column(name))
+        return self._codes[name]
 
     def holds(self, name: str) -> Bools:
         """Whether a column of truths is true."""
@@ -70,8 +81,10 @@ class Rows:
         column = self.column(name)
         if len(column) == 0:
             return np.zeros(0, np.int64)
-        values = np.array([find(value) for value in column.dictionary.to_pylist()])
-        found: np.ndarray[Any, Any] = values[column.indices.to_numpy()]
+        values = [find(value) for value in column.dictionary.to_pylist()]
+        if column.null_count:
+            values.append(find(None))
+        found: np.ndarray[Any, Any] = np.array(values)[self.codes(name).numbers]
         return found
 
     def is_any(self, name: str, values: Sequence[str | None]) -> Bools:
@@ -81,7 +94,8 @@ class Rows:
 
     def where(self, is_kept: Bools) -> "Rows":
         """The rows for which this holds."""
-        return self if is_kept.all() else Rows(self.table.filter(pa.array(is_kept)))
+        length = int(np.count_nonzero(is_kept))
+        return self if length == len(self) else Rows(_Kept(self._columns, is_kept), length)
 
     def text(self, names: Sequence[str]) -> pa.Table:
         """Some columns as they stand in a ledger."""
@@ -92,8 +106,31 @@ class Rows:
         return pa.table(columns)
 
 
-CODED: Final = ("run", "scheme", "topic", "state", "pulled_by")
+CODED: Final = ("run", "scheme", "topic", "state", "pulled_by", "fault")
 """Columns of text with few different values."""
+
+
+class _Kept(Mapping[str, pa.Array]):
+    """Columns of which only some rows are kept."""
+
+    def __init__(self, columns: Mapping[str, pa.Array], is_kept: Bools) -> None:
+        self._columns = columns
+        self._is_kept = pa.array(is_kept)
+        self._found: dict[str, pa.Array] = {}
+
+    def __getitem__(self, name: str) -> pa.Array:
+        if name not in self._found:
+            self._found[name] = self._columns[name].filter(self._is_kept)
+        return self._found[name]
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._columns
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._columns)
+
+    def __len__(self) -> int:
+        return len(self._columns)
 
 
 def _truths(column: pa.Array) -> Bools:

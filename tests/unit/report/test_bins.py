@@ -31,6 +31,23 @@ def test_bins_are_those_of_plain_python(bits: int) -> None:
     assert found == [bin_of(value, 1 << bits) for value in VALUES]
 
 
+@pytest.mark.parametrize("bits", [0, 1, 6, bins.FINE])
+def test_bins_are_numbered_in_order(bits: int) -> None:
+    lows, numbers = bins.lowest(ARRAY, bits), bins.numbers(ARRAY, bits)
+    in_order = np.argsort(ARRAY)
+    assert ((np.diff(lows[in_order]) > 0) == (np.diff(numbers[in_order]) > 0)).all()
+    assert (np.diff(numbers[in_order]) >= 0).all()
+    assert bins.numbers(np.arange(-8 << bits, 8 << bits), bits).tolist() == sorted(
+        sign * number - (sign < 0) for sign in (1, -1) for number in _numbers_below(8 << bits, bits)
+    )
+
+
+def _numbers_below(limit: int, bits: int) -> list[int]:
+    """The numbers of the bins of 0, 1, 2 and so on."""
+    lows = [bin_of(value, 1 << bits)[0] for value in range(limit)]
+    return [sorted({*lows}).index(low) for low in lows]
+
+
 def test_bins_are_a_thousandth_wide_at_most() -> None:
     lows = bins.lowest(ARRAY)
     for value, low, high in zip(VALUES, lows.tolist(), bins.highest(lows).tolist(), strict=True):
@@ -45,6 +62,16 @@ def test_bins_are_split_behind_cutoffs() -> None:
     for value, split in zip(VALUES, splits, strict=True):
         assert all((value <= cutoff) == (split <= cutoff) for cutoff in CUTOFFS_US)
     assert bins.keys(ARRAY, []).tolist() == bins.lowest(ARRAY).tolist()
+
+
+def test_values_have_the_same_code_if_they_are_in_the_same_bin() -> None:
+    small = ARRAY[abs(ARRAY) < 1 << 40]
+    for cutoffs in (CUTOFFS_US, [], None):
+        keys, codes = bins.keys(small, cutoffs).tolist(), bins.codes(small, cutoffs)
+        of_keys = dict(zip(keys, codes.numbers.tolist(), strict=True))
+        assert [of_keys[key] for key in keys] == codes.numbers.tolist()
+        assert len({*of_keys.values()}) == len(of_keys)
+        assert 0 <= codes.numbers.min() <= codes.numbers.max() < codes.size
 
 
 @pytest.mark.parametrize("count", [1, 2, 99, 100, 999, 1000])
