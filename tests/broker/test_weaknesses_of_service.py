@@ -28,9 +28,8 @@ from mocketmq.message.properties import START_DELIVER_TIME, TIMER_DELAY_MS
 from mocketmq.schedule.timed_scheme import SendReceipt
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import StartDeliverMode
-from mocketmq_compat.delay import file_saves
+from mocketmq_compat.delay import entry_scheme, file_saves
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.directories import second_directories
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.second_directories import SecondDirectories
 from tests.support.api import metrics_of, running_api
@@ -340,7 +339,7 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
         return decode_file(content)
 
     monkeypatch.setattr(SecondDirectories, "firing", fail_once)
-    monkeypatch.setattr(second_directories, "decode", fail_for_one)
+    monkeypatch.setattr(entry_scheme, "decode", fail_for_one)
     async with running_broker(tmp_path, clock="real") as broker:
         for body in ("first", "unlucky", "second"):
             await send_in(broker, 5, body)
