@@ -16,8 +16,8 @@ from mocketmq.schedule import timed_scheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.store.database import Database
 from mocketmq.store.writer import INSERT_MESSAGE
+from mocketmq_compat.delay import file_reads
 from mocketmq_compat.delay.delayed_file import Entry, decode
-from mocketmq_compat.delay.directories import delay_files
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.delay_files import DelayFiles
 from mocketmq_compat.delay.file_saves import FileSaves
@@ -323,7 +323,7 @@ async def test_w9_a_second_with_many_files_is_delivered_in_bounded_steps(
         assert sent > thousands, "sends get through in between"
 
     transactions.bytes.clear()
-    monkeypatch.setattr(delay_files, "MAX_BATCH_BYTES", 50_000)
+    monkeypatch.setattr(file_reads, "MAX_BATCH_BYTES", 50_000)
     async with running_broker(tmp_path / "large", delay_sync="never") as broker:
         for _ in range(20):
             await send_in(broker, 1_000, "x" * 20_000)

@@ -76,6 +76,12 @@ class DelayIndex:
             del self._open[second]
         return not opened
 
+    def leave_out(self, seconds: Iterable[int]) -> None:
+        """Forget what is due in these seconds."""
+        for second in seconds:
+            self._count -= len(self._packed.pop(second, _EMPTY)) // _FIELDS
+            self._count -= len(self._open.pop(second, ()))
+
     def clear(self) -> None:
         """Remove all."""
         self.__init__()  # type: ignore[misc]

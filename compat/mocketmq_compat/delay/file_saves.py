@@ -52,8 +52,15 @@ class FileSaves(Chore):
     name = "delay-sync"
     interval_s = INTERVAL_S
 
-    def __init__(self, directory: SaveDirectory, policy: Sync, saved: Callable[[Entry], None]) -> None:
+    def __init__(
+        self,
+        directory: SaveDirectory,
+        policy: Sync,
+        saved: Callable[[Entry], None],
+        points: tuple[str, str] = ("files.renamed", "files.saved"),
+    ) -> None:
         super().__init__()
+        self._written_point, self._saved_point = points
         self.in_flight: set[Entry] = set()
         self.failures = 0
         self._directory = directory
@@ -146,7 +153,7 @@ class FileSaves(Chore):
             else:
                 outcomes.append(None)
                 written.append(entry)
-        pass_point("files.renamed")
+        pass_point(self._written_point)
         if self._policy == "always":
             try:
                 self._directory.sync(written)
@@ -155,7 +162,7 @@ class FileSaves(Chore):
                     with suppress(OSError):
                         self._directory.remove(entry)
                 return [outcome or error for outcome in outcomes]
-        pass_point("files.saved")
+        pass_point(self._saved_point)
         return outcomes
 
 

@@ -34,6 +34,7 @@ class Place(NamedTuple):
 DEFAULT: Final[TimedSchemeName] = "directories"
 SCHEMES: Final[Mapping[TimedSchemeName, Place]] = {
     "directories": Place("delay", "mocketmq_compat.delay.directories"),
+    "wheel": Place("delay-wheel", "mocketmq_compat.delay.wheel"),
     "slots": Place("slots", "mocketmq_compat.delay.slots"),
 }
 
@@ -44,6 +45,8 @@ async def open_timed_scheme(settings: Settings, context: SchemeContext) -> Timed
     Raises SettingError when another scheme holds messages in the data directory, or a StoreError.
     """
     chosen = settings.timed_scheme
+    if settings.start_deliver_time == "dongwo" and chosen != DEFAULT:
+        raise SettingError("timed_scheme", chosen, f"{DEFAULT}, the scheme of start_deliver_time dongwo")
     if settings.data != MEMORY:
         data = settings.data
         for name in holding_messages(Path(data)):

@@ -306,7 +306,7 @@ def synced(monkeypatch: pytest.MonkeyPatch) -> list[int]:
 def test_without_a_call_for_all_each_file_and_directory_is_synced(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(delay_directory, "_sync_all", lambda: None)
+    monkeypatch.setattr(delay_directory, "system_sync", lambda: None)
     files = [made("A"), made("B"), made("C", due_ms=DUE_MS + 1_000)]
     for file in files:
         directory.write(file.entry, file.content)
@@ -323,7 +323,7 @@ def test_without_a_call_for_all_each_file_and_directory_is_synced(
 def test_one_call_syncs_everything_where_there_is_one(
     directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    syncfs = delay_directory._sync_all()
+    syncfs = delay_directory.system_sync()
     if syncfs is None:
         pytest.skip("the system has no syncfs")
     called: list[int] = []
@@ -332,7 +332,7 @@ def test_one_call_syncs_everything_where_there_is_one(
         called.append(fd)
         return syncfs(fd)
 
-    monkeypatch.setattr(delay_directory, "_sync_all", lambda: count)
+    monkeypatch.setattr(delay_directory, "system_sync", lambda: count)
     file = made()
     directory.write(file.entry, file.content)
     inodes = synced(monkeypatch)
@@ -342,7 +342,7 @@ def test_one_call_syncs_everything_where_there_is_one(
 
 
 def test_a_sync_that_fails_says_why(directory: DelayDirectory, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(delay_directory, "_sync_all", lambda: lambda _: errno.EIO)
+    monkeypatch.setattr(delay_directory, "system_sync", lambda: lambda _: errno.EIO)
     with pytest.raises(OSError, match=os.strerror(errno.EIO)) as failure:
         directory.sync([])
     assert failure.value.errno == errno.EIO

@@ -84,7 +84,7 @@ class DelayDirectory:
 
         One call for all where the system has it; otherwise a sync of each file and directory.
         """
-        sync_all = _sync_all()
+        sync_all = system_sync()
         if sync_all is not None:
             if code := sync_all(self._fd):
                 raise OSError(code, os.strerror(code), str(self.root))
@@ -221,7 +221,7 @@ def _write_whole(path: str, content: bytes) -> None:
 
 
 @cache
-def _sync_all() -> Callable[[int], int] | None:
+def system_sync() -> Callable[[int], int] | None:
     """The system's ``syncfs``, which returns 0 or an error's number; None where there is none."""
     import ctypes  # noqa: PLC0415 - takes long, and many brokers never keep a file
 

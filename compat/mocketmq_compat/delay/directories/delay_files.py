@@ -4,7 +4,6 @@ Access to the disk runs in threads; the index changes on the event loop only.
 """
 
 import asyncio
-import errno
 import logging
 from collections import Counter, deque
 from collections.abc import Awaitable, Callable, Iterable, Sequence
@@ -18,11 +17,11 @@ from mocketmq.failpoint import pass_point
 from mocketmq.message.message_id import Identity
 from mocketmq.schedule.scheme_context import Numbers
 from mocketmq.store.chore import Chore
-from mocketmq.store.writer import MAX_BATCH_BYTES
 from mocketmq_compat.delay.delay_index import DelayIndex
 from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, Found, disk_bytes
 from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
+from mocketmq_compat.delay.file_reads import TRY_AGAIN, read_batch
 from mocketmq_compat.delay.file_saves import FileSaves, Sync
 
 log = logging.getLogger(__name__)
@@ -31,10 +30,6 @@ REMOVALS = 64
 """Files removed in one go."""
 GRACE_S = 2.0
 """Real seconds that removals get when the broker stops."""
-
-_TRY_AGAIN = {
-    *(errno.EMFILE, errno.ENFILE, errno.ENOMEM, errno.EAGAIN, errno.EINTR, errno.ENOSPC, errno.EDQUOT)
-}
 
 T = TypeVar("T")
 
@@ -153,24 +148,7 @@ class DelayFiles(Chore):
 
     async def read(self, entries: Sequence[Entry]) -> list[tuple[Entry, bytes | OSError]]:
         """Contents of files in this order, as many as fit a batch, or the error of reading one."""
-        return await self._in_thread(partial(self._read, entries))
-
-    def _read(self, entries: Iterable[Entry]) -> list[tuple[Entry, bytes | OSError]]:
-        contents: list[tuple[Entry, bytes | OSError]] = []
-        size = 0
-        for entry in entries:
-            try:
-                content = self._directory.read(entry)
-            except OSError as error:
-                if error.errno in _TRY_AGAIN:  # not the file's fault
-                    raise
-                contents.append((entry, error))
-                continue
-            contents.append((entry, content))
-            size += len(content)
-            if size > MAX_BATCH_BYTES:
-                break
-        return contents
+        return await self._in_thread(partial(read_batch, entries, self._directory.read))
 
     # Files that leave
 
@@ -290,7 +268,7 @@ class DelayFiles(Chore):
     def _leave(self, what: str, error: StoreUnavailableError) -> None:
         """Skip a file that cannot be accessed. Raises the error again if it may be temporary."""
         cause = error.__cause__
-        if not isinstance(cause, OSError) or cause.errno in _TRY_AGAIN:
+        if not isinstance(cause, OSError) or cause.errno in TRY_AGAIN:
             raise error
         if not isinstance(cause, FileNotFoundError):  # delivered meanwhile
             self._ignore(f"{what} ({cause.strerror})")

@@ -1,0 +1,367 @@
+"""The weaknesses of the wheel, one test each; docs/schemes.md lists them."""
+
+import asyncio
+import errno
+import os
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.errors import StoreUnavailableError
+from mocketmq_compat.delay.delayed_file import Entry, decode
+from mocketmq_compat.delay.wheel.kept_records import new_records
+from mocketmq_compat.delay.wheel.record import HEAD, SPAN_S
+from mocketmq_compat.delay.wheel.wheel import Wheel
+from mocketmq_compat.delay.wheel.wheel_files import WheelFiles
+from mocketmq_compat.delay.wheel.wheel_log import WheelLog
+from tests.support.brokers import S, rows, running_broker, visible
+from tests.support.delayed_files import made
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
+
+SPAN_MS = SPAN_S * 1_000
+FOLDER = "delay-wheel"
+
+
+@pytest.fixture(autouse=True)
+def turn_by_hand(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Files are loaded ahead only when a test says so."""
+
+    def start(files: WheelFiles) -> asyncio.Task[object]:
+        return asyncio.create_task(files._closing.wait())
+
+    monkeypatch.setattr(WheelFiles, "start", start)
+
+
+@asynccontextmanager
+async def wheel(data: Path, **changed: Any) -> AsyncIterator[Broker]:
+    async with running_broker(data, timed_scheme="wheel", **changed) as broker:
+        yield broker
+
+
+def files_of(broker: Broker) -> WheelFiles:
+    scheme = broker.schemes.timed()
+    assert isinstance(scheme, Wheel)
+    return scheme.files
+
+
+def logs(data: Path) -> list[Path]:
+    return sorted((data / FOLDER).glob("*.log"))
+
+
+def messages_in(path: Path) -> int:
+    return path.read_bytes().count(b"mocketmq-delayed 1 sha256")
+
+
+def aside(data: Path) -> list[str]:
+    bad = data / FOLDER / ".bad"
+    return sorted(path.name for path in bad.iterdir()) if bad.is_dir() else []
+
+
+async def advance_to_end(broker: Broker) -> list[str]:
+    await broker.mover.advance(30 * 24 * 3_600 * S)
+    return await in_order_of_delivery(broker)
+
+
+async def test_ten_minutes_are_a_file(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        now_ms = broker.ground.clock.now_us() // MS
+        next_ms = SPAN_MS - now_ms % SPAN_MS
+        for delay_ms in (next_ms, next_ms + SPAN_MS - 1, next_ms + SPAN_MS):
+            await send_in(broker, delay_ms)
+        first = (now_ms + next_ms) // 1_000
+        names = [f"{first}.log", f"{first + SPAN_S}.log"]
+        assert [path.name for path in logs(tmp_path)] == names
+        assert [messages_in(path) for path in logs(tmp_path)] == [2, 1]
+        figures = broker.schemes.file_figures()
+        assert (figures.directories, figures.disk_bytes) == (2, sum(p.stat().st_size for p in logs(tmp_path)))
+
+
+async def test_what_is_sent_while_a_file_is_loaded_is_in_the_wheel_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, 1, "soon")  # so that the other file is not the first
+        await send_in(broker, HOUR_MS, "before")
+        files = files_of(broker)
+        assert len(files.index.loaded) == 1
+        loop, scan = asyncio.get_running_loop(), files.log.scan
+        monkeypatch.setattr(files, "_now_s", lambda: broker.ground.clock.now_us() // S + HOUR_MS // 1_000)
+
+        def scan_and_send(start: int) -> dict[Entry, int]:
+            sending = [send_in(broker, HOUR_MS, "before it is read")]
+            asyncio.run_coroutine_threadsafe(sending.pop(), loop).result()
+            found = scan(start)
+            asyncio.run_coroutine_threadsafe(send_in(broker, HOUR_MS, "after"), loop).result()
+            return found
+
+        monkeypatch.setattr(files.log, "scan", scan_and_send)
+        await files.turn()
+        assert len(files.index.loaded) == 2
+        monkeypatch.setattr(files.log, "scan", scan)
+        assert (broker.schemes.pending, len([*files.index])) == (4, 4)
+        assert await advance_to_end(broker) == ["soon", "before", "before it is read", "after"]
+
+
+@pytest.mark.parametrize("left", [1, HEAD.size - 1, HEAD.size, HEAD.size + 100])
+async def test_a_record_that_a_kill_has_torn_is_cut_off(tmp_path: Path, left: int) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, HOUR_MS, "whole")
+        [path] = logs(tmp_path)
+        size = path.stat().st_size
+        await send_in(broker, HOUR_MS, "torn")
+    os.truncate(path, size + left)
+    async with wheel(tmp_path) as broker:
+        assert path.stat().st_size == size
+        assert await listed(broker) == ["whole"]
+        await send_in(broker, HOUR_MS, "behind it")
+    async with wheel(tmp_path) as broker:
+        assert await advance_to_end(broker) == ["whole", "behind it"]
+    assert aside(tmp_path) == [f"{path.stem}-{size}", f"{path.stem}-{size}.reason"]
+
+
+async def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        for body in ("one", "head", "three", "content", "five"):
+            await send_in(broker, HOUR_MS, body)
+        [path] = logs(tmp_path)
+    content = bytearray(path.read_bytes())
+    second = content.find(b"MMW1", 1)
+    content[second + 15] ^= 1
+    content[content.find(b"content")] ^= 1
+    path.write_bytes(content)
+    for _ in range(2):
+        async with wheel(tmp_path) as broker:
+            assert await listed(broker) == ["one", "three", "five"]
+    async with wheel(tmp_path) as broker:
+        assert await advance_to_end(broker) == ["one", "three", "five"]
+        figures = broker.schemes.file_figures()
+        assert (figures.quarantined, dict(figures.put_aside)) == (2, {"checksum": 1})
+    assert logs(tmp_path) == []
+    names = aside(tmp_path)
+    assert (len(names), f"{path.stem}-{second}" in names) == (4, True)
+
+
+async def test_a_file_whose_messages_are_all_cancelled_is_removed(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        for delay_ms in (HOUR_MS, HOUR_MS, 9 * HOUR_MS):
+            await send_in(broker, delay_ms, str(delay_ms))
+        async with broker.timer.lock:
+            await broker.schemes.cancel(await broker.schemes.page(-1, 2))
+        await files_of(broker).removed()
+        assert [messages_in(path) for path in logs(tmp_path)] == [1]
+        assert broker.schemes.next_delivery_us() == (await broker.schemes.page(-1, 1))[0].due_us
+        assert await advance_to_end(broker) == [str(9 * HOUR_MS)]
+        await files_of(broker).removed()
+        assert logs(tmp_path) == []
+
+
+async def test_a_clock_that_moves_over_many_files_delivers_each_at_its_time(tmp_path: Path) -> None:
+    delays_ms = [*range(7, 3 * 24 * HOUR_MS, 997 * 1_000)]
+    async with wheel(tmp_path) as broker:
+        await asyncio.gather(*(send_in(broker, delay_ms, str(delay_ms)) for delay_ms in delays_ms[::-1]))
+        assert len(logs(tmp_path)) > 200
+        await files_of(broker).turn()
+        assert len(files_of(broker).index.loaded) <= 3
+        assert (await broker.mover.advance(3 * 24 * 3_600 * S)).fired == len(delays_ms)
+        assert await in_order_of_delivery(broker) == [*map(str, delays_ms)]
+        await files_of(broker).removed()
+    assert logs(tmp_path) == []
+    assert rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us <> due_us") == []
+
+
+async def test_files_whose_time_has_passed_are_delivered_at_the_start_in_order(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        now_ms = broker.ground.clock.now_us() // MS
+    with new_records(tmp_path / FOLDER, lambda *_: None) as new:
+        for hours, number in ((3, 1), (1, 2), (2, 3)):
+            new.add(decode(made(f"{hours}", number=number, due_ms=now_ms - hours * HOUR_MS).content))
+        new.sync()
+    async with wheel(tmp_path) as broker:
+        await broker.mover.advance(0)  # waits for what is due already
+        assert [m.unique_key for m in await visible(broker)] == ["3", "2", "1"]
+        await files_of(broker).removed()
+    assert logs(tmp_path) == []
+
+
+@pytest.mark.parametrize("count", [2_000, pytest.param(100_000, marks=pytest.mark.slow)])
+async def test_many_messages_in_one_file(tmp_path: Path, count: int) -> None:
+    async with wheel(tmp_path, delay_sync="never") as broker:
+        for begin in range(0, count, 1_000):
+            await asyncio.gather(
+                *(send_in(broker, HOUR_MS + number % SPAN_MS) for number in range(begin, begin + 1_000))
+            )
+        assert len(logs(tmp_path)) <= 3
+    async with wheel(tmp_path) as broker:
+        files = files_of(broker)
+        assert broker.schemes.pending == count
+        assert files.index.first() is not None
+        assert (await broker.mover.advance(2 * HOUR_MS * MS)).fired == count
+        assert broker.schemes.early == 0
+        await files.removed()
+    assert logs(tmp_path) == []
+    [found] = rows(tmp_path, "SELECT count(*) AS n, max(abs(delivered_us - due_us)) AS late FROM deliveries")
+    assert found == {"n": count, "late": 0}
+
+
+async def test_a_message_for_a_file_that_is_just_being_removed_is_kept(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, HOUR_MS, "last")
+        files = files_of(broker)
+        loop, remove_file = asyncio.get_running_loop(), files.log.remove_file
+        removals = []
+
+        def send_and_remove(start: int, size: int) -> bool:
+            asyncio.run_coroutine_threadsafe(send_in(broker, HOUR_MS, "new"), loop).result()
+            removals.append(remove_file(start, size))
+            return removals[-1]
+
+        monkeypatch.setattr(files.log, "remove_file", send_and_remove)
+        async with broker.timer.lock:
+            await broker.schemes.cancel(await broker.schemes.page(-1, 1))
+        await files.removed()
+        assert removals == [False]
+        assert await listed(broker) == ["new"]
+    async with wheel(tmp_path) as broker:
+        assert await listed(broker) == ["new"]
+        assert await advance_to_end(broker) == ["new"]
+
+
+async def test_memory_holds_only_what_is_due_soon(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, 1_000)
+        for number in range(300):
+            await send_in(broker, HOUR_MS + number * SPAN_MS // 10)
+        files = files_of(broker)
+        assert len(files.index._wheel) == 1
+        assert await broker.schemes.page(-1, 1_000)
+        [found] = await broker.schemes.page((await broker.schemes.page(-1, 200))[-1].commit_offset, 1)
+        assert await broker.schemes.find(found.unique_key) == [found]
+        await files.turn()
+        assert len(files.index._wheel) == 1
+        assert broker.schemes.pending == 301
+        assert broker.schemes.next_delivery_us() is not None
+        assert sum(broker.schemes.due_seconds().values()) == 301
+    async with wheel(tmp_path) as broker:
+        assert len(files_of(broker).index._wheel) == 1
+
+
+async def test_nothing_is_marked_before_its_delivery_is_durable(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        for body in ("one", "two"):
+            await send_in(broker, 1_000 if body == "one" else 2_000, body)
+        [path, *_] = logs(tmp_path)
+        before = path.read_bytes()
+        files, durable = files_of(broker), asyncio.Event()
+
+        async def synced() -> None:
+            await durable.wait()
+
+        monkeypatch.setattr(files, "_synced", synced)
+        assert (await broker.mover.advance(S)).fired == 1
+        assert path.read_bytes() == before
+        assert files.unremoved == 1
+        durable.set()
+        await files.removed()
+        assert path.read_bytes() != before or len(logs(tmp_path)) == 1
+        assert files.unremoved == 0
+
+
+async def test_marks_that_a_kill_has_lost_repeat_nothing(tmp_path: Path) -> None:
+    async with wheel(tmp_path) as broker:
+        for delay_ms in (1_000, HOUR_MS, HOUR_MS + 1, 2 * HOUR_MS):
+            await send_in(broker, delay_ms, str(delay_ms))
+        copies = {path: path.read_bytes() for path in logs(tmp_path)}
+        async with broker.timer.lock:
+            await broker.schemes.cancel((await broker.schemes.page(-1, 2))[1:])
+        await broker.mover.advance(S)
+        await files_of(broker).removed()
+    for path, content in copies.items():
+        path.write_bytes(content)
+    async with wheel(tmp_path) as broker:
+        assert await listed(broker) == [str(HOUR_MS + 1), str(2 * HOUR_MS)]
+        assert await advance_to_end(broker) == ["1000", str(HOUR_MS + 1), str(2 * HOUR_MS)]
+        assert broker.schemes.file_figures().repeats == 2
+
+
+async def test_a_disk_that_is_full_within_a_record_leaves_nothing_of_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, HOUR_MS, "before")
+        [path] = logs(tmp_path)
+        size = path.stat().st_size
+        pwrite, writes = os.pwrite, []
+
+        def fill(fd: int, data: bytes, offset: int) -> int:
+            writes.append(offset)
+            if len(writes) > 1:
+                raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+            return pwrite(fd, data[:50], offset)
+
+        with monkeypatch.context() as full:
+            full.setattr(os, "pwrite", fill)
+            with pytest.raises(
+                StoreUnavailableError, match="No space left on device; nothing of it was kept"
+            ):
+                await send_in(broker, HOUR_MS, "refused")
+        assert (len(writes), path.stat().st_size) == (2, size)
+        await send_in(broker, HOUR_MS, "after")
+    async with wheel(tmp_path) as broker:
+        assert await advance_to_end(broker) == ["before", "after"]
+
+
+async def test_a_sync_that_fails_takes_its_messages_back(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, HOUR_MS, "kept")
+        with monkeypatch.context() as broken:
+            broken.setattr(files_of(broker).log.storage, "sync", fail)
+            with pytest.raises(StoreUnavailableError, match="Input/output error; nothing of it was kept"):
+                await send_in(broker, HOUR_MS, "refused")
+        assert await listed(broker) == ["kept"]
+    async with wheel(tmp_path) as broker:
+        assert await listed(broker) == ["kept"]
+
+
+async def test_a_file_that_cannot_be_read_yet_is_loaded_later(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with wheel(tmp_path) as broker:
+        await send_in(broker, 3 * HOUR_MS, "later")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    with monkeypatch.context() as broken:
+        broken.setattr(WheelLog, "scan", fail)
+        async with wheel(tmp_path) as broker:
+            assert broker.schemes.next_delivery_us() is None
+            await send_in(broker, 4 * HOUR_MS, "last")
+            assert broker.schemes.pending == 2
+            with pytest.raises(StoreUnavailableError):
+                await broker.schemes.page(-1, 2)
+            broken.undo()
+            await files_of(broker).turn()
+            assert await advance_to_end(broker) == ["later", "last"]
+
+
+async def test_a_foreign_file_is_left_alone(tmp_path: Path) -> None:
+    (tmp_path / FOLDER).mkdir()
+    foreign = [tmp_path / FOLDER / name for name in ("notes", "1.log", "0600.log")]
+    for path in foreign:
+        path.write_text("mine")
+    async with wheel(tmp_path) as broker:
+        assert broker.schemes.file_figures().put_aside == {"ignored": 3}
+    assert [path.read_text() for path in foreign] == ["mine"] * 3
