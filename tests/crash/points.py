@@ -1,4 +1,6 @@
-"""Failpoints of transactions: how often a broker passes each before it dies there."""
+"""How often a broker passes a failpoint before it dies there."""
+
+from mocketmq.settings import TimedSchemeName
 
 TRANSACTION_TIMES = {
     "transactions.prepared": (1, 7, 40),
@@ -15,9 +17,38 @@ OTHER_TIMES = {
     "clock.fired": (1, 6),
 }
 """The same for failpoints that are not of transactions alone."""
-SLOT_TIMES = {
+SLOT_TIMES: dict[str, tuple[int, ...]] = {
     "slots.recorded": (1, 12, 60),
     "slots.marked": (1, 5, 40),
     "slots.removed": (1,),
 }
 """The same for those of the scheme ``slots`` alone."""
+SCHEME_TIMES: dict[TimedSchemeName, dict[str, tuple[int, ...]]] = {
+    "directories": {
+        "files.writing": (1, 6, 50),
+        "files.renamed": (1, 3, 20),
+        "files.saved": (1, 4, 15),
+        "files.picked": (1, 2, 6),
+        "files.delivered": (1, 2, 5),
+        "files.removed": (1, 4, 40),
+    },
+    "wheel": {
+        "wheel.appended": (1, 3, 20),
+        "wheel.saved": (1, 4, 15),
+        "wheel.loaded": (1, 2),
+        "files.picked": (1, 2, 6),
+        "files.delivered": (1, 2, 5),
+        "wheel.marked": (1, 2),
+        "wheel.removed": (1, 2, 4),
+    },
+    "slots": {
+        "files.renamed": (1, 3, 20),
+        "files.saved": (1, 4, 15),
+        "files.picked": (1, 2, 6),
+        "files.delivered": (1, 2, 5),
+        "files.removed": (1, 4, 40),
+        "slots.recorded": SLOT_TIMES["slots.recorded"],
+        "slots.marked": SLOT_TIMES["slots.marked"],
+    },
+}
+"""Those that a load passes in each delay scheme for absolute due times."""

@@ -13,8 +13,11 @@ from typing import Any, NamedTuple
 from mocketmq import Client, UnreachableError
 from mocketmq.client.answer import JsonObject
 from mocketmq.failpoint import ENVIRONMENT
+from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
+from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
 from tests.crash.load import GROUP, TOPIC, Load
@@ -67,7 +70,7 @@ class Variant(NamedTuple):
     durability: str = "full"
     delay_sync: str = "always"
     start_deliver_time: str = "aliyun4"
-    timed_scheme: str = "directories"
+    timed_scheme: TimedSchemeName = "directories"
 
     @property
     def arguments(self) -> list[str]:
@@ -140,6 +143,7 @@ class Survivor:
             *self.judge.verdict(),
             *faults_of_store(self.data / FILE_NAME, self.judge),
             *(f"{path} is still there" for path in delayed_files(self.data)),
+            *(f"{each} is still there" for each in other_messages(self.data)),
         ]
         assert not faults, "\n".join(faults)
 
@@ -187,8 +191,24 @@ def delayed_files(data: Path) -> list[Path]:
     return [Path(folder) / name for folder, _, names in os.walk(data / "delay") for name in names]
 
 
+def other_messages(data: Path) -> list[KeptMessage | Trouble]:
+    """What waits in delay schemes other than second directories."""
+    folders = [(place, data / place.folder) for name, place in SCHEMES.items() if name != DEFAULT]
+    return [
+        each
+        for place, folder in folders
+        if folder.is_dir()
+        for each in place.kind.read_messages(folder, lambda *_: None)
+    ]
+
+
 def faults_of_files(data: Path) -> Iterator[str]:
     """Defects in the files of delayed messages after a kill: each file under its final name must be whole."""
+    yield from (
+        f"{each.file} is damaged: {each.reason}"
+        for each in other_messages(data)
+        if isinstance(each, Trouble) and each.kind != "torn"
+    )
     for path in delayed_files(data):
         entry = parse_name(path.name.removesuffix(".tmp"))
         if entry is None or path.parent.name != str(entry.second):

@@ -13,7 +13,7 @@ import pytest
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.failpoint import POINTS
 from tests.crash.load import TOPIC
-from tests.crash.points import SLOT_TIMES, TRANSACTION_TIMES
+from tests.crash.points import SCHEME_TIMES, SLOT_TIMES, TRANSACTION_TIMES
 from tests.crash.survivor import Survivor, Variant
 from tests.support.delayed_files import DUE_MS, made
 
@@ -37,12 +37,7 @@ TIMES = {
     "delivery.picked": (1, 2, 7),
     "delivery.delivered": (1, 2, 9),
     "offsets.saved": (1, 2, 5),
-    "files.writing": (1, 6, 50),
-    "files.renamed": (1, 3, 20),
-    "files.saved": (1, 4, 15),
-    "files.picked": (1, 2, 6),
-    "files.delivered": (1, 2, 5),
-    "files.removed": (1, 4, 40),
+    **SCHEME_TIMES["directories"],
     "clock.fired": (1, 3, 8),
     "receive.taken": (1, 3, 10),
     "receive.settled": (1, 2, 8),
@@ -111,7 +106,8 @@ def survivors(tmp_path_factory: pytest.TempPathFactory) -> Survivors:
 
 
 def test_every_point_is_tried() -> None:
-    assert {*TIMES, *TRANSACTION_TIMES, *SLOT_TIMES, ONLY_ONCE} == set(POINTS)
+    of_schemes = {point for times in SCHEME_TIMES.values() for point in times}  # see tests/schemes
+    assert {*TIMES, *TRANSACTION_TIMES, *SLOT_TIMES, *of_schemes, ONLY_ONCE} == set(POINTS)
 
 
 @pytest.mark.parametrize(("variant", "failpoint"), [*cases()])

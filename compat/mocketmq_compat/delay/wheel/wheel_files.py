@@ -123,7 +123,6 @@ class WheelFiles(Chore):
         for start in self.index.to_load():
             self.index.expect(start)
             found = await self._in_thread(partial(self.log.scan, start))
-            pass_point("wheel.loaded")
             self.index.adopt(start, found)
         self._changed()  # the timer knows nothing of what could not be read before
 

@@ -14,6 +14,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import TypeVar
 
 from mocketmq.errors import StoreUnavailableError
+from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delay_index import DelayIndex
 from mocketmq_compat.delay.delayed_file import Entry
 from mocketmq_compat.delay.wheel.record import SPAN_S, start_of
@@ -124,6 +125,7 @@ class WheelIndex:
         late = self._late.pop(start, {})
         if start not in self._counts or start in self._places:
             return
+        pass_point("wheel.loaded")
         places = self._places[start] = Places()
         waiting = {entry: offset for entry, offset in offsets.items() if not self._is_hidden(entry)} | late
         for entry, offset in waiting.items():
