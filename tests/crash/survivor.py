@@ -137,7 +137,7 @@ class Survivor:
             await self._look(client)
             await self._drain(client)
             await self._look(client)
-            if self._variant.timed_scheme == "directories":
+            if self._variant.timed_scheme in ("directories", "wheel"):
                 await files_removed(client)
         faults = [
             *self.judge.verdict(),

@@ -1,4 +1,4 @@
-"""The weaknesses of the wheel, one test each; docs/schemes.md lists them."""
+"""The weaknesses of the wheel, one test each; docs/schemes/wheel.md lists them."""
 
 import asyncio
 import errno
@@ -23,7 +23,7 @@ from tests.support.delayed_files import made
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
 
 SPAN_MS = SPAN_S * 1_000
-FOLDER = "delay-wheel"
+FOLDER = "wheel"
 
 
 @pytest.fixture(autouse=True)

@@ -34,7 +34,7 @@ class Place(NamedTuple):
 DEFAULT: Final[TimedSchemeName] = "directories"
 SCHEMES: Final[Mapping[TimedSchemeName, Place]] = {
     "directories": Place("delay", "mocketmq_compat.delay.directories"),
-    "wheel": Place("delay-wheel", "mocketmq_compat.delay.wheel"),
+    "wheel": Place("wheel", "mocketmq_compat.delay.wheel"),
     "slots": Place("slots", "mocketmq_compat.delay.slots"),
 }
 

@@ -17,7 +17,7 @@ async def open_wheel(settings: Settings, context: SchemeContext) -> TimedScheme:
     """The wheel; what waits in its files is found. Raises a StoreError."""
     try:
         storage: WheelStorage = (
-            MemoryStorage() if settings.data == MEMORY else DiskStorage(Path(settings.data) / "delay-wheel")
+            MemoryStorage() if settings.data == MEMORY else DiskStorage(Path(settings.data) / "wheel")
         )
     except OSError as error:
         raise StoreUnavailableError(f"the wheel's directory cannot be made: {error.strerror}") from error

@@ -1,8 +1,8 @@
 """The wheel: a delay scheme of a file per ten minutes, loaded ahead into a timing wheel in memory.
 
-The idea is plan 2 of the article in docs/schemes.md. A send goes into the file of its due time, and into the
-wheel as well if that file is loaded. Bodies stay in the files until they are due, so the wheel's memory does
-not grow with them.
+The idea is plan 2 of an article (docs/schemes/wheel.md). A send goes into the file of its due time, and into
+the wheel as well if that file is loaded. Bodies stay in the files until they are due, so the wheel's memory
+does not grow with them.
 """
 
 from mocketmq.clock import US_PER_S

@@ -1,0 +1,48 @@
+"""Many pending messages: found at the start, and delivered at their time."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from mocketmq.settings import TimedSchemeName
+from mocketmq_compat.delay.delayed_file import DelayedFile
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
+from tests.support.brokers import S, rows, running_broker
+from tests.support.delayed_files import made
+from tests.support.second_directories import HOUR_MS, MS
+
+
+def cases() -> Iterator[object]:
+    """A million for each scheme but second directories: so many files are for the bench."""
+    for scheme in SCHEMES:
+        yield pytest.param(scheme, 1_440)
+        yield pytest.param(scheme, 96_000, marks=pytest.mark.slow)
+        if scheme != DEFAULT:
+            yield pytest.param(scheme, 1_080_000, marks=pytest.mark.slow)
+
+
+@pytest.mark.parametrize(("scheme", "count"), [*cases()])
+async def test_many_pending_messages(scheme: TimedSchemeName, count: int, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        start_ms = broker.clock.now_us() // MS
+    step_ms = 24 * HOUR_MS // count
+    with SCHEMES[scheme].kind.new_messages(tmp_path / SCHEMES[scheme].folder, lambda *_: None) as new:
+        for number in range(count):
+            file = made(f"M{number}", number=number, due_ms=start_ms + (number + 1) * step_ms)
+            new.add(DelayedFile(file.header, file.body))
+        new.sync()
+    hour = HOUR_MS // step_ms
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert broker.schemes.pending == count
+        assert broker.schemes.next_delivery_us() == (start_ms + step_ms) * MS
+        [last] = await broker.schemes.find(f"M{count - 1}")
+        async with broker.timer.lock:
+            await broker.schemes.cancel([last])
+        assert (await broker.mover.advance(3_600 * S)).fired == hour
+        assert broker.schemes.pending == count - hour - 1
+        assert broker.schemes.early == 0
+    async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        assert broker.schemes.pending == count - hour - 1
+    [found] = rows(tmp_path, "SELECT count(*) AS n, max(abs(delivered_us - due_us)) AS late FROM deliveries")
+    assert found == {"n": hour, "late": 0}
