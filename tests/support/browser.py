@@ -85,3 +85,33 @@ async def overflow(page: "Page") -> int:
     """How many pixels the page is wider than its window."""
     wider: int = await page.evaluate("document.documentElement.scrollWidth - innerWidth")
     return wider
+
+
+async def unsaid(page: "Page") -> list[str]:
+    """What a screen reader could not say of the page: by Chromium's accessibility tree."""
+    session = await page.context.new_cdp_session(page)
+    nodes: Any = (await session.send("Accessibility.getFullAXTree"))["nodes"]
+    await session.detach()
+    shown = [node for node in nodes if not node["ignored"]]
+    roles = [node["role"]["value"] for node in shown]
+    found = [
+        f"{roles.count(role)} of {role}"
+        for role in ("RootWebArea", "banner", "navigation", "main", "status")
+        if roles.count(role) != 1
+    ]
+    levels = [_property(node, "level") for node, role in zip(shown, roles, strict=True) if role == "heading"]
+    if levels.count(1) != 1:
+        found.append(f"headings of levels {levels}")
+    for node, role in zip(shown, roles, strict=True):
+        name = node.get("name", {}).get("value", "")
+        if _property(node, "focusable") and role != "main" and not name.strip():
+            found.append(f"{role} without a name")
+        if _property(node, "live") and role not in ("status", "alert") and not _property(node, "root"):
+            found.append(f"{role} {name} is told with every change")
+    return found
+
+
+def _property(node: Any, name: str) -> Any:
+    return next(
+        (one["value"].get("value") for one in node.get("properties", ()) if one["name"] == name), None
+    )

@@ -132,7 +132,7 @@ async def open_broker(
         keys = MessageKeys(ground, past.keys_indexed_to)
         inspection = make_inspection(ground, registry, consuming, timer, schemes, keys)
         verification = make_verification(ground, registry, consuming, schemes, settings.max_message_bytes)
-        watching = make_watching(ground, topics, levels, schemes, polls)
+        watching = make_watching(ground, topics, levels, held, schemes, polls)
         removal = Removal(
             Reset(
                 ground,

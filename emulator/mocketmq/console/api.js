@@ -19,6 +19,11 @@ export class AwayError extends Error {
   }
 }
 
+// The name of the variable, as the command line has it: a copied command shows no token.
+export const TOKEN_VARIABLE = "MOCKETMQ_TOKEN";
+export const hasToken = () => token !== "";
+export const curlToken = () => (hasToken() ? ` -H "Authorization: Bearer $${TOKEN_VARIABLE}"` : "");
+
 // `ask(wasWrong)` resolves to the token that a person gave.
 export function onTokenNeeded(ask) {
   askForToken = ask;

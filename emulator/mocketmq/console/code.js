@@ -1,5 +1,7 @@
 // A message as a command or as code that sends it again.
 
+import { curlToken, hasToken, TOKEN_VARIABLE } from "./api.js";
+
 // Set by the broker or by clients: who sends a message does not give them.
 const OWN = new Set(["KEYS", "TAGS", "DELAY", "UNIQ_KEY", "WAIT", "REAL_TOPIC", "REAL_QID", "PGROUP", "MIN_OFFSET", "MAX_OFFSET", "CONSUME_START_TIME", "CORRECTION_FLAG",
   "MAX_RECONSUME_TIMES", "MQ2_FLAG", "ORIGIN_MESSAGE_ID", "RECONSUME_TIME", "RETRY_TOPIC", "TIMER_OUT_MS", "TRANSFER_FLAG", "TIMER_DEL_UNIQKEY", "CHECK_IMMUNITY_TIME_IN_SECONDS",
@@ -21,7 +23,7 @@ export function fieldsOf(record) {
 const shell = (text) => `'${text.replaceAll("'", "'\\''")}'`;
 
 export function asCurl(topic, record) {
-  return `curl -s ${shell(`${location.origin}/v1/topics/${encodeURIComponent(topic)}/messages`)} -d ${shell(JSON.stringify(fieldsOf(record)))}\n`;
+  return `curl -s${curlToken()} ${shell(`${location.origin}/v1/topics/${encodeURIComponent(topic)}/messages`)} -d ${shell(JSON.stringify(fieldsOf(record)))}\n`;
 }
 
 // JSON's texts are Python's and Java's too, but for \\/ which JSON.stringify does not write.
@@ -32,9 +34,11 @@ export function asPython(topic, record) {
   const { body, body_base64: base64, ...fields } = fieldsOf(record);
   const content = base64 ? `base64.b64decode(${python(base64)})` : python(body);
   const more = Object.entries(fields).map(([name, value]) => `, ${name}=${python(value)}`).join("");
-  return `${base64 ? "import base64\n\n" : ""}from mocketmq import BlockingClient
+  const token = hasToken() ? `, os.environ["${TOKEN_VARIABLE}"]` : "";
+  const imports = `${base64 ? "import base64\n" : ""}${token ? "import os\n" : ""}`;
+  return `${imports}${imports ? "\n" : ""}from mocketmq import BlockingClient
 
-with BlockingClient(${python(location.origin)}) as broker:
+with BlockingClient(${python(location.origin)}${token}) as broker:
     broker.send(${python(topic)}, ${content}${more})
 `;
 }

@@ -85,7 +85,7 @@ export function showFaults(view, place) {
     for (const one of faults) off.delete(one.name);
     const all = [...faults, ...off.values()];
     list.replaceChildren(all.length ? table("Faults", ["Name", "What", ["Where and when", "wrap"], "State", ["Matched", "number"], ["Fired", "number"], ["Holds", "number"], ["", "actions"]], all.map((one) => [
-      visible(one.name), KINDS[one.do]?.[0] ?? one.do, said(one), h("span", { class: "kind" }, one.state), count(one.matched), h("span", { class: one.fired ? "bad" : "" }, count(one.fired)), count(one.held ?? 0),
+      visible(one.name), KINDS[one.do]?.[0] ?? one.do, said(one), h("span", { class: `kind ${one.state}` }, one.state), count(one.matched), h("span", { class: one.fired ? "bad" : "" }, count(one.fired)), count(one.held ?? 0),
       h("div", { class: "row nowrap" },
         one.state === "active" || one.state === "waiting" ? button("Switch off", doing(() => end(one, true)), { class: "small", "aria-label": `Switch ${one.name} off` }) : button("Switch on", doing(() => begin(one)), { class: "small", "aria-label": `Switch ${one.name} on` }),
         button("Remove", doing(() => end(one, false)), { class: "small danger", "aria-label": `Remove ${one.name}` }))]))

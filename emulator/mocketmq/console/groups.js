@@ -34,7 +34,7 @@ export function showGroups(view, place) {
     await reload();
   });
   view.append(h("h1", {}, "Groups"),
-    h("form", { class: "search", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: make }); } }, field("Name", name), field("Most retries", retries), h("span", {}), h("span", {}), make), list);
+    h("form", { class: "make", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: make }); } }, field("Name", name), field("Most retries", retries), make), list);
   const reload = follow(place, read, (groups) => list.replaceChildren(groups.length
     ? table("Consumer groups", ["Name", ["Lag", "number"], ["In flight", "number"], ["Members", "number"], ["Retries", "number"], ["Dead letters", "number"], ["Most retries", "number"]], groups.map((one) => [
       h("a", { href: `#/groups/${encodeURIComponent(one.name)}` }, visible(one.name)), count(one.lag), count(one.in_flight), count(one.members.length), count(one.retries),
@@ -89,5 +89,5 @@ function resetForm(name, topics, done) {
     notice(`${name} begins again at ${to.options[to.selectedIndex].text} of ${topic.value}: lag ${count(group.lag)}.`);
     await done();
   });
-  return h("form", { class: "search reset", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: submit }); } }, field("Let it begin again in", topic), field("at", to), time, submit);
+  return h("form", { class: "make reset", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: submit }); } }, field("Let it begin again in", topic), field("at", to), time, submit);
 }

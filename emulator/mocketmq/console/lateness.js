@@ -24,7 +24,12 @@ function chart(points) {
   }
   const lines = LINES.map(([name]) => svg("polyline", { class: name.slice(0, 3), points: points.map((one) => `${x(one).toFixed(1)},${y(one[name]).toFixed(1)}`).join(" "), fill: "none", "vector-effect": "non-scaling-stroke" }));
   const dots = points.length === 1 ? LINES.map(([name]) => svg("circle", { class: name.slice(0, 3), cx: x(points[0]), cy: y(points[0][name]), r: 3 })) : [];
-  return svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": "Lateness in the last five minutes; the table has the figures" }, grid, lines, dots);
+  const scale = h("div", { class: "scale", "aria-hidden": "true" }, grid.map((line, step) => {
+    const label = h("span", {}, lateness(10 ** (step + 2)).replace(/\.0+ /, " "));
+    label.style.top = `${(Number(line.getAttribute("y1")) / HEIGHT) * 100}%`;
+    return label;
+  }));
+  return h("div", { class: "chart-place" }, scale, svg("svg", { class: "chart", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, preserveAspectRatio: "none", role: "img", "aria-label": "Lateness in the last five minutes; the table has the figures" }, grid, lines, dots));
 }
 
 export function showLateness(view, place) {
@@ -44,7 +49,7 @@ export function showLateness(view, place) {
     figures.replaceChildren(...[[count(all.count), "deliveries"], [all.count ? lateness(all.p50_us) : "–", "half are not later than"], [all.count ? lateness(all.p99_us) : "–", "99 in 100 are not later than"], [all.count ? lateness(all.max_us) : "–", "the latest"]].map(([value, label]) => h("div", { class: "figure" }, h("b", {}, value), h("span", {}, label))));
     body.replaceChildren(...(all.count ? [
       chart(times),
-      h("p", { class: "legend" }, LINES.map(([name, label]) => h("span", { class: name.slice(0, 3) }, label)), h("span", { class: "dim" }, "five minutes to now; the lowest line is 100 µs, each other ten times the one below")),
+      h("p", { class: "legend" }, LINES.map(([name, label]) => h("span", { class: name.slice(0, 3) }, label)), h("span", { class: "dim" }, "five minutes to now, on a scale of ten times at each line")),
       table("Lateness by level", ["Level", ["Deliveries", "number"], ["p50", "number"], ["p99", "number"], ["Max", "number"]], levels.map((one) => [
         h("a", { href: `#/levels/${one.level || "time"}` }, laneName(one.level)), count(one.count), lateness(one.p50_us), lateness(one.p99_us), h("span", { class: one.max_us > 1_000_000 ? "bad" : "" }, lateness(one.max_us))])),
     ] : [empty("Nothing delivered in the last five minutes", "Send a delayed message and let it become due, by itself or by moving the clock.")]));

@@ -6,6 +6,7 @@ import { clockTime, count, dateTime, duration, lateness, plural, visible } from 
 import { Lane } from "./lane.js";
 import { live, nowMs } from "./live.js";
 import { confirmed, doing, notice } from "./notice.js";
+import { firstSteps, isNew } from "./welcome.js";
 
 const PAGE = 100;
 const still = matchMedia("(prefers-reduced-motion: reduce)");
@@ -14,7 +15,8 @@ export function showLevels(view, place) {
   if (place.rest.length) return showLane(view, place);
   const cards = h("div", { class: "figures" });
   const list = h("ol", { class: "lanes", "aria-label": "Delay levels and start-deliver times" });
-  view.append(h("h1", {}, "Levels"), cards, h("div", { class: "lanes-head", "aria-hidden": "true" },
+  const first = h("div", {});
+  view.append(h("h1", {}, "Levels"), cards, first, h("div", { class: "lanes-head", "aria-hidden": "true" },
     h("span", {}, "Level"), h("span", {}, "Waiting"), h("span", { class: "axis" }, h("i", {}, "just sent"), h("i", {}, "due")), h("span", {}, "Next due"), h("span", {}, "Delivered", h("small", {}, " / min")), h("span", {}, "Overdue")), list);
   const rows = new Map();
 
@@ -46,15 +48,23 @@ export function showLevels(view, place) {
       setText(parts.next, left === null ? "" : left > 0 ? `in ${duration(left)}` : "now");
       setText(parts.minute, lane.delivered ? count(lane.delivered) : "");
       const late = lane.oldest_overdue_ms === null ? 0 : now - lane.oldest_overdue_ms;
-      setText(parts.overdue, late > 0 ? `${duration(late)} overdue` : "");
+      const overdue = late > 0 ? overdueIn(lane, now) : 0;
+      setText(parts.overdue, overdue ? `${count(overdue)}, up to ${duration(late)}` : "");
       parts.item.classList.toggle("none", !lane.pending);
       parts.item.classList.toggle("idle", !lane.pending && !lane.delivered);
-      parts.link.setAttribute("aria-label", `${lane.level ? `Level ${lane.level}, ${lane.delay}` : "Start-deliver times"}: ${plural(lane.pending, "message")} waiting`);
+      const label = [
+        `${lane.level ? `Level ${lane.level}, ${lane.delay}` : "Start-deliver times"}: ${plural(lane.pending, "message")} waiting`,
+        left === null ? null : `next due at ${clockTime(lane.next_due_ms)}`,
+        overdue ? `${count(overdue)} overdue since ${clockTime(lane.oldest_overdue_ms)}` : null,
+        lane.delivered ? `${count(lane.delivered)} delivered in the last minute` : null,
+      ].filter(Boolean).join(", ");
+      if (parts.link.getAttribute("aria-label") !== label) parts.link.setAttribute("aria-label", label);
     }
+    if (isNew() !== first.hasChildNodes()) first.replaceChildren(...(isNew() ? [firstSteps()] : []));
     const all = state.lateness.in_all;
     cards.replaceChildren(
       figure(count(state.pending), "waiting"), figure(state.stored_per_s.toLocaleString("en"), "stored per second"),
-      figure(state.delivered_per_s.toLocaleString("en"), "delivered per second"), figure(all.count ? lateness(all.p99_us) : "–", "late at most: 99 in 100", all.count && all.p99_us > 100_000));
+      figure(state.delivered_per_s.toLocaleString("en"), "delivered per second"), figure(all.count ? lateness(all.p99_us) : "–", "p99 lateness", all.count && all.p99_us > 100_000));
   }
 
   // A span of the lane is its level's delay; of start-deliver times, until the last of them.
@@ -94,6 +104,9 @@ export function showLevels(view, place) {
   frame = requestAnimationFrame(draw);
 }
 
+// How many are due by now: to the message where a fault holds them.
+const overdueIn = (lane, now) => lane.curve.findLast(([due]) => due <= now)?.[1] ?? 1;
+
 const figure = (value, label, isBad) => h("div", { class: isBad ? "figure bad" : "figure" }, h("b", {}, value), h("span", {}, label));
 
 function showLane(view, place) {
@@ -130,7 +143,7 @@ function showLane(view, place) {
 
   function draw() {
     const lane = live.state?.lanes.find((one) => (one.level ?? 0) === level);
-    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting.`);
+    if (lane) setText(about, `${lane.delay ? `Each message waits ${lane.delay}. ` : ""}${plural(lane.pending, "message")} waiting${lane.oldest_overdue_ms === null ? "" : `, ${count(overdueIn(lane, nowMs()))} of them overdue`}.`);
     const text = found.map((one) => `${one.commit_offset} ${one.due_ms}`).join();
     if (text === drawn) return;
     drawn = text;
@@ -140,7 +153,7 @@ function showLane(view, place) {
     }
     replace(list, table(`Messages waiting in ${heading}`, ["Due", "In", "Topic", "Keys and tag", "Body", ["", "actions"]], found.map((one) => [
       h("span", { class: "mono", title: dateTime(one.due_ms) }, clockTime(one.due_ms, true)),
-      h("span", { class: "mono", "data-due": one.due_ms }, until(one.due_ms)),
+      countdown(h("span", { class: "mono", "data-due": one.due_ms })),
       visible(one.real_topic ?? one.topic),
       [one.keys.map((key) => h("span", { class: "tag key" }, visible(key))), one.tag ? h("span", { class: "tag" }, visible(one.tag)) : null],
       h("a", { class: "clip", href: `#/messages/${encodeURIComponent(one.message_id)}` }, visible((one.body ?? "(bytes)").slice(0, 120))),
@@ -156,8 +169,13 @@ function showLane(view, place) {
     await load();
   }
 
-  const until = (due) => (due > nowMs() ? duration(due - nowMs()) : "now");
-  const timer = setInterval(() => list.querySelectorAll("[data-due]").forEach((cell) => setText(cell, until(Number(cell.dataset.due)))), 500);
+  function countdown(cell) {
+    const left = Number(cell.dataset.due) - nowMs();
+    cell.classList.toggle("bad", left < 0);
+    setText(cell, left > 0 ? duration(left) : left < 0 ? `${duration(-left)} overdue` : "now");
+    return cell;
+  }
+  const timer = setInterval(() => list.querySelectorAll("[data-due]").forEach(countdown), 500);
   place.onLeave(() => clearInterval(timer));
   const run = doing(() => load());
   place.listen((kind) => {

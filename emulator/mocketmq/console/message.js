@@ -5,7 +5,7 @@ import { bodyView } from "./body.js";
 import { asCurl, asJava, asPython } from "./code.js";
 import { button, h } from "./dom.js";
 import { clockTime, date, dateTime, duration, lateness, plural, visible } from "./format.js";
-import { live } from "./live.js";
+import { live, nowMs } from "./live.js";
 import { doing, notice } from "./notice.js";
 
 const DOORS = { remoting: "RocketMQ’s remoting", grpc: "gRPC", http: "the JSON API", aliyun: "Aliyun’s HTTP" };
@@ -44,9 +44,9 @@ export function lifeOf(history) {
     if (take.outcome === null && take.times) add(ms(take.visible_us), "waiting", `In flight at ${take.group} until then`);
   }
   for (const one of history.interventions) if (one.kind === "cancelled") add(ms(one.at_us), "cancelled", "Cancelled", "It will never be delivered.");
-  for (const one of history.faults) add(ms(one.at_us), "fault", `Struck by the fault ${one.fault}`, `${one.do} at ${one.door}, ${one.operation}`);
+  for (const one of history.faults) add(ms(one.at_us), "fault", `Struck by the fault ${one.fault}`, one.door ? `${one.do} at ${one.door}, ${one.operation}` : `${one.do}: its delivery`);
   const newest = history.records.at(-1);
-  if (history.state === "pending") add(newest.due_ms, "waiting", "Due then", "It waits.");
+  if (history.state === "pending") add(newest.due_ms, "waiting", newest.due_ms > nowMs() ? "Due then" : "Due then, and overdue", "It waits.");
   const order = ["born", "stored", "parked", "due", "fault", "forced", "delivered", "taken", "acknowledged", "retried", "cancelled", "dead", "waiting"];
   return life.sort((a, b) => a.at - b.at || order.indexOf(a.kind) - order.indexOf(b.kind));
 }

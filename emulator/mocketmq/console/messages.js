@@ -6,6 +6,7 @@ import { bytes, clockTime, count, dateTime, lateness, plural, visible } from "./
 import { live } from "./live.js";
 import { showMessage } from "./message.js";
 import { doing } from "./notice.js";
+import { firstSteps, isNew } from "./welcome.js";
 
 const SHOWN = 100;
 
@@ -89,7 +90,7 @@ function watch(place, head, list) {
     if (list.contains(document.activeElement) && document.activeElement.tagName === "A") return; // nothing moves under the finger
     drawn = live.arrivals;
     const shown = drawn.filter((one) => kind === "all" || kinds[kind].includes(one.kind)).slice(0, SHOWN);
-    list.replaceChildren(shown.length ? records("What arrives", shown) : empty("No messages yet", "Whatever is sent or delivered is listed here as it happens.", h("a", { class: "button", href: "#/send" }, "Send one")));
+    list.replaceChildren(shown.length ? records("What arrives", shown) : isNew() ? firstSteps() : empty("Nothing of this kind yet", "Whatever is sent or delivered is listed here as it happens.", h("a", { class: "button", href: "#/send" }, "Send one")));
   }
   place.listen(draw);
   draw();

@@ -7,7 +7,7 @@ const STAYS_MS = 8_000;
 
 // `link` is [text, address].
 export function notice(text, { kind = "good", link } = {}) {
-  const element = h("div", { class: `notice ${kind}` }, h("p", {}, text), link ? h("a", { href: link[1] }, link[0]) : null);
+  const element = h("div", { class: `notice ${kind}`, role: kind === "bad" ? "alert" : null }, h("p", {}, text), link ? h("a", { href: link[1] }, link[0]) : null);
   element.append(button("×", () => element.remove(), { class: "quiet close", "aria-label": "Close this message" }));
   place.append(element);
   while (place.children.length > 3) place.firstChild.remove();

@@ -88,7 +88,7 @@ export function timeBar(place) {
     const first = state.next_due;
     if (!first) {
       setText(due, "nothing waits");
-      due.href = "#/levels";
+      due.removeAttribute("href");
       return;
     }
     const left = first.instant_ms - target;

@@ -24,7 +24,7 @@ export function showTopics(view, place) {
     await reload();
   });
   view.append(h("h1", {}, "Topics"),
-    h("form", { class: "search", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: make }); } }, field("Name", name), field("Queues", queues), field("Permission", perm), h("span", {}), make),
+    h("form", { class: "make", onsubmit: (event) => { event.preventDefault(); run({ currentTarget: make }); } }, field("Name", name), field("Queues", queues), field("Permission", perm), make),
     h("label", { class: "row" }, withSystem, "Show the system's own topics, retries and dead letters"), list);
 
   function draw({ topics }) {

@@ -38,6 +38,9 @@ _RELEASED: Final = (
 )
 _COUNTS: Final = "SELECT fault, count(*) FROM held_deliveries GROUP BY fault"
 _DONE: Final = "DELETE FROM held_deliveries WHERE held = ?"
+_OVERDUE: Final = (
+    "SELECT coalesce(level, 0), count(*), min(due_us) FROM held_deliveries WHERE NOT is_repeat GROUP BY 1"
+)
 _FIRST: Final = "SELECT min(release_us) FROM held_deliveries"
 _ALL: Final = "SELECT record_offset, fault, release_us FROM held_deliveries WHERE NOT is_repeat"
 _END_REPEATS: Final = "DELETE FROM held_deliveries WHERE fault = ? AND is_repeat"
@@ -287,6 +290,13 @@ class HeldDeliveries:
         """How many deliveries each rule puts off, by its name; repeats that are to come count, too."""
         rows: list[tuple[str, int]] = await self._database.rows(_COUNTS)
         return dict(rows)
+
+    async def overdue(self) -> dict[int, tuple[int, int]]:
+        """How many messages wait, and when the oldest was due, by level; 0 for absolute due times."""
+        if not self._records:
+            return {}
+        rows = await self._database.rows(_OVERDUE)
+        return {level: (count, due_us) for level, count, due_us in rows}
 
     def figures(self) -> Sequence[Figures]:
         """One row, if anything is held."""

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.api import Api, running_api
-from tests.support.browser import console_page, overflow, violations
+from tests.support.browser import console_page, overflow, unsaid, violations
 from tests.support.chromium import needs_chromium
 from tests.support.patience import PATIENCE_S
 
@@ -250,4 +250,5 @@ async def test_everybody_can_use_each_view_at_each_width(
             await expect(page.locator(".due")).to_contain_text("level 5")
             await expect(page.locator("h1")).to_be_visible()
             assert (room, await violations(page)) == (room, [])
+            assert (room, await unsaid(page)) == (room, [])
             assert (room, await overflow(page)) == (room, 0)

@@ -99,6 +99,33 @@ async def test_it_tells_what_waits_what_comes_and_how_late(api: Api) -> None:
         assert [one["level"] for one in state["lateness"]["by_level"]] == [0, 5]
 
 
+@pytest.mark.parametrize(
+    ("level", "delay", "rule"),
+    [(3, {"delay_level": 3}, {"level": 3}), (None, {"delay_ms": 10_000}, {"topic": "orders"})],
+)
+async def test_what_a_fault_holds_is_overdue_in_its_lane(
+    api: Api, level: int | None, delay: Json, rule: Json
+) -> None:
+    await api.ok("POST", "/v1/faults", {"do": "hold", "name": "jam", **rule})
+    first = await api.send(**delay)
+    await api.send(**delay)
+    await api.ok("POST", "/v1/clock/advance", {"by": "30s"})
+    third = await api.send(**delay)
+    async with streaming(api) as stream:
+        state = await stream.state_with(pending=3)
+        held = lane(state, level)
+        assert (held["pending"], held["oldest_overdue_ms"], held["next_due_ms"]) == (
+            3,
+            first["due_ms"],
+            third["due_ms"],
+        )
+        assert held["curve"][0] == [first["due_ms"], 2]
+        assert held["curve"][-1][1] == 3
+        await api.ok("DELETE", "/v1/faults/jam")
+        state = await stream.state_with(pending=1)
+        assert (lane(state, level)["pending"], lane(state, level)["oldest_overdue_ms"]) == (1, None)
+
+
 async def test_a_reader_who_comes_back_goes_on_where_it_was(api: Api) -> None:
     await api.send(body="before")
     async with streaming(api) as stream:

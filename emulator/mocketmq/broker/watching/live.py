@@ -17,6 +17,7 @@ from mocketmq.broker.watching.recent_lateness import TIMED, RecentLateness, Spre
 from mocketmq.broker.watching.stored_records import RecordSummary, StoredRecords
 from mocketmq.clock import US_PER_S, steady_us, wall_us
 from mocketmq.errors import StoreError
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
@@ -35,7 +36,8 @@ _RATE_S: Final = 5
 class Lane(NamedTuple):
     """A delay level; without ``level``, all messages with an absolute due time.
 
-    ``delivered`` counts the last minute, ``curve`` is when those that wait are due.
+    ``delivered`` counts the last minute, ``curve`` is when those that wait are due. What a fault holds waits
+    too, and is overdue.
     """
 
     level: int | None
@@ -100,11 +102,18 @@ class Live:
     """Looks while somebody watches."""
 
     def __init__(
-        self, ground: Ground, levels: LevelQueues, schemes: SchemeSet, polls: Polls, records: StoredRecords
+        self,
+        ground: Ground,
+        levels: LevelQueues,
+        held: HeldDeliveries,
+        schemes: SchemeSet,
+        polls: Polls,
+        records: StoredRecords,
     ) -> None:
         self._clock = ground.clock
         self._writer = ground.writer
         self._levels = levels
+        self._held = held
         self._schemes = schemes
         self._polls = polls
         self._records = records
@@ -121,6 +130,8 @@ class Live:
         self._first_due: tuple[int, RecordSummary | None] = (-1, None)
         self._timed_curve: Curve = []
         self._timed_again_us = 0
+        self._overdue: dict[int, tuple[int, int]] = {}
+        self._overdue_again_us = 0
 
     @property
     def readers(self) -> int:
@@ -241,6 +252,8 @@ class Live:
                 self._curve_of_timed(),
             )
         )
+        overdue = await self._held_back()
+        lanes = [_with_overdue(lane, *overdue.get(lane.level or TIMED, (0, 0))) for lane in lanes]
         stored_per_s, delivered_per_s = self._rates()
         return LiveState(
             self._clock.now_us(),
@@ -264,6 +277,15 @@ class Live:
             now_us = steady_us()
             self._timed_again_us = now_us + 100 * (now_us - began_us)
         return self._timed_curve
+
+    async def _held_back(self) -> dict[int, tuple[int, int]]:
+        """What faults hold, by level. Read as seldom as that curve, as all of it is gone through."""
+        began_us = steady_us()
+        if began_us >= self._overdue_again_us or not self._held.pending:
+            self._overdue = await self._held.overdue()
+            now_us = steady_us()
+            self._overdue_again_us = now_us + 100 * (now_us - began_us)
+        return self._overdue
 
     async def _next_due(self, lanes: Sequence[Lane]) -> NextDue | None:
         instant_us = self._schemes.next_delivery_us()
@@ -295,3 +317,14 @@ class Live:
 
 def _newest_first(records: list[RecordSummary]) -> list[RecordSummary]:
     return sorted(records, key=lambda one: one.store_us, reverse=True)
+
+
+def _with_overdue(lane: Lane, count: int, oldest_us: int) -> Lane:
+    """The lane with messages beside those that wait for their due time: theirs is over."""
+    if not count:
+        return lane
+    return lane._replace(
+        pending=lane.pending + count,
+        oldest_overdue_us=min(lane.oldest_overdue_us or oldest_us, oldest_us),
+        curve=[(oldest_us, count), *((due_us, count + total) for due_us, total in lane.curve)],
+    )

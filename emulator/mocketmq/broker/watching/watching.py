@@ -6,6 +6,7 @@ from mocketmq.broker.consuming.polls import Polls
 from mocketmq.broker.registry.topics import Topics
 from mocketmq.broker.watching.live import Live
 from mocketmq.broker.watching.stored_records import StoredRecords
+from mocketmq.schedule.held_deliveries import HeldDeliveries
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.store.ground import Ground
@@ -20,8 +21,13 @@ class Watching:
 
 
 def make_watching(
-    ground: Ground, topics: Topics, levels: LevelQueues, schemes: SchemeSet, polls: Polls
+    ground: Ground,
+    topics: Topics,
+    levels: LevelQueues,
+    held: HeldDeliveries,
+    schemes: SchemeSet,
+    polls: Polls,
 ) -> Watching:
     """Make the parts. They load nothing, and do nothing while nobody watches."""
     records = StoredRecords(ground, topics, schemes)
-    return Watching(Live(ground, levels, schemes, polls, records), records)
+    return Watching(Live(ground, levels, held, schemes, polls, records), records)
