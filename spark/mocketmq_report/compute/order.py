@@ -9,12 +9,14 @@ left out: enough if batches meet only at their ends. Where it is not, ``settle``
 stairs are needed in full.
 """
 
+from collections.abc import Sequence
 from typing import Any, Final, NamedTuple
 
 import numpy as np
 import pyarrow as pa
 
 from mocketmq_report.compute.partial import Shape, empty
+from mocketmq_report.ledger.codes import joined, packed
 from mocketmq_report.ledger.rows import NONE, Ints, Rows
 
 SHAPE: Final = Shape(("run", "scheme", "level"), ("deliveries", "violations"))
@@ -29,8 +31,6 @@ ENDS: Final = 256
 """Stairs that a batch hands on from each of its ends."""
 EVERY: Final = 512
 """Of the stairs between them, one in so many is handed on."""
-_LEVELS: Final = 1 << 33
-"""More than there are numbers of levels."""
 
 
 class Order(NamedTuple):
@@ -58,19 +58,12 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
     rows = measured.where(~measured.is_any("scheme", ["levels"]) | (measured.numbers("level") != NONE))
     place = rows.numbers("delivered_offset")
     place = np.where(place == NONE, rows.numbers("delivered_us"), place)
-    due, levels = np.maximum(rows.numbers("due_us"), rows.numbers("stored_us")), rows.numbers("level")
-    runs, schemes = rows.column("run"), rows.column("scheme")
+    due = np.maximum(rows.numbers("due_us"), rows.numbers("stored_us"))
     known: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
     stairs = [STAIRS.empty_table()]
-    if not (place[1:] > place[:-1]).all():
-        in_order = np.lexsort((due, place))
-        place, due, levels = place[in_order], due[in_order], levels[in_order]
-        runs, schemes = (each.take(pa.array(in_order)) for each in (runs, schemes))
-    lines = runs.indices.to_numpy() * np.int64(len(schemes.dictionary)) + schemes.indices.to_numpy()
-    lines = lines * _LEVELS + np.where(levels == NONE, _LEVELS // 2, levels)
-    for line in np.unique(lines):
-        of_line = np.flatnonzero(lines == line)
-        run, scheme, level = (each[of_line[0]] for each in (runs, schemes, levels))
+    for of_line in _lines(rows, place, due):
+        run, scheme = (rows.column(name)[int(of_line[0])] for name in ("run", "scheme"))
+        level = rows.numbers("level")[of_line[0]]
         dues = due[of_line]
         is_stair = dues >= np.maximum.accumulate(dues)
         found = (run.as_py(), scheme.as_py(), _or_none(level), len(dues), (~is_stair).sum())
@@ -91,6 +84,18 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
             )
         )
     return Order(pa.table(known, empty(SHAPE).schema), pa.concat_tables(stairs))
+
+
+def _lines(rows: Rows, place: Ints, due: Ints) -> Sequence[Ints]:
+    """The rows of each line, in order."""
+    in_order = np.arange(len(rows)) if (place[1:] > place[:-1]).all() else np.lexsort((due, place))
+    lines, size = packed(joined(map(rows.codes, ("run", "scheme", "level"))))
+    if size < 1 << 16:
+        lines = lines.astype(np.uint16)  # which is sorted without comparing
+    in_order = in_order[np.argsort(lines[in_order], kind="stable")]
+    lines = lines[in_order]
+    found: list[Ints] = np.split(in_order, np.flatnonzero(lines[1:] != lines[:-1]) + 1)
+    return found if len(rows) else []
 
 
 def _or_none(level: int) -> int | None:
