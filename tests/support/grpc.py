@@ -199,6 +199,12 @@ async def grpc_client(
         channel.close()
 
 
+async def touch(address: str, ssl: Any = None) -> None:
+    """Let the broker import what gRPC needs: on a busy machine that takes longer than some SDKs wait."""
+    async with grpc_client(int(address.rpartition(":")[2]), ssl=ssl) as client:
+        await client.call("Heartbeat")
+
+
 @asynccontextmanager
 async def running_grpc(**changed: Any) -> AsyncIterator[tuple[Emulator, GrpcClient]]:
     """An emulator in memory with a manual clock, and a client of it."""

@@ -16,6 +16,7 @@ from mocketmq.settings import Settings
 from tests.clients.grpc.programs import SCENARIOS, SDKS
 from tests.clients.grpc.versions import FOLDER
 from tests.support.brokers import FREE_PORTS
+from tests.support.grpc import touch
 
 STEPS: Mapping[str, Sequence[str]] = {
     "normal": (
@@ -84,6 +85,7 @@ async def test_an_application_of_the_sdk_works(client: str, tmp_path: Path) -> N
         await groups.put("g-retry", 1, 1)
         await control.send("json", "by JSON", tag="A", keys=["k"])
         assert emulator.grpc_address
+        await touch(emulator.grpc_address)
         process = await asyncio.create_subprocess_exec(
             *program.command,
             emulator.grpc_address,

@@ -12,6 +12,7 @@ from tests.clients.grpc.programs import SCENARIOS, SDKS
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S
 from tests.clients.remoting.snippets import programs, running_program
+from tests.support.grpc import touch
 
 pytestmark = pytest.mark.interop
 
@@ -24,6 +25,7 @@ async def test_the_program(client: str, tmp_path: Path) -> None:
     assert ENDPOINT in text
     async with running_remoting_broker() as broker:
         endpoint = (await broker.control.info())["doors"]["grpc"]["address"]
+        await touch(endpoint)
         await runs(client, text, endpoint, broker, tmp_path)
 
 
@@ -61,8 +63,7 @@ async def certificate_of(endpoint: str, data: Path) -> Path:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE
     context.set_alpn_protocols(["h2"])
-    _, writer = await asyncio.open_connection(*endpoint.split(":"), ssl=context)
-    writer.close()
+    await touch(endpoint, context)
     return data / "tls" / "cert.pem"
 
 
