@@ -20,6 +20,7 @@ from tests.differential.grpc_seen import address_seen, fields_seen, status_seen
 from tests.differential.op import Seen
 from tests.differential.operations import Side
 from tests.support.grpc import GrpcClient, Telemetry, grpc_client
+from tests.support.patience import HANGING_S
 
 SOON_S = 30.0
 """Messages that are delayed by less are waited for."""
@@ -49,7 +50,8 @@ class GrpcProducingSide(Side):
 
     async def _speaker(self, name: str) -> GrpcClient:
         if name not in self._speakers:
-            client = grpc_client(self._ends.grpc_port, f"{name}{self._run}@1@0@a")
+            client_id = f"{name}{self._run}@1@0@a"
+            client = grpc_client(self._ends.grpc_port, client_id, patience_s=HANGING_S)
             self._speakers[name] = await self._stack.enter_async_context(client)
         return self._speakers[name]
 

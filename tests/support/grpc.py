@@ -28,9 +28,12 @@ COMMIT, ROLLBACK = 1, 2
 class GrpcClient:
     """One connection of one client. Made by :func:`grpc_client`."""
 
-    def __init__(self, channel: Channel, port: int, client_id: str, metadata: Mapping[str, str]) -> None:
+    def __init__(
+        self, channel: Channel, port: int, client_id: str, metadata: Mapping[str, str], patience_s: float
+    ) -> None:
         self.channel = channel
         self.port = port
+        self.patience_s = patience_s
         self.metadata = {"x-mq-client-id": client_id, "x-mq-language": "PYTHON"} | dict(metadata)
         self._numbers = itertools.count(1)
 
@@ -42,7 +45,7 @@ class GrpcClient:
             Cardinality.UNARY_UNARY,
             request_type,
             reply_type,
-            timeout=PATIENCE_S,
+            timeout=self.patience_s,
             metadata=self.metadata,
         )
         async with stream as call:
@@ -101,7 +104,7 @@ class GrpcClient:
             Cardinality.UNARY_STREAM,
             request_type,
             reply_type,
-            timeout=PATIENCE_S + wait_s,
+            timeout=self.patience_s + wait_s,
             metadata=self.metadata,
         )
         async with stream as call:
@@ -143,15 +146,16 @@ class GrpcClient:
             f"/{SERVICE}/Telemetry", Cardinality.STREAM_STREAM, command, command, metadata=self.metadata
         )
         async with stream as call:
-            yield Telemetry(call)
+            yield Telemetry(call, self.patience_s)
             await call.cancel()
 
 
 class Telemetry:
     """An open Telemetry stream."""
 
-    def __init__(self, call: Any) -> None:
+    def __init__(self, call: Any, patience_s: float) -> None:
         self._call = call
+        self._patience_s = patience_s
 
     async def settings(self, **fields: Any) -> Any:
         """Say the client's settings; returns the answer."""
@@ -177,7 +181,7 @@ class Telemetry:
 
     async def command(self) -> Any:
         """The next command of the server."""
-        async with asyncio.timeout(PATIENCE_S):
+        async with asyncio.timeout(self._patience_s):
             return await self._call.recv_message()
 
 
@@ -189,12 +193,13 @@ async def grpc_client(
     metadata: Mapping[str, str] = {},
     ssl: Any = None,
     config: Configuration | None = None,
+    patience_s: float = PATIENCE_S,
 ) -> AsyncIterator[GrpcClient]:
-    """A client with a connection of its own."""
+    """A client with a connection of its own, which waits so long for an answer."""
     codec: Any = Codec()
     channel = Channel("127.0.0.1", port, codec=codec, ssl=ssl, config=config)
     try:
-        yield GrpcClient(channel, port, client_id, metadata)
+        yield GrpcClient(channel, port, client_id, metadata, patience_s)
     finally:
         channel.close()
 

@@ -16,11 +16,9 @@ from typing import Any, NamedTuple
 
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
+from tests.support.patience import HANGING_S
 from tests.support.remoting import connected
 from tests.upstream.jars import class_path
-
-START_S = 90.0
-"""Real seconds after which a RocketMQ that is not ready fails what is run."""
 
 HOST = "127.0.0.1"
 HEAPS = {
@@ -167,7 +165,7 @@ async def ready(
 
     Raises UpstreamError if one of the processes exits before.
     """
-    async with asyncio.timeout(START_S):
+    async with asyncio.timeout(HANGING_S):
         while not (await _knows_broker(namesrv_port, broker_port) and _listens(grpc_port)):
             if any(process.returncode is not None for process in processes):
                 raise UpstreamError("RocketMQ exited before it was ready")
