@@ -11,6 +11,7 @@ from tests.bench import (
     console,
     files,
     grpc,
+    grpc_upstream,
     herd,
     http_sends,
     lateness,
@@ -36,6 +37,7 @@ class Bench(NamedTuple):
 
 BENCHES = {
     "start": Bench("Start of an empty broker", start.measure),
+    "start-grpc": Bench("Start of an empty broker with gRPC's port (floor: without)", start.with_grpc),
     "commands": Bench("Commands of the command line (floor: python -c pass)", commands.measure),
     "sends": Bench("Acknowledged sends, straight to the broker", sends.measure),
     "http": Bench("Acknowledged sends, through HTTP", http_sends.measure),
@@ -58,6 +60,7 @@ BENCHES = {
     "plugin": Bench("Test runs with the pytest plugin (floor: a fixture that does nothing)", plugin.measure),
     "console": Bench("The console: what an open page costs", console.measure),
     "upstream": Bench("Beside a real RocketMQ (floor)", upstream.measure),
+    "upstream-grpc": Bench("gRPC beside a real RocketMQ's proxy (floor)", grpc_upstream.measure),
     "reports-small": Bench("Lateness reports of small ledgers (floor: a bare Spark)", reports.small),
     **{
         f"reports-{size}m": Bench(

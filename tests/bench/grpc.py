@@ -44,12 +44,13 @@ async def sends(quick: bool) -> list[Figure]:
 
 async def _load(port: int, rates: Mapping[int, list[float]], seconds: float) -> None:
     async with grpc_client(port) as client:
-        await per_second(lambda: _send(client), 8, seconds / 4)  # first requests cost more
+        await per_second(lambda: send(client), 8, seconds / 4)  # first requests cost more
         for n in IN_FLIGHT:
-            rates[n].append(await per_second(lambda: _send(client), n, seconds))
+            rates[n].append(await per_second(lambda: send(client), n, seconds))
 
 
-async def _send(client: GrpcClient) -> None:
+async def send(client: GrpcClient) -> None:
+    """A send that succeeds."""
     message = client.message(BODY.decode(), TOPIC, tag="created", keys=["order-1"])
     answer = await client.send(message)
     assert answer.status.code == 20_000, answer
@@ -62,7 +63,7 @@ async def latency(quick: bool) -> list[Figure]:
     floors: dict[str, list[float]] = {"p50": [], "p99": []}
     for _ in rounds("send to receive over gRPC", count):
         async with _broker() as (_, port), grpc_client(port) as client, grpc_client(port, "c@2") as consumer:
-            _note(took, [await _send_to_receive(client, consumer) for _ in range(sends)])
+            _note(took, [await send_to_receive(client, consumer) for _ in range(sends)])
         async with server("grpc_floor") as port_text, grpc_client(int(port_text)) as client:
             _note(floors, [await _round_trip(client) for _ in range(sends)])
     return [
@@ -76,11 +77,12 @@ def _note(figures: Mapping[str, list[float]], took_ms: list[float]) -> None:
         run.append(quantile(took_ms, int(name[1:]) / 100))
 
 
-async def _send_to_receive(client: GrpcClient, consumer: GrpcClient) -> float:
+async def send_to_receive(client: GrpcClient, consumer: GrpcClient) -> float:
+    """Milliseconds from the beginning of a send to the end of a receive that waited for it."""
     receiving = asyncio.create_task(consumer.receive(GROUP, TOPIC, wait_s=10))
     await asyncio.sleep(0.005)  # until it waits
     began = perf_counter()
-    await _send(client)
+    await send(client)
     got: list[Any] = await receiving
     took_ms = (perf_counter() - began) * 1e3
     await consumer.ack(*got, group=GROUP, topic=TOPIC)
@@ -89,7 +91,7 @@ async def _send_to_receive(client: GrpcClient, consumer: GrpcClient) -> float:
 
 async def _round_trip(client: GrpcClient) -> float:
     began = perf_counter()
-    await _send(client)
+    await send(client)
     return (perf_counter() - began) * 1e3
 
 
@@ -101,7 +103,7 @@ async def idle(quick: bool) -> list[Figure]:
     say(f"{number} idle gRPC clients")
     async with _broker() as (process, port), AsyncExitStack() as stack:
         first = await stack.enter_async_context(grpc_client(port, "first@0"))
-        await _send(first)  # the libraries are imported by then
+        await send(first)  # the libraries are imported by then
         before_mb = memory_mb(process.pid)
         for n in range(number):
             client = await stack.enter_async_context(grpc_client(port, f"idle@{n}"))

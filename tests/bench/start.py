@@ -4,13 +4,15 @@ import asyncio
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from time import perf_counter
+from typing import Final
 
-from tests.bench.figures import Figure, at_most
+from tests.bench.figures import Aim, Figure, at_most
 from tests.bench.floors import Bare, bare_process, memory_mb
 from tests.bench.progress import rounds
 from tests.support.process import broker_process
 
 IDLE_S = 0.5
+_TENTH_MORE: Final = Aim(1.1, is_most=True, is_of_floor=True)
 
 
 async def measure(quick: bool) -> list[Figure]:
@@ -42,9 +44,24 @@ async def measure(quick: bool) -> list[Figure]:
     ]
 
 
-async def _start(data: str) -> Bare:
+async def with_grpc(quick: bool) -> list[Figure]:
+    """With gRPC's port, which no client uses, and without, by turns."""
+    count = 1 if quick else 9
+    on: list[Bare] = []
+    off: list[Bare] = []
+    for _ in rounds("start with gRPC's port and without", count):
+        for measured, options in ((on, ()), (off, ("--no-grpc",))):
+            with TemporaryDirectory(prefix="mocketmq-bench-") as data:
+                measured.append(await _start(data, *options))
+    return [
+        Figure("ready", "s", [b.ready_s for b in on], [b.ready_s for b in off], _TENTH_MORE),
+        Figure("idle memory", "MB", [b.memory_mb for b in on], [b.memory_mb for b in off], _TENTH_MORE),
+    ]
+
+
+async def _start(data: str, *options: str) -> Bare:
     started = perf_counter()
-    async with broker_process("--data", data) as broker:
+    async with broker_process("--data", data, *options) as broker:
         ready_s = perf_counter() - started
         await asyncio.sleep(IDLE_S)
         return Bare(ready_s, memory_mb(broker.pid))
