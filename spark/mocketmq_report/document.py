@@ -241,6 +241,16 @@ CauseName = Literal["fault", "overdue", "stored", "line", "waking", "written", "
 same second, the timer woke late, written slowly, unknown. Of consumers: nobody was pulling, or slow."""
 
 
+class StruckRequests(Struct, kw_only=True):
+    """Requests of consumers that a fault struck, or its absences."""
+
+    do: str  # what the fault did, such as refuse, late, never, close or broker-away
+    operation: str  # receive or ack; of an absence nothing
+    group: str  # of consumers; nothing if it is not known
+    count: int
+    away_us: int | None  # how long the absences lasted together; of requests null
+
+
 class Cause(Struct, kw_only=True):
     """Why some messages were late: by their longest stage, or by a fault. Each late message has one cause.
 
@@ -255,6 +265,7 @@ class Cause(Struct, kw_only=True):
     share: float  # of the late ones there
     max_us: int  # lateness, or the time from delivered to acknowledged
     due_together: int  # the most that were due in the same second
+    struck: list[StruckRequests] = []  # of consumers, by this fault; none in version 1.1
 
 
 class SpectrumPoint(Struct, kw_only=True):

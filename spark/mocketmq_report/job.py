@@ -147,4 +147,4 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     if job.rollup is not None:
         rollup.save(measured, ledger.runs, ledger.moves, job.rollup, files, progress)
     progress("making tables", 0, None)
-    return _Measured(tables(measured, ledger.runs, ledger.moves, plan), odd, warnings)
+    return _Measured(tables(measured, ledger.runs, ledger.moves, plan, ledger.struck), odd, warnings)

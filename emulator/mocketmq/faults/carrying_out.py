@@ -29,7 +29,7 @@ async def carry_out(
             key = key or key_of(answer)
         except EmulatorError as refused:
             error = refused
-    await faults.record(fault, request, key)
+    await faults.record(strike, request, key)
     try:
         await fault.impede(late_us)
     except InjectedError as injected:

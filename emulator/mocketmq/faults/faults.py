@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 from msgspec import UNSET
 
-from mocketmq.clock import LATEST_US, wall_us
+from mocketmq.clock import LATEST_US, rate_of, wall_us
 from mocketmq.errors import FaultNotFoundError, InvalidArgumentError, StoreError
 from mocketmq.faults.fault import Fault, FaultyRequest, Strike
 from mocketmq.faults.rule import OF_ABSENCE, OF_DELIVERIES, FaultRule
@@ -221,13 +221,15 @@ class Faults:
         row = (at_us, fault.name, fault.rule.do, batch.next_commit_offset, record_offset)
         batch.execute(_STRUCK_DELIVERY, row)
 
-    async def record(self, fault: Fault, request: FaultyRequest, unique_key: str | None) -> None:
+    async def record(self, strike: Strike, request: FaultyRequest, unique_key: str | None) -> None:
         """Keep that the fault struck a request, for the history of its message and for reports."""
+        fault = strike.fault
+        late_us = round(strike.late_us * rate_of(self._ground.clock.mode)) if fault.rule.do == "late" else 0
 
         def work(batch: Batch) -> None:
             self.count(batch, fault)
             row = (batch.now_us, fault.name, fault.rule.do, request.door, request.operations[0])
-            about = (unique_key, request.topic, request.group, None)
+            about = (unique_key, request.topic, request.group, batch.now_us + late_us if late_us else None)
             batch.execute(_STRUCK, (*row, batch.next_commit_offset, *about))
 
         with suppress(StoreError):  # the fault goes on

@@ -198,7 +198,7 @@ CREATE TABLE fault_hits (
     next_offset BIGINT NOT NULL DEFAULT 0,  -- the next commit offset then
     topic TEXT,  -- that a request was about
     group_name TEXT,
-    to_us BIGINT  -- of an absence: when it ended, or is to end; null: not known yet
+    to_us BIGINT  -- until when somebody is away or an answer is late; null: not known
 );
 CREATE INDEX fault_hits_by_key ON fault_hits (unique_key);
 

@@ -6,7 +6,7 @@ soon after its delivery. Each late message has one cause: the stage that took th
 
 from collections import defaultdict
 from collections.abc import Iterable, Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, Protocol
 
 import numpy as np
 import pyarrow as pa
@@ -16,14 +16,18 @@ from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute.cells import Cells
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape
+from mocketmq_report.compute.struck import Operation
 from mocketmq_report.document import Cause
 from mocketmq_report.ledger.codes import of_numbers
 from mocketmq_report.ledger.rows import NONE, Ints, Rows
 
 LATE: Final = Shape(("run", "second", "cause", "fault"), most=("most",))
 """Late deliveries and overdue messages by the second in which they were due."""
-WAITS: Final = Shape(("topic", "cause", "fault", "from_s", "to_s"), most=("most",))
-"""Messages that came late to their consumer. Of those that waited for one, from when until when."""
+WAITS: Final = Shape(("topic", "cause", "fault", "struck", "from_s", "to_s"), most=("most",))
+"""Messages that came late to their consumer. Of those that waited for one, from when until when.
+
+``struck`` is a fault that struck requests of consumers meanwhile, ``fault`` one that struck the delivery.
+"""
 BUSY: Final = Shape(("topic", "second"))
 """How often consumers pulled or acknowledged something."""
 
@@ -33,6 +37,13 @@ _SLOW, _WAITED, _NEVER = range(3)
 _LEAST_LINE: Final = 10
 _OF_LINE_US: Final = 2 * US_PER_MS
 """What each message of a line adds to the lateness of the last, at most."""
+
+
+class Explained(Protocol):
+    """``struck.explained`` of some faults."""
+
+    def __call__(self, rows: Rows, *, operation: Operation, begin_us: Ints, end_us: Ints) -> pa.Array:
+        """The fault that explains this stage of each row, if any."""
 
 
 class Seconds(NamedTuple):
@@ -83,13 +94,25 @@ def _table(rows: Rows, lateness: Ints, cause: np.ndarray[Any, Any]) -> pa.Table:
     )
 
 
-def waits(delivered: Rows, as_of_us: Ints, on_time_us: int) -> pa.Table:
-    """Messages that came late to their consumer."""
+def waits(delivered: Rows, as_of_us: Ints, on_time_us: int, explained: Explained | None = None) -> pa.Table:
+    """Messages that came late to their consumer.
+
+    One that was pulled and is not acknowledged counts only if a fault explains it: many consumers never
+    acknowledge.
+    """
     from_us, pulled, acked = (delivered.numbers(name) for name in ("delivered_us", "pulled_us", "acked_us"))
     is_pulled = pulled != NONE
     wait = np.where(is_pulled, pulled, np.maximum(as_of_us, from_us)) - from_us
     work = np.where(is_pulled & (acked != NONE), acked - pulled, 0)
     is_late = wait + work > on_time_us
+    struck = pa.nulls(len(delivered), pa.string())
+    if explained is not None:
+        is_open = is_pulled & (acked == NONE)
+        so_far = np.where(is_open, np.maximum(as_of_us - pulled, 0), work)
+        struck = _struck(delivered, wait, so_far, on_time_us, explained)
+        is_struck = struck.is_valid().to_numpy(zero_copy_only=False)
+        work = np.where(is_struck, so_far, work)
+        is_late |= is_struck
     rows = delivered.where(is_late)
     wait, work, is_pulled, from_us, pulled = (
         each[is_late] for each in (wait, work, is_pulled, from_us, pulled)
@@ -100,12 +123,24 @@ def waits(delivered: Rows, as_of_us: Ints, on_time_us: int) -> pa.Table:
             "topic": rows.column("topic"),
             "cause": pa.DictionaryArray.from_arrays(cause, _OF_CONSUMERS),
             "fault": _faults(rows),
+            "struck": struck.filter(pa.array(is_late)),
             "from_s": np.where(cause == _WAITED, from_us // US_PER_S, 0),
             "to_s": np.where(cause == _WAITED, pulled // US_PER_S, 0),
             "count": np.ones(len(rows), np.int64),
             "most": wait + work,
         }
     )
+
+
+def _struck(delivered: Rows, wait: Ints, work: Ints, on_time_us: int, explained: Explained) -> pa.Array:
+    """The fault that explains the longer stage of each message, if it came late and one does."""
+    is_late = wait + work > on_time_us
+    rows, wait, work = delivered.where(is_late), wait[is_late], work[is_late]
+    from_us = rows.numbers("delivered_us")
+    of_wait = explained(rows, operation="receive", begin_us=from_us, end_us=from_us + wait)
+    of_work = explained(rows, operation="ack", begin_us=from_us + wait, end_us=from_us + wait + work)
+    found = pc.if_else(pa.array(work > wait), of_work, of_wait)
+    return pc.replace_with_mask(pa.nulls(len(delivered), pa.string()), pa.array(is_late), found)
 
 
 def busy(delivered: Rows) -> pa.Table:
@@ -155,15 +190,22 @@ def of_consumers(waits: pa.Table, busy: pa.Table) -> list[Cause]:
     topics, causes = waits["topic"].to_numpy(), waits["cause"].to_numpy()
     from_s, to_s = waits["from_s"].to_numpy(), waits["to_s"].to_numpy()
     is_absent = causes == "never"
+    struck = pc.fill_null(waits["struck"], "").to_numpy(zero_copy_only=False).copy()
     for topic in pc.unique(waits["topic"]).to_pylist():
         seconds = np.sort(busy.filter(pc.equal(busy["topic"], topic))["second"].to_numpy())
         is_in = (causes == "waited") & (topics == topic) & (to_s - from_s > 1)
         is_absent[is_in] = np.searchsorted(seconds, from_s[is_in] + 1) == np.searchsorted(
             seconds, to_s[is_in]
         )
-    fault = pc.fill_null(waits["fault"], "")
-    named = np.where(fault.to_numpy() != "", "fault", np.where(is_absent, "absent", "slow"))
-    told = pa.table({"cause": pa.array(named, pa.string()), "fault": fault, **_numbers(waits)})
+        for at in np.flatnonzero(is_in & (struck != "")):
+            if not _is_mostly_idle(seconds, from_s[at], to_s[at]):
+                struck[at] = ""
+    fault = pc.fill_null(waits["fault"], "").to_numpy(zero_copy_only=False)
+    fault = np.where(fault == "", struck, fault)
+    named = np.where(fault != "", "fault", np.where(is_absent, "absent", "slow"))
+    told = pa.table(
+        {"cause": pa.array(named, pa.string()), "fault": pa.array(fault, pa.string()), **_numbers(waits)}
+    )
     sums = told.group_by(["cause", "fault"]).aggregate([("count", "sum"), ("most", "max")])
     return _causes(
         "consumer",
@@ -172,6 +214,12 @@ def of_consumers(waits: pa.Table, busy: pa.Table) -> list[Cause]:
             for row in sums.to_pylist()
         },
     )
+
+
+def _is_mostly_idle(seconds: Ints, from_s: int, to_s: int) -> bool:
+    """Whether consumers did nothing in half of this time, at a stretch."""
+    inside = seconds[np.searchsorted(seconds, from_s) : np.searchsorted(seconds, to_s)]
+    return bool(2 * np.diff([from_s, *inside, to_s]).max() >= to_s - from_s)
 
 
 def _numbers(table: pa.Table) -> dict[str, pa.ChunkedArray]:

@@ -7,6 +7,7 @@ clues are settled by themselves; for the others some parts get a second look.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import pyarrow as pa
@@ -24,6 +25,7 @@ from mocketmq_report.compute import (
 )
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import coded, empty
+from mocketmq_report.compute.struck import Strikes, explained
 from mocketmq_report.compute.summary import SHAPES, Summary, merged
 from mocketmq_report.ledger import quality
 from mocketmq_report.ledger.part import Columns
@@ -62,6 +64,7 @@ class Setting(NamedTuple):
     step_us: int  # of the timeline
     on_time_us: int
     minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
+    strikes: tuple[Strikes, ...] = ()  # of requests of consumers, by faults
 
     @property
     def store_names(self) -> list[str]:
@@ -204,7 +207,14 @@ def _summary(batch: _Batch, setting: Setting, faults: pa.Array, known: pa.Table)
         "stages": [stages.stages(batch.measured)],
         "herds": [herds.herds(batch.measured)],
         "late": [causes.late(batch.measured, batch.overdue, setting.on_time_us)],
-        "waits": [causes.waits(batch.delivered, batch.delivered_as_of_us, setting.on_time_us)],
+        "waits": [
+            causes.waits(
+                batch.delivered,
+                batch.delivered_as_of_us,
+                setting.on_time_us,
+                partial(explained, setting.strikes, stores=setting.stores) if setting.strikes else None,
+            )
+        ],
         "busy": [causes.busy(batch.delivered)],
         "disorder": [known],
         "faults": [_counted(faults)],

@@ -13,6 +13,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq_report.compute import order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
 from mocketmq_report.compute.partial import merge
+from mocketmq_report.compute.struck import strikes
 from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.ledger import Ledger
@@ -50,6 +51,7 @@ def measure(
     """
     runs = ledger.runs.to_pylist()
     parts = dict(enumerate(ledger.parts))
+    struck = strikes(ledger.struck)
 
     def setting(extent: Extent) -> Setting:
         exactly = extent.rows <= EXACT_ROWS if is_exact is None else is_exact
@@ -60,6 +62,7 @@ def measure(
             timeline.step_us(extent.delivered_to_us - extent.delivered_from_us),
             on_time_us,
             None if minute_cutoffs_us is None else tuple(minute_cutoffs_us),
+            struck,
         )
 
     used = setting(ledger.extent)

@@ -18,7 +18,8 @@ _COUNT: Final = "count"
 
 _TYPES: Final = {
     **dict.fromkeys(
-        ("run", "scheme", "topic", "state", "stage", "reason", "name", "cause", "fault", "group"), pa.string()
+        ("run", "scheme", "topic", "state", "stage", "reason", "name", "cause", "fault", "struck", "group"),
+        pa.string(),
     ),
     "level": pa.int32(),
     "is_complete": pa.bool_(),

@@ -130,6 +130,10 @@ def load(paths: Sequence[str], files: TableFiles) -> Rollup:
             "group", pa.nulls(found["stages"].num_rows, pa.string())
         )
     found["disorder"] = _with_schemes(found["disorder"])
+    if "waits" in found and "struck" not in found["waits"].column_names:
+        found["waits"] = found["waits"].append_column(
+            "struck", pa.nulls(found["waits"].num_rows, pa.string())
+        )
     kept = {name: merge([found[name]], SHAPES[name]) for name in (*_KEPT, "lateness") if name in found}
     extent = outcomes.extent(kept["outcomes"])
     span_us = extent.delivered_to_us - extent.delivered_from_us

@@ -10,6 +10,7 @@ import pyarrow as pa
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute import bins, causes, herds, lateness, outcomes, stages, timeline
 from mocketmq_report.compute.one_pass import Measured
+from mocketmq_report.compute.struck import counted
 from mocketmq_report.compute.summary import Summary
 from mocketmq_report.document import (
     STAGES,
@@ -91,8 +92,13 @@ class ReportTables(NamedTuple):
     warnings: list[str]
 
 
-def tables(measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan) -> ReportTables:
-    """Make the tables of a ledger, or of rollups, whose bins may be split after other limits."""
+def tables(
+    measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan, struck: pa.Table | None = None
+) -> ReportTables:
+    """Make the tables of a ledger, or of rollups, whose bins may be split after other limits.
+
+    ``struck`` are requests of consumers that faults struck; a rollup does not have them.
+    """
     cutoffs_us, percentiles = sorted({*plan.cutoffs_us}), sorted({*plan.percentiles})
     run_rows = runs.sort_by([("started_wall_us", "ascending"), ("run", "ascending")]).to_pylist()
     run_rows.sort(key=lambda run: run["started_wall_us"] is not None)  # stable; those unknown come first
@@ -143,16 +149,23 @@ def tables(measured: Measured, runs: pa.Table, moves: pa.Table, plan: TablePlan)
         spectra=sorted((each for group in groups if (each := lateness.spectrum(group))), key=_place),
         causes=[
             *causes.of_deliveries(summary.late, summary.herds),
-            *_of_consumers(summary, run_rows),
+            *_of_consumers(summary, run_rows, struck),
         ],
         warnings=warnings,
     )
 
 
-def _of_consumers(summary: Summary, runs: Iterable[Mapping[str, Any]]) -> list[Cause]:
+def _of_consumers(
+    summary: Summary, runs: Iterable[Mapping[str, Any]], struck: pa.Table | None
+) -> list[Cause]:
     """Why messages came late to their consumers; files from elsewhere may know nothing of them."""
     is_known = summary.busy.num_rows or any(run["version"] not in (None, UNKNOWN) for run in runs)
-    return causes.of_consumers(summary.waits, summary.busy) if is_known else []
+    found = causes.of_consumers(summary.waits, summary.busy) if is_known else []
+    if struck is not None and any(cause.fault for cause in found):
+        by_fault = counted(struck, {run["store"]: run["as_of_us"] for run in runs if run["as_of_us"]})
+        for cause in found:
+            cause.struck = by_fault.get(cause.fault, [])
+    return found
 
 
 def _delays(runs: Iterable[Mapping[str, Any]]) -> dict[str, str]:

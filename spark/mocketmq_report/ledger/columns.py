@@ -109,6 +109,19 @@ MOVE_COLUMNS: Final = (
     LedgerColumn("to_us", _LONG, "to this one"),
 )
 
+EVERY_REQUEST: Final = "every request"
+"""What an absence strikes."""
+STRUCK_COLUMNS: Final = (
+    LedgerColumn("store", _TEXT, "the store in which it is recorded"),
+    LedgerColumn("at_us", _LONG, "when the fault struck"),
+    LedgerColumn("to_us", _LONG, "until when somebody was away, or an answer was late", "not known yet"),
+    LedgerColumn("fault", _TEXT, "the name of its rule"),
+    LedgerColumn("do", _TEXT, "what it did, such as `refuse` or `broker-away`"),
+    LedgerColumn("operation", _TEXT, f"`receive`, `ack`, or of an absence `{EVERY_REQUEST}`"),
+    LedgerColumn("topic", _TEXT, "that was asked for"),
+    LedgerColumn("group", _TEXT, "that asked"),
+)
+
 
 def _schema(columns: Sequence[LedgerColumn]) -> pa.Schema:
     return pa.schema([(column.name, column.type) for column in columns])
@@ -119,6 +132,8 @@ OPTIONAL: Final = ("fault",)
 """Columns that stores and exports of earlier versions lack."""
 RUNS: Final = _schema(RUN_COLUMNS)
 MOVES: Final = _schema(MOVE_COLUMNS)
+STRUCK: Final = _schema(STRUCK_COLUMNS)
+"""Requests of consumers that faults struck. Stores and exports of earlier versions have none."""
 
 
 def as_rows(

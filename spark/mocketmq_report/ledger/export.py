@@ -5,6 +5,7 @@
     <out>/deliveries/day=2026-11-21/run=20261121T003136.123456Z/part-00000.parquet
     <out>/runs/<store>.parquet
     <out>/moves/<store>.parquet
+    <out>/faults/<store>.parquet     if faults struck requests of consumers
 
 A row's day is that of its due time, in UTC; a store is named after its first run. Several stores may share
 one folder. A store's files are written below ``<out>/.<store>.part``, where no reader looks, and then moved
@@ -34,6 +35,7 @@ from mocketmq_report.progress import ProgressCallback
 DELIVERIES: Final = "deliveries"
 RUNS: Final = "runs"
 MOVES: Final = "moves"
+FAULTS: Final = "faults"
 GROUP_ROWS: Final = 1_000_000
 """Rows of a row group, and the most rows that wait in memory."""
 OPEN_FILES: Final = 64
@@ -83,9 +85,10 @@ def _write(store: StoreSnapshot, staging: Path, progress: ProgressCallback) -> i
             progress("exporting deliveries", rows, total)
             parts.add(batch)
             rows += batch.num_rows
-    for name, table in ((RUNS, store.runs), (MOVES, store.moves)):
+    for name, table in ((RUNS, store.runs), (MOVES, store.moves), (FAULTS, store.struck)):
         (staging / name).mkdir(parents=True)
-        pq.write_table(table, staging / name / f"{store.name}.parquet", compression="zstd")
+        if table.num_rows or name != FAULTS:
+            pq.write_table(table, staging / name / f"{store.name}.parquet", compression="zstd")
     return rows
 
 
@@ -100,7 +103,8 @@ def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
     file = f"{store.name}.parquet"
     for name in (DELIVERIES, RUNS, MOVES):
         (out / name).mkdir(exist_ok=True)
-    (out / RUNS / file).unlink(missing_ok=True)
+    for name in (RUNS, FAULTS):
+        (out / name / file).unlink(missing_ok=True)
     for day in (out / DELIVERIES).glob("day=*"):
         for run in store.names.values():
             shutil.rmtree(day / f"run={run}", ignore_errors=True)
@@ -110,8 +114,10 @@ def _move(store: StoreSnapshot, staging: Path, out: Path) -> None:
         target = out / folder.relative_to(staging)
         target.parent.mkdir(exist_ok=True)
         folder.rename(target)
-    for name in (MOVES, RUNS):
-        (staging / name / file).replace(out / name / file)
+    for name in (FAULTS, MOVES, RUNS):
+        if (staging / name / file).exists():
+            (out / name).mkdir(exist_ok=True)
+            (staging / name / file).replace(out / name / file)
 
 
 class _DeliveryFiles:

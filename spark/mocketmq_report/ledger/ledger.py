@@ -1,10 +1,11 @@
-"""A ledger: the parts in which its rows are read, its runs, and the moves of their clocks."""
+"""A ledger: the parts in which its rows are read, its runs, moves of their clocks, and what faults struck."""
 
 from typing import NamedTuple
 
 import pyarrow as pa
 
 from mocketmq.errors import EmulatorError
+from mocketmq_report.ledger.columns import STRUCK
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.part import Part
 
@@ -16,6 +17,7 @@ class Ledger(NamedTuple):
     runs: pa.Table
     moves: pa.Table
     extent: Extent  # as far as it is known before the rows are read
+    struck: pa.Table = STRUCK.empty_table()  # requests of consumers that faults struck
 
 
 class BrokenLedgerError(EmulatorError):

@@ -1,9 +1,9 @@
 """Read stores, exports, files from elsewhere, and folders of all of these as one ledger.
 
 A store is a data directory of mocketmq. An export is the folder that ``mocketmq export`` writes, with
-``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet`` and ``moves/*.parquet``. Sources that cannot be read
-are left out and named. A run that is in several sources is counted once. Sources of one kind are read
-together, so that a hundred of them make one plan.
+``deliveries/day=…/run=…/*.parquet``, ``runs/*.parquet``, ``moves/*.parquet`` and, if faults struck consumers,
+``faults/*.parquet``. Sources that cannot be read are left out and named. A run that is in several sources is
+counted once. Sources of one kind are read together, so that a hundred of them make one plan.
 """
 
 from collections import Counter
@@ -20,7 +20,7 @@ from mocketmq.errors import StoreError
 from mocketmq.store.database import FILE_NAME
 from mocketmq_report.document import BrokenSource
 from mocketmq_report.ledger import external_files, external_parts, external_runs
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, UNKNOWN
+from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, STRUCK, UNKNOWN
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.external_files import ExternalFile
 from mocketmq_report.ledger.external_runs import LookForRuns
@@ -37,6 +37,8 @@ _ALLOWED: Final = (
     "allowed are a data directory of mocketmq, what mocketmq export wrote, a file with the columns of"
     f" docs/ledger-format.md ({FORMATS}), and a folder of these"
 )
+_FOLDERS: Final = {"deliveries": DELIVERIES, "runs": RUNS, "moves": MOVES, "faults": STRUCK}
+"""The folders of an export."""
 _DEPTH: Final = 5  # of nested folders
 _PART_ROWS: Final = 500_000
 _LITTLE: Final = 20_000_000  # bytes of text, for which work is not worth carrying
@@ -56,6 +58,7 @@ class _ExportFolder(NamedTuple):
     files: list[Place]
     runs: list[Place]
     moves: list[Place]
+    struck: list[Place]
 
 
 class _SourceOfRuns(NamedTuple):
@@ -64,6 +67,7 @@ class _SourceOfRuns(NamedTuple):
     name: str
     runs: list[dict[str, Any]]
     moves: list[dict[str, Any]]
+    struck: list[dict[str, Any]]
     deliveries: _ExportFolder | StoreSnapshot
 
 
@@ -92,6 +96,7 @@ def read(
         found.add(source, repeated[source.name])
     runs = [run for each in sources for run in each.runs if run["run"] not in repeated[each.name]]
     moves = [move for each in sources for move in each.moves if move["run"] not in repeated[each.name]]
+    struck = [row for each in sources if not repeated[each.name] for row in each.struck]
     files = external_files.named_apart(finder.files)
     rest = [file for file in files if not all(map(external_files.is_for_python, file.parts))]
     by_python = _by_python(finder, found, [file for file in files if file not in rest], runs, carry)
@@ -111,6 +116,7 @@ def read(
         pa.Table.from_pylist(runs, RUNS),
         pa.Table.from_pylist(moves, MOVES),
         found.extent,
+        pa.Table.from_pylist(struck, STRUCK),
     )
     return LedgerReading(ledger, finder.broken, warnings)
 
@@ -324,9 +330,12 @@ class _SourceFinder:
 
     def _export(self, place: Place, inside: dict[str, Place]) -> _ExportFolder:
         """Check the columns of all files of an export."""
-        found = {}
-        for name, schema in (("deliveries", DELIVERIES), ("runs", RUNS), ("moves", MOVES)):
+        found: dict[str, list[Place]] = {}
+        for name, schema in _FOLDERS.items():
             folder = inside.get(name)
+            if folder is None and name == "faults":  # nothing struck, or it is of an earlier version
+                found[name] = []
+                continue
             if folder is None or not folder.is_folder:
                 raise BrokenLedgerError(f"the folder {name} of an export is not there")
             found[name] = [file for file in files(self.places, folder) if file.name.endswith(".parquet")]
@@ -334,9 +343,7 @@ class _SourceFinder:
                 self._check(file, set(schema.names) - ({"run", *OPTIONAL} if name == "deliveries" else set()))
         if found["deliveries"] and not found["runs"]:
             raise BrokenLedgerError("the folder runs of an export is empty")
-        return _ExportFolder(
-            place, inside["deliveries"], *(found[name] for name in ("deliveries", "runs", "moves"))
-        )
+        return _ExportFolder(place, inside["deliveries"], *(found[name] for name in _FOLDERS))
 
     def _check(self, file: Place, needed: set[str]) -> None:
         try:
@@ -357,7 +364,8 @@ def _stores(finder: _SourceFinder, as_of_us: int | None) -> list[_SourceOfRuns]:
         except StoreError as error:
             finder.leave_out(path, error)
             continue
-        opened.append(_SourceOfRuns(str(path), store.runs.to_pylist(), store.moves.to_pylist(), store))
+        runs, moves, struck = (table.to_pylist() for table in (store.runs, store.moves, store.struck))
+        opened.append(_SourceOfRuns(str(path), runs, moves, struck, store))
     return opened
 
 
@@ -367,6 +375,7 @@ def _exports(finder: _SourceFinder) -> list[_SourceOfRuns]:
             str(export.place),
             _runs(export, _rows(finder, export.runs, RUNS)),
             _rows(finder, export.moves, MOVES),
+            _rows(finder, export.struck, STRUCK),
             export,
         )
         for export in finder.exports

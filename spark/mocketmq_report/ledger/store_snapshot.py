@@ -16,7 +16,7 @@ import pyarrow.compute as pc
 from mocketmq.clock import Mark, wall_us
 from mocketmq.errors import StoreUnreadableError
 from mocketmq.store.database import FILE_NAME
-from mocketmq_report.ledger.columns import DELIVERIES, MOVES, OPTIONAL, RUNS, as_rows
+from mocketmq_report.ledger.columns import DELIVERIES, EVERY_REQUEST, MOVES, OPTIONAL, RUNS, STRUCK, as_rows
 from mocketmq_report.ledger.store_reader import StoreReader, is_running
 from mocketmq_report.ledger.undelivered import UndeliveredOffsets, undelivered
 from mocketmq_report.ledger.waiting_files import waiting_files
@@ -46,6 +46,10 @@ _LAST_MARK: Final = """
 SELECT clock, coalesce(wall_us, started_wall_us) AS wall_us, coalesce(to_us, started_us) AS at_us
 FROM runs LEFT JOIN clock_moves USING (run) ORDER BY run DESC, move DESC LIMIT 1"""
 
+_STRUCK: Final = f"""
+SELECT at_us, to_us, fault, do, operation, coalesce(topic, '') AS topic, coalesce(group_name, '') AS "group"
+FROM fault_hits WHERE operation IN ('receive', 'ack', '{EVERY_REQUEST}') ORDER BY to_us IS NULL, rowid"""
+
 
 class OffsetRange(NamedTuple):
     """Deliveries that are read together, by their first and last offset."""
@@ -61,6 +65,7 @@ class StoreSnapshot(NamedTuple):
     names: dict[int, str]  # of runs, by number
     runs: pa.Table
     moves: pa.Table
+    struck: pa.Table
     deliveries: int
     delivered_us: tuple[int, int]  # the first and the last, 0 if there is none
     ranges: list[OffsetRange]  # of deliveries
@@ -127,6 +132,7 @@ def take_snapshot(path: Path, progress: ProgressCallback, as_of_us: int | None =
             names,
             runs,
             moves,
+            _struck(reader, names[min(names)]),
             deliveries,
             (times["first_us"] or 0, times["last_us"] or 0),
             ranges,
@@ -152,6 +158,20 @@ def read(
             for name in _TEXTS.intersection(columns):
                 columns[name] = pc.if_else(pc.equal(batch[name], ""), None, batch[name])
             yield from as_rows(schema, columns, batch.num_rows).to_batches()
+
+
+def _struck(reader: StoreReader, store: str) -> pa.Table:
+    """The requests of consumers that faults struck."""
+    known = reader.table("SELECT name FROM pragma_table_info('fault_hits')")["name"].to_pylist()
+    if "to_us" not in known:
+        return STRUCK.empty_table()
+    found = reader.table(_STRUCK)
+    if not found.num_rows:  # and no types
+        return STRUCK.empty_table()
+    columns = {name: found[name] for name in found.column_names} | {"store": pa.scalar(store)}
+    for name in ("topic", "group"):
+        columns[name] = pc.if_else(pc.equal(found[name], ""), None, found[name])
+    return as_rows(STRUCK, columns, found.num_rows)
 
 
 def _count_deliveries(

@@ -20,6 +20,18 @@ _COLORS: Final[dict[CauseName, str]] = {
     "slow": "var(--c5)",
 }
 
+_AWAY: Final = {"broker-away": "the broker was away", "name-server-away": "the name server was away"}
+_STRUCK: Final = {
+    "refuse": "refused",
+    "late": "answered late",
+    "never": "never answered",
+    "close": "cut off",
+    "twice": "answered twice",
+    "broker-away": "cut off",
+}
+_PARTS: Final = 3
+"""What a fault struck is listed up to so many."""
+
 
 class Reason(NamedTuple):
     """A cause in words, with its share of the late ones."""
@@ -91,7 +103,7 @@ def _reason(cause: Cause, report: Report) -> Reason:
 def _words(cause: Cause, report: Report) -> str:
     others = max(cause.due_together - 1, 0)
     said: dict[CauseName, str] = {
-        "fault": f"met the fault {cause.fault}, on purpose",
+        "fault": f"met the fault {cause.fault}, on purpose{_struck(cause)}",
         "overdue": "waited in the store, not delivered",
         "stored": "stored only after the due time",
         "line": f"stood in line behind up to {figures.count(others)} others due in the same second",
@@ -107,3 +119,15 @@ def _words(cause: Cause, report: Report) -> str:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
         words += f"; silent: {names}"
     return f"{words}, up to {figures.duration(cause.max_us)}"
+
+
+def _struck(cause: Cause) -> str:
+    """What the fault struck, after a colon: how long it was away, or how many requests it met."""
+    parts = []
+    for one in cause.struck:
+        if one.away_us is not None:
+            parts.append(f"{_AWAY.get(one.do, one.do)} for {figures.duration(one.away_us)}")
+            continue
+        things = f"{one.operation}{'s' * (one.count > 1)}{f' of {one.group}' if one.group else ''}"
+        parts.append(f"{figures.count(one.count)} {things} {_STRUCK.get(one.do, one.do)}")
+    return f": {figures.listed(parts, _PARTS)}" if parts else ""

@@ -3,12 +3,14 @@
 import io
 from typing import Any
 
+import pyarrow as pa
 import pytest
 from rich.console import Console
 
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq_report.compute.tables import ReportTables
 from mocketmq_report.document import Cause
+from mocketmq_report.ledger.columns import STRUCK
 from mocketmq_report.report.html import html
 from mocketmq_report.report.markdown import markdown
 from mocketmq_report.report.summary_table import summary
@@ -55,13 +57,14 @@ def row(
     }
 
 
-def made(rows: Rows, parts: int = 3) -> ReportTables:
-    return tables_of(ledger_of(rows, [RUN], [], parts))
+def made(rows: Rows, parts: int = 3, struck: Rows | None = None) -> ReportTables:
+    ledger = ledger_of(rows, [RUN], [], parts)
+    return tables_of(ledger._replace(struck=pa.Table.from_pylist(struck or [], STRUCK)))
 
 
-def found(rows: Rows) -> list[tuple[str, str, int]]:
-    causes = made(rows).causes
-    assert causes == made(rows, 7).causes
+def found(rows: Rows, struck: Rows | None = None) -> list[tuple[str, str, int]]:
+    causes = made(rows, 3, struck).causes
+    assert causes == made(rows, 7, struck).causes
     for at in ("delivery", "consumer"):
         shares = [each.share for each in causes if each.at == at]
         assert not shares or sum(shares) == pytest.approx(1)
@@ -135,6 +138,99 @@ def test_a_fault_is_named() -> None:
         ("delivery", "fault", "slow disk", 3),
         ("consumer", "fault", "deaf", 1),
     ]
+
+
+def strike(
+    after_us: int, operation: str = "receive", do: str = "refuse", fault: str = "deaf", **more: Any
+) -> dict[str, Any]:
+    """A request that a fault struck so long after the messages were due."""
+    at_us = DUE_US + after_us
+    known = {"store": "a1", "at_us": at_us, "to_us": None, "topic": "orders", "group": "g"}
+    return known | {"operation": operation, "do": do, "fault": fault} | more
+
+
+WAITING = [row(n, pulled=12 * US_PER_S, pulled_by="g") for n in range(20)]
+
+
+def test_nobody_was_pulling_as_a_fault_refused_what_was_asked() -> None:
+    refused = [strike(n * US_PER_S) for n in (0, 4, 8)]
+    tables = made([*ON_TIME, *WAITING], struck=refused)
+    (cause,) = tables.causes
+    assert (cause.at, cause.cause, cause.fault, cause.messages) == ("consumer", "fault", "deaf", 20)
+    (said,) = why(sample_report(causes=[cause]))
+    assert said.reasons[0].words == "met the fault deaf, on purpose: 3 receives of g refused, up to 12s"
+
+
+@pytest.mark.parametrize(
+    "other",
+    [
+        pytest.param(strike(US_PER_S, topic="payments"), id="another topic"),
+        pytest.param(strike(US_PER_S, store="b1"), id="another store"),
+        pytest.param(strike(US_PER_S, "ack"), id="an acknowledgement"),
+        pytest.param(strike(11 * US_PER_S), id="the shorter part of the wait"),
+        pytest.param(strike(-US_PER_S), id="before"),
+        pytest.param(strike(13 * US_PER_S), id="afterwards"),
+    ],
+)
+def test_a_fault_that_did_not_hold_it_up_is_not_the_cause(other: dict[str, Any]) -> None:
+    assert found([*ON_TIME, *WAITING], [other]) == [("consumer", "absent", 20)]
+
+
+def test_a_fault_now_and_then_is_not_behind_a_slow_consumer() -> None:
+    slow = [row(n, pulled=n * US_PER_S, acked=FAST) for n in range(2, 30)]
+    some = [strike(n * US_PER_S + 7, do="close") for n in range(0, 30, 5)]
+    by_cause = {cause: messages for _, cause, messages in found([*ON_TIME, *slow], some)}
+    assert by_cause["slow"] > 20
+
+
+def test_what_waited_long_before_it_was_drained_was_held_up_too() -> None:
+    late = [row(n, pulled=(10 + n) * US_PER_S, acked=FAST) for n in range(5)]
+    assert found([*ON_TIME, *late], [strike(US_PER_S)]) == [("consumer", "fault", 5)]
+
+
+def test_the_cause_of_a_late_acknowledgement_is_the_fault_that_struck_it() -> None:
+    again = [row(n, acked=30 * US_PER_S, pulled_by="g") for n in range(4)]
+    never = [row(10 + n, acked=None, pulled_by="g") for n in range(3)]
+    struck = strike(US_PER_S, "ack", "never", topic=None)
+    assert found([*ON_TIME, *again, *never], [struck]) == [("consumer", "fault", 7)]
+    assert found([*ON_TIME, *never]) == []  # who never acknowledges is not late
+    of_others = strike(US_PER_S, "ack", "never", topic=None, group="others")
+    assert found([*ON_TIME, *again, *never], [of_others]) == [("consumer", "slow", 4)]
+
+
+def test_a_receive_that_took_messages_and_was_not_answered_holds_up_their_acknowledgement() -> None:
+    lost = [row(n, acked=30 * US_PER_S) for n in range(4)]
+    assert found([*ON_TIME, *lost], [strike(3 * FAST, do="close")]) == [("consumer", "fault", 4)]
+    assert found([*ON_TIME, *lost], [strike(3 * FAST, do="refuse")]) == [("consumer", "slow", 4)]
+
+
+def test_retries_are_received_by_the_name_of_their_topic() -> None:
+    retries = [each | {"topic": "%RETRY%g"} for each in WAITING]
+    assert found([*ON_TIME, *retries], [strike(US_PER_S)]) == [("consumer", "fault", 20)]
+
+
+@pytest.mark.parametrize("to_us", [None, DUE_US + 10 * US_PER_S])
+@pytest.mark.parametrize("who", ["broker", "name-server"])
+def test_who_is_away_is_the_cause_of_what_was_due_meanwhile(who: str, to_us: int | None) -> None:
+    away = strike(
+        -5 * US_PER_S,
+        "every request",
+        f"{who}-away",
+        "gone",
+        topic=None,
+        group=None,
+        to_us=to_us,
+    )
+    (cause,) = made([*ON_TIME, *WAITING], struck=[away]).causes
+    assert (cause.cause, cause.fault, cause.messages) == ("fault", "gone", 20)
+    lasted = "15s" if to_us else "10m5s"
+    (said,) = why(sample_report(causes=[cause]))
+    assert said.reasons[0].words == (
+        f"met the fault gone, on purpose: the {who.replace('-', ' ')} was away for {lasted}, up to 12s"
+    )
+    slow = [row(n, acked=30 * US_PER_S) for n in range(3)]
+    if to_us:  # the consumer worked on after it was back
+        assert found([*ON_TIME, *slow], [away]) == [("consumer", "slow", 3)]
 
 
 def test_nothing_is_said_of_consumers_that_the_data_does_not_know() -> None:

@@ -180,6 +180,24 @@ class KilledError(BaseException):
     """Stands for a kill in the middle of an export."""
 
 
+def test_what_faults_struck_is_a_file_that_goes_with_them(tmp_path: Path) -> None:
+    store, out = two_days(tmp_path / "data"), tmp_path / "out"
+    hit = "INSERT INTO fault_hits (at_us, fault, do, door, operation, topic, group_name, to_us) VALUES "
+    store.run(f"{hit} (1, 'busy', 'refuse', 'http', 'receive', 'orders', 'g', NULL)")
+    store.run(f"{hit} (2, 'gone', 'broker-away', '', 'every request', NULL, NULL, 7)")
+    store.run(f"{hit} (3, 'busy', 'refuse', 'http', 'send', 'orders', NULL, NULL)")
+    write(store.data, out)
+    rows = {row["fault"]: row for row in table(out, "faults")}
+    assert rows["busy"] == {
+        **{"store": STORE, "at_us": 1, "to_us": None, "fault": "busy", "do": "refuse"},
+        **{"operation": "receive", "topic": "orders", "group": "g"},
+    }
+    assert (len(rows), rows["gone"]["to_us"], rows["gone"]["topic"]) == (2, 7, None)
+    store.run("DELETE FROM fault_hits")
+    write(store.data, out)
+    assert not list((out / "faults").iterdir())
+
+
 def test_a_kill_while_files_are_written_leaves_those_of_the_last_export(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -130,7 +130,7 @@ def ledger_of(rows: Rows, runs: Rows, moves: Rows, parts: int = 2) -> Ledger:
 
 def tables_of(ledger: Ledger, *, is_exact: bool | None = None) -> ReportTables:
     measured = measure(ledger, carry_here, PLAN.split_us, is_exact)
-    return tables(measured, ledger.runs, ledger.moves, PLAN)
+    return tables(measured, ledger.runs, ledger.moves, PLAN, ledger.struck)
 
 
 def silent(_what: str, _done: int, _total: int | None) -> None:
