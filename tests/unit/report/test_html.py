@@ -254,6 +254,8 @@ def test_the_worst_have_their_ids_and_the_time_of_every_stage() -> None:
     assert found.rows["worst"][1][2:5] == ["–", "1970-01-01T00:00:11.002Z", "–"]
     assert found.rows["worst"][2] == ["7F0A orders · run r1"]
     assert "Nothing was measured." in page(worst=[]).words["worst"]
+    timed = page(worst=[replace(worst, scheme="second-directories", level=None)])
+    assert timed.rows["worst"][1][2] == "start-deliver time"
 
 
 def test_the_data_quality_box_counts_everything() -> None:
