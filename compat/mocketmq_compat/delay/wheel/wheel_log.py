@@ -7,7 +7,7 @@ apart, so a message never goes into a file that is just being removed.
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import Entry
@@ -24,6 +24,9 @@ from mocketmq_compat.delay.wheel.record import (
     waiting,
 )
 from mocketmq_compat.delay.wheel.wheel_storage import WheelStorage
+
+_LIKELY_BYTES: Final = 4_096
+"""Most records are no longer."""
 
 
 class Scanned(NamedTuple):
@@ -107,11 +110,13 @@ class WheelLog:
         """The content of a message that is at one of these offsets. Raises FileNotFoundError."""
         start = start_of(entry)
         for offset in offsets:
-            data = self.storage.read(start, offset, HEAD.size)
-            if len(data) == HEAD.size:
-                _, _, size, *fields = HEAD.unpack(data)
+            data = self.storage.read(start, offset, _LIKELY_BYTES)
+            if len(data) >= HEAD.size:
+                _, _, size, *fields = HEAD.unpack_from(data)
                 if Entry(*fields) == entry:
-                    return self.storage.read(start, offset + HEAD.size, size)
+                    content = data[HEAD.size : HEAD.size + size]
+                    rest = size - len(content)
+                    return content + self.storage.read(start, offset + len(data), rest) if rest else content
         raise FileNotFoundError(2, "the record is gone", entry.name)
 
     def scan(self, start: int) -> dict[Entry, int]:

@@ -27,7 +27,7 @@ class WheelStorage(Protocol):
         """Cut a file to this size."""
 
     def read(self, start: int, offset: int, size: int) -> bytes:
-        """These bytes of a file, or as many as there are."""
+        """These bytes of a file, or as many as there are. In the thread that removes files."""
 
     def open(self, start: int) -> contextlib.AbstractContextManager[Content]:
         """All of a file."""
@@ -55,9 +55,11 @@ class DiskStorage:
         self.root = root
         root.mkdir(parents=True, exist_ok=True)
         self._fd = os.open(root, os.O_RDONLY | os.O_CLOEXEC)
+        self._reading: tuple[int, int] | None = None  # the file that was read last, and its descriptor
 
     def close(self) -> None:
         """Close the directory."""
+        self._end_reading()
         os.close(self._fd)
 
     def sizes(self) -> tuple[Mapping[int, int], list[str]]:
@@ -94,11 +96,15 @@ class DiskStorage:
 
     def read(self, start: int, offset: int, size: int) -> bytes:
         """As :class:`WheelStorage`."""
-        fd = os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
-        try:
-            return os.pread(fd, size, offset)
-        finally:
-            os.close(fd)
+        if self._reading is None or self._reading[0] != start:
+            self._end_reading()
+            self._reading = start, os.open(self._path(start), os.O_RDONLY | os.O_CLOEXEC)
+        return os.pread(self._reading[1], size, offset)
+
+    def _end_reading(self) -> None:
+        if self._reading is not None:
+            os.close(self._reading[1])
+            self._reading = None
 
     @contextmanager
     def open(self, start: int) -> Iterator[Content]:
@@ -115,6 +121,7 @@ class DiskStorage:
 
     def remove(self, start: int) -> None:
         """As :class:`WheelStorage`."""
+        self._end_reading()
         with contextlib.suppress(FileNotFoundError):
             os.unlink(self._path(start))  # noqa: PTH108 - as the others
 
