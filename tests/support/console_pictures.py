@@ -13,8 +13,8 @@ from tests.support.api import Api, running_api
 from tests.support.browser import console_page, running_browser
 
 PICTURES: Final = (
-    ("levels", "levels", 1_280, False, 940),
-    ("levels-dark", "levels", 1_280, True, 940),
+    ("levels", "levels", 1_280, False, 1_070),
+    ("levels-dark", "levels", 1_280, True, 1_070),
     ("levels-phone", "levels", 390, True, 900),
     ("lane", "levels/16", 1_280, False, 620),
     ("messages", "messages", 1_280, False, 700),
@@ -24,7 +24,7 @@ PICTURES: Final = (
     ("group", "groups/billing", 1_280, False, 900),
     ("clients", "clients", 1_280, False, 420),
     ("faults", "faults", 1_280, True, 700),
-    ("lateness", "lateness", 1_280, False, 860),
+    ("lateness", "lateness", 1_280, False, 1_120),
 )
 """Name, view, width, whether dark, height."""
 
@@ -46,6 +46,7 @@ async def fill(api: Api) -> None:
     """A shop's orders, reminders and bills, and what became of some."""
     draw = random.Random(19)
     number = 4_600
+    await api.ok("POST", "/v1/faults", {"do": "hold", "level": 4, "name": "stuck"})
     for level in (18, 17, 16, 16, 15, 16, 14, 12, 13, 16, 11, 10, 9, 8, 7, 6, 5, 16, 5, 4):
         count = draw.choice([3, 8, 40, 150]) if level != 16 else draw.randint(20, 90)
         await batch(api, "orders", [order(number + each, delay_level=level) for each in range(count)])
