@@ -78,7 +78,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --group build --group source --extra report --constraint requirements.lock \
 		--output-file requirements-report.lock
-	@$(COMPILE) --group dev --extra report --constraint requirements-report.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group dev --extra report --extra sorted --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
@@ -109,7 +109,7 @@ clean:  ## remove .venv, caches and builds; data directories stay
 
 build/lowest/.made: pyproject.toml | $(UV)
 	@echo "Installing the oldest versions into build/lowest …"
-	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra report \
+	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra report --extra sorted \
 		--group build --group test --output-file build/lowest.txt pyproject.toml
 	@$(UV) venv --no-config --quiet --clear --python 3.11 --no-python-downloads build/lowest
 	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python -r build/lowest.txt

@@ -27,7 +27,7 @@ Permission = Literal["rw", "r", "w"]
 DelaySync = Literal["always", "interval", "never"]
 TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
-TimedSchemeName = Literal["directories", "wheel", "slots"]
+TimedSchemeName = Literal["directories", "wheel", "slots", "sorted"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
 
 _PREFIX: Final = "MOCKETMQ_"
@@ -133,7 +133,7 @@ class Settings:
     timed_scheme: TimedSchemeName = _setting(
         "directories",
         rules.choice(TimedSchemeName),
-        "the delay scheme that keeps messages with an absolute due time: directories, wheel or slots",
+        "the delay scheme that keeps messages with an absolute due time: directories, wheel, slots or sorted",
     )
     durability: Durability = _setting(
         "full",

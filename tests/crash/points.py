@@ -50,5 +50,12 @@ SCHEME_TIMES: dict[TimedSchemeName, dict[str, tuple[int, ...]]] = {
         "slots.recorded": SLOT_TIMES["slots.recorded"],
         "slots.marked": SLOT_TIMES["slots.marked"],
     },
+    "sorted": {
+        "files.renamed": (1, 3, 20),
+        "files.saved": (1, 4, 15),
+        "files.picked": (1, 2, 6),
+        "files.delivered": (1, 2, 5),
+        "files.removed": (1, 4, 40),
+    },
 }
 """Those that a load passes in each delay scheme for absolute due times."""

@@ -19,6 +19,7 @@ DEVELOPMENT = [
     if isinstance(line, str)
 ]
 REPORT = PYPROJECT["project"]["optional-dependencies"]["report"]
+SORTED = PYPROJECT["project"]["optional-dependencies"]["sorted"]
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -31,7 +32,7 @@ def pins(lock: str) -> dict[str, str]:
     [
         ("requirements.lock", RUNTIME),
         ("requirements-report.lock", RUNTIME + REPORT),
-        ("requirements-dev.lock", RUNTIME + REPORT + DEVELOPMENT),
+        ("requirements-dev.lock", RUNTIME + REPORT + SORTED + DEVELOPMENT),
     ],
 )
 def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) -> None:
@@ -62,7 +63,7 @@ def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
 def test_what_users_install_has_an_upper_bound_only_with_its_reason() -> None:
     bounded = {
         requirement.name
-        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT)
+        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT + SORTED)
         if not {each.operator for each in requirement.specifier} <= {">="}
     }
     lines = (ROOT / "pyproject.toml").read_text().splitlines()

@@ -36,6 +36,7 @@ SCHEMES: Final[Mapping[TimedSchemeName, Place]] = {
     "directories": Place("delay", "mocketmq_compat.delay.directories"),
     "wheel": Place("wheel", "mocketmq_compat.delay.wheel"),
     "slots": Place("slots", "mocketmq_compat.delay.slots"),
+    "sorted": Place("sorted", "mocketmq_compat.delay.sorted"),
 }
 
 

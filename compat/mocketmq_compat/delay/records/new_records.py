@@ -21,7 +21,7 @@ class NewRecords:
         entry = message.header.entry
         if (there := self._there.get(entry.identity)) is not None:
             try:
-                known = self._message(there)
+                known = message_of(self._store, there)
             except DamagedFileError as error:
                 self._store.put_aside(there, error.kind, str(error))
             else:
@@ -38,9 +38,11 @@ class NewRecords:
         """Sync what was added."""
         self._store.sync(self._added)
 
-    def _message(self, entry: Entry) -> DelayedFile:
-        file = decode(self._store.read(entry))
-        check_deliverable(file)
-        if file.header.entry != entry:
-            raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
-        return file
+
+def message_of(store: RecordStore, entry: Entry) -> DelayedFile:
+    """The message of a record. Raises DamagedFileError."""
+    file = decode(store.read(entry))
+    check_deliverable(file)
+    if file.header.entry != entry:
+        raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
+    return file

@@ -1,0 +1,34 @@
+"""Open a scheme over records, in a folder of the data directory or in memory."""
+
+from collections.abc import Callable
+from pathlib import Path
+
+from mocketmq.errors import StoreUnavailableError
+from mocketmq.settings import Settings
+from mocketmq.store.database import MEMORY
+from mocketmq_compat.delay.records.memory_records import MemoryRecords
+from mocketmq_compat.delay.records.record_scheme import RecordScheme
+from mocketmq_compat.delay.records.record_store import RecordStore
+
+
+async def open_records(
+    settings: Settings,
+    folder: str,
+    open_store: Callable[[Path], RecordStore],
+    scheme_over: Callable[[RecordStore], RecordScheme],
+) -> RecordScheme:
+    """The scheme; what waits there is found. Raises a StoreError."""
+    try:
+        store = MemoryRecords() if settings.data == MEMORY else open_store(Path(settings.data) / folder)
+    except OSError as error:
+        place = error.filename or Path(settings.data) / folder
+        raise StoreUnavailableError(
+            f"{place} cannot be used for delayed messages: {error.strerror}"
+        ) from error
+    scheme = scheme_over(store)
+    try:
+        await scheme.load()
+    except BaseException:
+        await scheme.close()
+        raise
+    return scheme

@@ -1,0 +1,78 @@
+"""The keys of the scheme ``sorted``: binary, so that they sort as the numbers in them do.
+
+==============================  =========================================================================
+``d`` due_ms · number · hash    the content of a delayed message's file
+``n`` number · hash · due_ms    nothing: finds a message by its number, and lists them in order of arrival
+``k`` hash · number · due_ms    the size of the content in bytes: finds a message by the hash of its key
+``m``                           how many messages wait, and the bytes of their contents
+``v``                           the version of this format
+==============================  =========================================================================
+
+Each number takes 8 bytes, the most significant first.
+"""
+
+import struct
+from typing import Final
+
+from mocketmq_compat.delay.delayed_file import Entry
+
+VERSION: Final = b"1"
+MESSAGE: Final = b"d"
+NUMBER: Final = b"n"
+KEY: Final = b"k"
+TOTALS_KEY: Final = b"m"
+VERSION_KEY: Final = b"v"
+_KEY: Final = struct.Struct(">cQQQ")
+_PREFIX: Final = struct.Struct(">cQ")
+_TOTALS: Final = struct.Struct(">QQ")
+_SIZE: Final = struct.Struct(">Q")
+
+
+def message_key(entry: Entry) -> bytes:
+    """The key of the message itself."""
+    return _KEY.pack(MESSAGE, entry.due_ms, entry.number, entry.key_hash)
+
+
+def number_key(entry: Entry) -> bytes:
+    """The key that finds it by its number."""
+    return _KEY.pack(NUMBER, entry.number, entry.key_hash, entry.due_ms)
+
+
+def hash_key(entry: Entry) -> bytes:
+    """The key that finds it by the hash of its unique key."""
+    return _KEY.pack(KEY, entry.key_hash, entry.number, entry.due_ms)
+
+
+def prefix(kind: bytes, number: int) -> bytes:
+    """What the keys of this kind with this number begin with."""
+    return _PREFIX.pack(kind, number)
+
+
+def entry_of_key(key: bytes) -> Entry:
+    """The entry of any of the three keys."""
+    kind, one, two, three = _KEY.unpack(key)
+    if kind == MESSAGE:
+        return Entry(one, two, three)
+    return Entry(three, one, two) if kind == NUMBER else Entry(three, two, one)
+
+
+def pack_totals(count: int, size: int) -> bytes:
+    """How many messages, and their bytes."""
+    return _TOTALS.pack(count, size)
+
+
+def unpack_totals(value: bytes | None) -> tuple[int, int]:
+    """How many messages, and their bytes; none at first."""
+    count, size = _TOTALS.unpack(value) if value is not None else (0, 0)
+    return count, size
+
+
+def pack_size(size: int) -> bytes:
+    """A size in bytes."""
+    return _SIZE.pack(size)
+
+
+def unpack_size(value: bytes) -> int:
+    """A size in bytes."""
+    size: int = _SIZE.unpack(value)[0]
+    return size

@@ -1,0 +1,191 @@
+"""The folder ``sorted``: all records in one sorted key space, ordered by due time and id.
+
+What is due is read from the front until the first that is not. A record and the keys that find it are written
+and removed together. Keys before the front were removed; RocksDB would step over each of them until it has
+tidied up, so reading begins at the least key that may be there.
+"""
+
+import logging
+import threading
+from collections import Counter
+from collections.abc import Container, Iterable, Iterator
+from contextlib import suppress
+from pathlib import Path
+from typing import Final
+
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.sorted import keys
+from mocketmq_compat.delay.sorted.rocks import Rocks
+
+log = logging.getLogger(__name__)
+
+FOLDER: Final = "sorted"
+DATABASE: Final = "db"
+QUARANTINE: Final = ".bad"
+REASON: Final = ".reason"
+_AT_ONCE: Final = 1_024
+"""Keys that are read in one go."""
+
+
+class SortedStore:
+    """As :class:`~mocketmq_compat.delay.records.record_store.RecordStore`. Opening raises OSError."""
+
+    def __init__(self, root: Path, *, reads_only: bool = False) -> None:
+        self.root = root
+        self.damaged: Counter[str] = Counter()
+        self.quarantined = 0
+        with suppress(FileNotFoundError):
+            self.quarantined = sum(path.suffix != REASON for path in (root / QUARANTINE).iterdir())
+        if not reads_only:
+            root.mkdir(parents=True, exist_ok=True)
+        self._lock = threading.RLock()  # never held for long: the event loop takes it, too
+        self._rocks = Rocks(root / DATABASE, reads_only=reads_only)
+        version = self._rocks.get(keys.VERSION_KEY)
+        if version is None and not reads_only:
+            self._rocks.write({keys.VERSION_KEY: keys.VERSION}, [])
+        elif version not in (None, keys.VERSION):
+            self.close()
+            text = f"it has version {version!r} of the scheme sorted; known: {keys.VERSION!r}"
+            raise OSError(0, text, str(root))
+        self.count, self.disk_bytes = keys.unpack_totals(self._rocks.get(keys.TOTALS_KEY))
+        self._floor = keys.MESSAGE
+
+    def close(self) -> None:
+        """Close the database."""
+        with self._lock:
+            self._rocks.close()
+
+    @property
+    def last_number(self) -> int:
+        """The largest number of a record."""
+        with self._lock:
+            key = self._rocks.last_key(keys.NUMBER)
+        return 0 if key is None else keys.entry_of_key(key).number
+
+    @property
+    def parts(self) -> int:
+        """One, if anything waits."""
+        return int(self.count > 0)
+
+    # Records that come
+
+    def write(self, entry: Entry, content: bytes) -> None:
+        """Put the record and the keys that find it. One that is there is refused by its key, exactly."""
+        size = len(content)
+        with self._lock:
+            if self.holds(entry):
+                return
+            self._rocks.write(
+                {
+                    keys.message_key(entry): content,
+                    keys.number_key(entry): b"",
+                    keys.hash_key(entry): keys.pack_size(size),
+                    keys.TOTALS_KEY: keys.pack_totals(self.count + 1, self.disk_bytes + size),
+                },
+                [],
+            )
+            self.count += 1
+            self.disk_bytes += size
+            self._floor = min(self._floor, keys.message_key(entry))
+
+    def sync(self, entries: Iterable[Entry]) -> None:  # noqa: ARG002 - all that was written
+        """Sync RocksDB's log."""
+        with self._lock:
+            self._rocks.sync()
+
+    def remove(self, entry: Entry) -> None:
+        """Remove the record, whose sender is refused."""
+        self.forget([entry])
+
+    # What waits
+
+    def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
+        """From the front on."""
+        found: list[Entry] = []
+        with self._lock:
+            some = self._rocks.keys(self._floor, keys.MESSAGE, _AT_ONCE)
+            if some:
+                self._floor = some[0]
+        while some:
+            found += (entry for entry in map(keys.entry_of_key, some) if entry not in without)
+            if len(found) >= limit:
+                break
+            some = self._following(some[-1])
+        return found[:limit]
+
+    def _following(self, key: bytes) -> list[bytes]:
+        with self._lock:
+            return self._rocks.keys(key + b"\0", key[:1], _AT_ONCE)
+
+    def holds(self, entry: Entry) -> bool:
+        """Whether this record waits."""
+        with self._lock:
+            return self._rocks.get(keys.hash_key(entry)) is not None
+
+    def read(self, entry: Entry) -> bytes:
+        """The content of a record."""
+        with self._lock:
+            content = self._rocks.get(keys.message_key(entry))
+        if content is None:
+            raise FileNotFoundError(entry.name)
+        return content
+
+    def with_number(self, number: int) -> list[Entry]:
+        """By the keys for numbers."""
+        return self._with(keys.prefix(keys.NUMBER, number))
+
+    def with_key(self, key_hash: int) -> list[Entry]:
+        """By the keys for hashes."""
+        return self._with(keys.prefix(keys.KEY, key_hash))
+
+    def _with(self, prefix: bytes) -> list[Entry]:
+        with self._lock:
+            return [*map(keys.entry_of_key, self._rocks.keys(prefix, prefix, _AT_ONCE))]
+
+    def by_arrival(self, after: int, limit: int) -> list[Entry]:
+        """By the keys for numbers."""
+        found: list[Entry] = []
+        with self._lock:
+            some = self._rocks.keys(keys.prefix(keys.NUMBER, after + 1), keys.NUMBER, min(limit, _AT_ONCE))
+        while some and len(found) < limit:
+            found += map(keys.entry_of_key, some)
+            some = self._following(some[-1])
+        return found[:limit]
+
+    def all(self) -> Iterator[Entry]:
+        """Every record, in order of delivery."""
+        with self._lock:
+            some = self._rocks.keys(self._floor, keys.MESSAGE, _AT_ONCE)
+        while some:
+            yield from map(keys.entry_of_key, some)
+            some = self._following(some[-1])
+
+    # Records that leave
+
+    def forget(self, entries: Iterable[Entry]) -> None:
+        """Delete the records and the keys that find them, together."""
+        with self._lock:
+            gone: list[bytes] = []
+            count, size = self.count, self.disk_bytes
+            for entry in dict.fromkeys(entries):
+                if (value := self._rocks.get(keys.hash_key(entry))) is not None:
+                    gone += (keys.message_key(entry), keys.number_key(entry), keys.hash_key(entry))
+                    count -= 1
+                    size -= keys.unpack_size(value)
+            if gone:
+                self._rocks.write({keys.TOTALS_KEY: keys.pack_totals(count, size)}, gone)
+                self.count, self.disk_bytes = count, size
+
+    def put_aside(self, entry: Entry, kind: str, reason: str) -> None:
+        """Copy the record into the quarantine, and delete it."""
+        bad = self.root / QUARANTINE
+        bad.mkdir(exist_ok=True)
+        with suppress(FileNotFoundError):
+            (bad / entry.name).write_bytes(self.read(entry))
+            self.quarantined += 1
+        (bad / f"{entry.name}{REASON}").write_text(f"{reason}\n", "utf-8")
+        self.damaged[kind] += 1
+        self.forget([entry])
+
+    def tidy(self, now_us: int, *, is_cleared: bool = False) -> None:
+        """RocksDB does that itself."""
