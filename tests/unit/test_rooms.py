@@ -57,6 +57,7 @@ ROOMS = {
     # Beside them
     "client": {"mocketmq.client"},
     "testing": {"mocketmq.testing"},
+    "probe": {"mocketmq.probe"},
     "demo": {"mocketmq.demo"},
     # Lateness reports
     "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
@@ -104,6 +105,7 @@ KNOWS = {
     "aliyun": f"ground access faults {BROKER} http",
     "client": "ground",
     "testing": "ground client",
+    "probe": "ground schedule wire",
     "demo": "ground schedule client",
     "document": "ground",
     "ledger": "ground store delay document",
@@ -116,7 +118,7 @@ KNOWS = {
         f"ground access store schedule delay {BROKER} connections listening grpc http json console"
         " discovery aliyun"
     ),
-    "cli": "ground store delay client demo document ledger judge spark app",
+    "cli": "ground store delay client probe demo document ledger judge spark app",
 }
 
 MODULES = {

@@ -1,0 +1,132 @@
+"""A client's connection to a name server or a broker of RocketMQ (docs/protocol/remoting.md §1)."""
+
+import asyncio
+import itertools
+from collections.abc import Mapping
+from typing import Final, NamedTuple
+
+from msgspec.structs import replace
+
+from mocketmq.clock import wall_us
+from mocketmq.doors import split_address
+from mocketmq.errors import EmulatorError
+from mocketmq.remoting.wire.codes import ResponseCode
+from mocketmq.remoting.wire.command import Command
+from mocketmq.remoting.wire.errors import FrameError
+from mocketmq.remoting.wire.frame import FrameReader, encode
+from mocketmq.remoting.wire.signature import ACCESS_KEY, SIGNATURE, contents, sign
+
+CALL_S: Final = 10.0
+"""Real seconds that a request may take, beside what it asks the broker to wait."""
+
+
+class ProbeError(EmulatorError):
+    """The cluster cannot be probed, as it said or as was seen."""
+
+
+class NoAnswerError(ProbeError):
+    """An address cannot be reached, or does not answer."""
+
+
+class Account(NamedTuple):
+    """An access key with its secret, by which requests are signed."""
+
+    access_key: str
+    secret: str
+
+
+class Answer(NamedTuple):
+    """An answer, and when it was asked for and given, by our wall clock."""
+
+    code: int
+    ext: Mapping[str, str]
+    body: bytes
+    remark: str
+    sent_us: int
+    answered_us: int
+
+    @property
+    def reason(self) -> str:
+        """Why it is no success, in the words of who answered."""
+        names = {each.value: each.name for each in ResponseCode}
+        return f"{self.remark or 'no reason'} ({names.get(self.code, 'code')} {self.code})"
+
+
+class Connection:
+    """Opened by the first request, and again by the next one after it was closed."""
+
+    def __init__(self, address: str, account: Account | None = None) -> None:
+        self.address = address
+        self._account = account
+        self._opaques = itertools.count(1)
+        self._waiting: dict[int, asyncio.Future[tuple[Command, int]]] = {}
+        self._opening = asyncio.Lock()
+        self._writer: asyncio.StreamWriter | None = None
+        self._reading: asyncio.Task[None] | None = None
+
+    async def call(
+        self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", *, wait_s: float = 0.0
+    ) -> Answer:
+        """Ask, and wait for the answer, whose sender may take ``wait_s``. Raises NoAnswerError."""
+        writer = await self._open()
+        command = self._signed(Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body))
+        frame = encode(command)
+        answer: asyncio.Future[tuple[Command, int]] = asyncio.get_running_loop().create_future()
+        self._waiting[command.opaque] = answer
+        sent_us = wall_us()
+        writer.write(frame)
+        try:
+            async with asyncio.timeout(CALL_S + wait_s):
+                found, answered_us = await answer
+        except TimeoutError:
+            raise NoAnswerError(f"{self.address} does not answer") from None
+        finally:
+            self._waiting.pop(command.opaque, None)
+        return Answer(found.code, found.ext, found.body, found.remark or "", sent_us, answered_us)
+
+    def _signed(self, command: Command) -> Command:
+        if self._account is None:
+            return command
+        command = replace(command, ext={**command.ext, ACCESS_KEY: self._account.access_key})
+        signature = sign(self._account.secret, next(contents(command))).decode()
+        return replace(command, ext={**command.ext, SIGNATURE: signature})
+
+    async def _open(self) -> asyncio.StreamWriter:
+        async with self._opening:
+            if self._writer is None:
+                try:
+                    host, port = split_address(self.address, 0)
+                    async with asyncio.timeout(CALL_S):
+                        reader, self._writer = await asyncio.open_connection(host, port)
+                except TimeoutError:
+                    raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None
+                except (OSError, ValueError) as error:
+                    raise NoAnswerError(f"{self.address} cannot be reached: {error}") from None
+                self._reading = asyncio.create_task(self._read(reader, self._writer))
+            return self._writer
+
+    async def _read(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames, reason = FrameReader(), "closed the connection"
+        try:
+            while data := await reader.read(1 << 18):
+                at_us = wall_us()
+                for command in frames.feed(data):
+                    answer = self._waiting.get(command.opaque) if command.is_response else None
+                    if answer is not None and not answer.done():
+                        answer.set_result((command, at_us))
+        except FrameError as error:
+            reason = f"does not speak RocketMQ's protocol: {error}"
+        except OSError as error:
+            reason = f"closed the connection: {error}"
+        finally:
+            writer.transport.abort()
+            self._writer = None
+            for answer in self._waiting.values():
+                if not answer.done():
+                    answer.set_exception(NoAnswerError(f"{self.address} {reason}"))
+
+    async def close(self) -> None:
+        """Go away."""
+        if self._reading is not None:
+            self._reading.cancel()
+            await asyncio.wait([self._reading])
