@@ -44,6 +44,7 @@ WORKING = {
     "serve": "serve --port 0 --data {store}",
     "export": "export {store} {folder}",
     "report": "report {store} --out {folder}",
+    "probe": "probe --name-server 127.0.0.1:9 --out {folder}.csv",
     "demo": "demo",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

@@ -48,6 +48,7 @@ _COMMANDS = {
     "reset": ("mocketmq.cli.topics", "Delete all messages, or those of one topic."),
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
+    "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }

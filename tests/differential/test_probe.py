@@ -1,0 +1,65 @@
+"""The probe on real RocketMQs. They run on this machine, so their clocks are ours."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.probe.probe_ledger import ProbeLedger
+from mocketmq.probe.probing import Plan, Probing
+from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.progress import ignore_progress
+from tests.support.patience import HANGING_S
+from tests.upstream.jars import V4, V5
+from tests.upstream.process import HOST, SMALL, running_upstream
+
+COUNT = 20
+
+
+@pytest.mark.differential
+@pytest.mark.parametrize("version", [V4, V5])
+async def test_a_real_rocketmq_is_probed(
+    version: str,
+    jars: None,  # noqa: ARG001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mocketmq.probe.connection.CALL_S", HANGING_S)
+    async with running_upstream(
+        tmp_path / "upstream", version, {**SMALL, "brokerFastFailureEnable": "false"}
+    ) as upstream:
+        probing = Probing(
+            Plan(
+                name_servers=f"{HOST}:{upstream.namesrv_port}",
+                topic="mocketmq-probe",
+                group="mocketmq-probe",
+                levels=(1, 2),
+                each=COUNT,
+                rate=20,
+                size=100,
+                patience_us=round(HANGING_S) * US_PER_S,
+            ),
+            lambda *_: None,
+        )
+        async with asyncio.timeout(HANGING_S):
+            await probing.run(asyncio.Event())
+        ledger = ProbeLedger(probing)
+    [offset] = ledger.offsets.values()
+    assert abs(offset.ahead_us) <= offset.error_us + US_PER_MS  # the clock may be slewed meanwhile
+    [broker] = ledger.summary()["brokers"]
+    assert broker["version"].startswith("V" + "_".join(version.split(".")))
+    assert not probing.cluster.notes
+    stored = [sent for sent in probing.sent.values() if sent.level and sent.is_stored]
+    assert stored
+    assert all(sent.stored_ms for sent in stored)
+    assert ledger.error_us == US_PER_MS
+    assert {row.message_id for row in ledger.rows} == {sent.key for sent in stored}
+    for row in ledger.rows:
+        assert row.delivered_us
+        assert row.delivered_us >= row.due_us
+    out = tmp_path / "probe.csv"
+    ledger.write(out)
+    report = run(Engine(None), Job([str(out)]), ignore_progress)
+    assert report.quality.kept == report.quality.read == len(ledger.rows)
+    assert report.quality.skewed == 0
