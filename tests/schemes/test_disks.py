@@ -10,6 +10,7 @@ from mocketmq import BrokerError
 from mocketmq.errors import SettingError
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.schemes import SCHEMES
+from mocketmq_report.ledger.waiting_files import waiting_files
 from tests.crash.conftest import disk
 from tests.crash.disks import Disk
 from tests.crash.faults import assert_refused_by_the_store, broker, delivered, send
@@ -126,3 +127,22 @@ async def test_dongwo_has_its_own_scheme(scheme: TimedSchemeName) -> None:
     with pytest.raises(SettingError, match="directories, the scheme of start_deliver_time dongwo"):
         async with running_broker(timed_scheme=scheme, start_deliver_time="dongwo"):
             pass
+
+
+async def test_reports_and_commands_know_what_waits_without_a_broker(
+    scheme: TimedSchemeName, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path, timed_scheme=scheme) as running:
+        for delay_ms in (1_000, HOUR_MS):
+            await send_in(running, delay_ms, str(delay_ms))
+        [first, second] = await running.schemes.page(-1, 2)
+    found = waiting_files(tmp_path, lambda *_: None)
+    assert sorted((one.state, one.parked_offset, one.due_us) for one in found) == [
+        ("pending", one.commit_offset, one.due_us) for one in (first, second)
+    ]
+    shown = mocketmq("ls", "--dir", tmp_path)
+    if scheme == "directories":
+        assert shown.code == 0
+    else:
+        assert shown.code != 0
+        assert f"wait in the delay scheme {scheme}, which only a broker lists" in shown.stderr

@@ -40,7 +40,7 @@ from mocketmq_compat.delay.directories.delay_inspection import (
 )
 from mocketmq_compat.delay.directories.delay_inspection import verify as check
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
-from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES, holding_messages
 
 _TROUBLE = ("file", "trouble", "reason")
 
@@ -231,6 +231,10 @@ def _progress(root: Path) -> Iterator[InspectionProgress]:
 
 
 def _nothing_delayed(directory: Path) -> Failure:
+    if schemes := holding_messages(directory):
+        where = f"the messages in {directory} wait in the delay scheme {' and '.join(schemes)}"
+        instead = f"mocketmq delayed import brings them into the scheme {DEFAULT}"
+        return Failure(f"{where}, which only a broker lists; {instead}", Exit.NOTHING)
     return Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
 
 

@@ -1,4 +1,4 @@
-"""Read a store's delay directory as rows of a ledger: messages that wait, and messages lost by damage."""
+"""Read what waits outside of a store's database as rows of a ledger: messages that wait, or were lost."""
 
 import re
 from pathlib import Path
@@ -6,10 +6,11 @@ from typing import Final, NamedTuple
 
 from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
-from mocketmq_compat.delay.delayed_file import Entry, parse_name
+from mocketmq_compat.delay.delayed_file import Entry, FileHeader, parse_name
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
 from mocketmq_compat.delay.directories.delay_inspection import DeliverableFile, in_order, list_files
-from mocketmq_compat.delay.scheme_kind import Trouble
+from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_report.progress import ProgressCallback
 
 _NAME: Final = re.compile(r"[0-9]+-[0-9a-f]{16}-[0-9a-f]{16}\.msg")
@@ -42,36 +43,44 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
 
     Raises StoreUnavailableError for a file that cannot be read, since its message may be intact.
     """
-    root = data / FOLDER
-    if not root.is_dir():
-        return []
     found: dict[Identity, WaitingFile] = {}
-    troubles: list[Trouble] = []
     try:
-        listing = list_files(root, progress)
-        for each in in_order(root, listing.places, progress):
-            if isinstance(each, DeliverableFile):
-                found.setdefault(each.entry.identity, _pending(each))
-            elif each.kind == "unreadable":
-                raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
-            else:
-                troubles.append(each)
+        if (data / FOLDER).is_dir():
+            _add_files(found, data / FOLDER, progress)
+        for name, place in SCHEMES.items():
+            if name != DEFAULT and (data / place.folder).is_dir():
+                for each in place.kind.read_messages(data / place.folder, progress):
+                    if isinstance(each, KeptMessage):
+                        header = each.message.header
+                        found.setdefault(header.entry.identity, _pending(header))
     except OSError as error:
-        raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
+        raise StoreUnavailableError(f"{error.filename or data} cannot be read: {error.strerror}") from error
+    return list(found.values())
+
+
+def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: ProgressCallback) -> None:
+    """Add the messages of second directories. Raises OSError, and as ``waiting_files``."""
+    troubles: list[Trouble] = []
+    listing = list_files(root, progress)
+    for each in in_order(root, listing.places, progress):
+        if isinstance(each, DeliverableFile):
+            found.setdefault(each.entry.identity, _pending(each.file.header))
+        elif each.kind == "unreadable":
+            raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
+        else:
+            troubles.append(each)
     for trouble in (*troubles, *listing.quarantined):
         entry = _entry(trouble.file)
         if entry is not None:
             found.setdefault(entry.identity, _lost(entry))
-    return list(found.values())
 
 
-def _pending(waiting: DeliverableFile) -> WaitingFile:
-    header = waiting.file.header
+def _pending(header: FileHeader) -> WaitingFile:
     return WaitingFile(
         "pending",
         header.number,
-        waiting.entry.key_hash,
-        waiting.entry.due_us,
+        header.entry.key_hash,
+        header.entry.due_us,
         header.unique_key,
         header.topic,
         header.queue_id,
