@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from tests.support.api import Api
-from tests.support.browser import console_page
+from tests.support.browser import console_page, overflow, unsaid, violations
 from tests.support.chromium import needs_chromium
 from tests.support.patience import PATIENCE_S
 
@@ -61,6 +61,7 @@ async def test_a_new_broker_says_what_to_do_first(browser: "Browser", api: Api) 
         assert doors.namesrv
         await expect(first).to_contain_text(f"name server 127.0.0.1:{doors.namesrv.port}")
         await expect(first).to_contain_text(f"curl -s {api.emulator.url}/v1/topics/orders/messages")
+        assert (await violations(page), await unsaid(page), await overflow(page)) == ([], [], 0)
         await first.get_by_role("link", name="Send one from here").click()
         await expect(page.get_by_label("Topic")).to_have_value("orders")
         await page.get_by_label("Body", exact=True).fill("hello")
