@@ -48,6 +48,7 @@ class Judge:
         self._cancelled: set[Copy] = set()
         self._settling: set[int] = set()
         self._latest_ms = 0
+        self._certain_ms = 0  # the latest instant of which an answer is durable
         self._clock_ms = 0  # what the clock showed last; while it is moved, store times are ahead of it
 
     # What clients asked for, and what was answered
@@ -100,7 +101,11 @@ class Judge:
             if commit_offset in self.given_back:
                 self._fault(f"{_copy(message)} was received again after it was given back")
             self._judge_time(_copy(message), message["store_ms"])
-            self._saw(message["store_ms"])
+            self._latest_ms = max(self._latest_ms, message["store_ms"])
+
+    def cut(self) -> None:
+        """The power was cut: what was only received may be undone, and the clock before it."""
+        self._latest_ms = self._certain_ms
 
     def acking(self, messages: Iterable[Answer]) -> None:
         """These are about to be acknowledged."""
@@ -177,6 +182,7 @@ class Judge:
 
     def _saw(self, instant_ms: int) -> None:
         self._latest_ms = max(self._latest_ms, instant_ms)
+        self._certain_ms = max(self._certain_ms, instant_ms)
 
     def _judge_time(self, copy: Copy, store_ms: int) -> None:
         not_before_ms = self._not_before_ms.get(copy)

@@ -50,6 +50,7 @@ def after_a_cut(survivor: Survivor, number: int, random: Random) -> tuple[Surviv
     """The survivor as a power cut leaves it; its broker is stopped or dead."""
     twin = copy.copy(survivor)
     twin.judge = copy.deepcopy(survivor.judge)
+    twin.judge.cut()
     twin.data = survivor.data.with_name(f"cut{number}")
     twin.notes = None
     undone = cut(survivor.data, survivor.notes, twin.data, random)

@@ -124,7 +124,7 @@ class SchemeSet:
         found = [m for one in self._all for m in await one.page(after, limit, topic=topic, level=level)]
         return sorted(found, key=lambda message: message.commit_offset)[:limit]
 
-    # By hand: under the timer's lock
+    # By hand: in an intervention of the timer's, after which it is durable
 
     async def cancel(self, messages: Sequence[StoredMessage]) -> None:
         """Never deliver these. Raises NotPendingError when one does not wait: then nothing is cancelled."""
@@ -135,12 +135,12 @@ class SchemeSet:
             for scheme in self._all:
                 scheme.cancel(batch, messages)
 
-        await self._writer.commit(work)
+        await self._writer.commit(work, until="visible")
 
     async def force(self, message: StoredMessage) -> None:
         """Deliver the message now. Raises NotPendingError."""
         scheme = await self._require(message)
-        await self._writer.commit(partial(scheme.force, parked=message))
+        await self._writer.commit(partial(scheme.force, parked=message), until="visible")
 
     async def cancel_all(self, messages: Sequence[StoredMessage]) -> int:
         """Never deliver those that still wait; how many."""
@@ -162,7 +162,7 @@ class SchemeSet:
                 act(scheme, batch, one)
             return len(waiting)
 
-        return int(await self._writer.commit(work))
+        return int(await self._writer.commit(work, until="visible"))
 
     async def _require(self, message: StoredMessage) -> DelayScheme:
         scheme = self.holding(message)

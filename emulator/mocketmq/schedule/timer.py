@@ -13,8 +13,8 @@ instant, before the clock stands at the target.
 import asyncio
 import heapq
 import logging
-from collections.abc import Awaitable, Callable, Sequence
-from contextlib import AsyncExitStack
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from contextlib import AsyncExitStack, asynccontextmanager
 from functools import partial
 from itertools import islice
 from operator import attrgetter
@@ -38,7 +38,7 @@ LONGEST_SLEEP_S = 30.0
 """Real seconds of the longest sleep: the event loop's clock stands still while the machine is suspended."""
 
 Arrive = Callable[[int, int, Callable[[], bool]], Awaitable[bool]]
-"""``arrive(from_us, to_us, is_clear)`` sets the clock and makes the move durable, in one transaction.
+"""``arrive(from_us, to_us, is_clear)`` sets the clock and records the move, in one transaction.
 
 If ``is_clear()`` is false, as a message due by then was sent meanwhile, it returns False and does nothing.
 """
@@ -97,6 +97,16 @@ class Timer:
                 task.cancel()
             await asyncio.gather(task, return_exceptions=True)
 
+    @asynccontextmanager
+    async def intervention(self) -> AsyncIterator[None]:
+        """Under the lock, so that nothing is delivered; then without it, until all of this is durable.
+
+        What is committed within need only be visible.
+        """
+        async with self.lock:
+            yield
+        await self._writer.synced()
+
     async def move(self, target: Callable[[int], int], arrive: Arrive) -> Move:
         """Move the clock to ``target(now_us)`` and fire everything on the way, in order.
 
@@ -104,7 +114,7 @@ class Timer:
         StoreUnavailableError when a delivery could not be stored: the clock then stands at the last
         instant that was fired.
         """
-        async with self.lock:
+        async with self.intervention():
             self.moves += 1
             self.is_moving = True
             try:

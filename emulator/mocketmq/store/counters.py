@@ -80,7 +80,8 @@ async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: C
     """Set the clock to the end of a move, and record it: a restart begins no earlier, reports mark it.
 
     In a transaction alone: what was stored before it counts for ``is_clear``, and what is stored after it
-    is stored at ``to_us`` or later. Does nothing and returns False if it is not clear.
+    is stored at ``to_us`` or later. Visible on return, and not yet durable. Does nothing and returns False if
+    it is not clear.
     """
     clock = ground.clock
 
@@ -91,7 +92,7 @@ async def arrive(ground: Ground, run: int, from_us: int, to_us: int, is_clear: C
         batch.on_commit(partial(clock.reach, to_us))
         return True
 
-    arrived: bool = await ground.writer.commit(work, alone=True)
+    arrived: bool = await ground.writer.commit(work, alone=True, until="visible")
     return arrived
 
 

@@ -174,7 +174,8 @@ class ConsumingGroups:
 
         async with group.lock:
             group.check_exists()
-            await self._ground.writer.commit(work, alone=True)
+            await self._ground.writer.commit(work, alone=True, until="visible")
+        await self._ground.writer.synced()
 
     def leave_queues(self, batch: Batch, queues: Iterable[Queue]) -> None:
         """Delete, in this transaction, every group's position in the queues of a deleted topic."""

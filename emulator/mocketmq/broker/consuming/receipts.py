@@ -8,9 +8,10 @@ The life of a message for one group::
          │ invisible time ends    │ └─────────────► retried (parked, then in %RETRY%group) or dead
          └────────────────────────┘   invisible time ends once too often ───► dead (%DLQ%group)
 
-A message in flight is invisible to the rest of its group until its invisible time ends. Each step is durable
-before it is answered, so a kill loses no acknowledgement and no receipt. ``selection`` chooses the messages,
-and ``take`` has the states in full.
+A message in flight is invisible to the rest of its group until its invisible time ends. Each step is
+committed before it is answered, so a kill loses no acknowledgement and no receipt. What settles a message, or
+extends its time, is durable by then, too. A receive does not wait for that: a power cut that undoes it costs
+one more delivery. ``selection`` chooses the messages, and ``take`` has the states in full.
 """
 
 import asyncio
@@ -173,7 +174,7 @@ class Receipts:
             self._statistics.read(len(selection.chosen), took_us)
             if not selection.chosen and not selection.for_others:
                 return []
-            await self._writer.commit(work)
+            await self._writer.commit(work, until="visible")
         except BaseException:
             for _, take in selection.chosen:
                 self._takes.reopen(take)
@@ -301,7 +302,7 @@ class Receipts:
                 if take is not None and take.times == times and take.can_be_taken_back:
                     self._takes.take_back(batch, take)
 
-        await self._writer.commit(work)
+        await self._writer.commit(work, until="visible")
 
     # Invisible times that end
 

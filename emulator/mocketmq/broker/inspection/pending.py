@@ -95,7 +95,7 @@ class PendingMessages:
             self._topics.get(topic)
         count, after, left = 0, -1, self.count
         while left > 0:
-            async with self._timer.lock:
+            async with self._timer.intervention():
                 page = await self._page(after, min(left, _PAGE), topic, level, timed)
                 if not page:
                     break
@@ -107,7 +107,7 @@ class PendingMessages:
     async def cancel(self, message_id: str) -> PendingMessage:
         """Never deliver the message. Raises MessageNotFoundError, NotPendingError."""
         records = await self._histories.records(message_id)
-        async with self._timer.lock:
+        async with self._timer.intervention():
             message = self._waiting(message_id, records)
             await self._schemes.cancel([message])
         return self._describe(message)
@@ -115,7 +115,7 @@ class PendingMessages:
     async def deliver_now(self, message_id: str) -> PendingMessage:
         """Deliver the message at once. Raises MessageNotFoundError, NotPendingError."""
         records = await self._histories.records(message_id)
-        async with self._timer.lock:
+        async with self._timer.intervention():
             message = self._waiting(message_id, records)
             await self._schemes.force(message)
         return self._describe(message)
@@ -129,7 +129,7 @@ class PendingMessages:
             records = await self._histories.records(unique_key)
         except MessageNotFoundError:
             records = []
-        async with self._timer.lock:
+        async with self._timer.intervention():
             waiting = [
                 record
                 for record in records

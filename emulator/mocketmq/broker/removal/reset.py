@@ -96,8 +96,8 @@ class Reset:
             self._schemes.clear(batch)
             self._empty(batch, queues)
 
-        async with self._timer.lock:
-            await self._writer.commit(work, alone=True)
+        async with self._timer.intervention():
+            await self._writer.commit(work, alone=True, until="visible")
             self._timer.changed()
 
     async def forget(self) -> None:
@@ -151,7 +151,7 @@ class Reset:
     async def _empty_topic(self, name: str, also: Callable[[Batch], None]) -> int:
         half = self._topics.find(half_topic(name))
         queues = [*self._topics.get(name).queues, *(half.queues if half else ())]
-        async with self._timer.lock:
+        async with self._timer.intervention():
             cancels = [await scheme.cancel_topic(name) for scheme in self._schemes]
             again = [row[0] for row in await self._database.rows(_AGAIN_OF, (name,))]
             for topic in (CHECKED_HALF_TOPIC, UNDECIDED_TOPIC):
@@ -171,7 +171,7 @@ class Reset:
                 also(batch)
                 return cancelled
 
-            cancelled: int = await self._writer.commit(work, alone=True)
+            cancelled: int = await self._writer.commit(work, alone=True, until="visible")
             return cancelled
 
     def _forget(self, commit_offsets: Sequence[int]) -> None:

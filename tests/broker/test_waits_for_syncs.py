@@ -1,0 +1,103 @@
+"""What waits for a sync of the disk, and what others can do meanwhile."""
+
+import asyncio
+import threading
+from collections.abc import AsyncIterator, Awaitable, Callable
+from pathlib import Path
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_S
+from mocketmq.store.database import Database
+from tests.support.brokers import GROUP, TOPIC, running_broker, send
+from tests.support.patience import PATIENCE_S
+
+Act = Callable[[Broker, str], Awaitable[object]]
+
+
+class HeldDisk:
+    """While ``is_free`` is not set, syncs begin and do not end."""
+
+    def __init__(self) -> None:
+        self.is_free = threading.Event()
+        self.is_free.set()
+        self.begun = asyncio.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def sync(self) -> None:
+        self._loop.call_soon_threadsafe(self.begun.set)
+        assert self.is_free.wait(PATIENCE_S)
+
+    def hold(self) -> None:
+        self.is_free.clear()
+        self.begun.clear()
+
+
+@pytest.fixture
+async def disk(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[HeldDisk]:
+    disk = HeldDisk()
+    monkeypatch.setattr(Database, "sync", disk.sync)
+    yield disk
+    disk.is_free.set()
+
+
+async def test_a_receive_waits_for_no_sync_and_its_acknowledgement_does(
+    disk: HeldDisk, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await send(broker)
+        await broker.registry.groups.for_use(GROUP)
+        receipts = broker.consuming.receipts
+        disk.hold()
+        [taken] = await receipts.receive(GROUP, TOPIC, max_messages=1, invisible_us=30 * US_PER_S)
+        assert not disk.begun.is_set()
+        acknowledging = asyncio.create_task(receipts.acknowledge(GROUP, [taken.handle]))
+        await _begun(disk)
+        assert not acknowledging.done()
+        disk.is_free.set()
+        assert (await acknowledging).done == [taken.handle]
+
+
+@pytest.mark.parametrize(
+    "act",
+    [
+        lambda broker, key: broker.inspection.pending.cancel(key),
+        lambda broker, key: broker.inspection.pending.deliver_now(key),
+        lambda broker, _key: broker.inspection.pending.cancel_all(TOPIC, None, timed=False),
+        lambda broker, _key: broker.mover.advance(US_PER_S),
+        lambda broker, _key: broker.removal.reset.topic(TOPIC),
+        lambda broker, _key: broker.removal.reset.all(),
+    ],
+    ids=["cancel", "deliver", "cancel all", "move", "reset of a topic", "reset"],
+)
+async def test_deliveries_go_on_while_an_intervention_waits_for_its_sync(
+    act: Act, disk: HeldDisk, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        key = (await send(broker, level=3)).stored.unique_key
+        disk.hold()
+        acting = asyncio.ensure_future(act(broker, key))
+        await _begun(disk)
+        assert not broker.timer.lock.locked()
+        assert not acting.done()
+        disk.is_free.set()
+        await acting
+
+
+async def test_a_group_is_free_while_its_deletion_waits_for_its_sync(disk: HeldDisk, tmp_path: Path) -> None:
+    async with running_broker(tmp_path) as broker:
+        await broker.registry.groups.for_use(GROUP)
+        group = await broker.consuming.groups.for_consuming(GROUP)
+        disk.hold()
+        deleting = asyncio.ensure_future(broker.consuming.groups.delete(GROUP, clean_offsets=True))
+        await _begun(disk)
+        assert not group.lock.locked()
+        assert not deleting.done()
+        disk.is_free.set()
+        await deleting
+
+
+async def _begun(disk: HeldDisk) -> None:
+    async with asyncio.timeout(PATIENCE_S):
+        await disk.begun.wait()
