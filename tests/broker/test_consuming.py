@@ -184,9 +184,9 @@ async def test_a_receiver_that_goes_away_while_its_take_is_written_gives_it_back
         await broker.registry.groups.put(GROUP, 16, 1)
         commit, writing = broker.ground.writer.commit, asyncio.Event()
 
-        async def watched(work: Work) -> object:
+        async def watched(work: Work, **how: Any) -> object:
             writing.set()
-            return await commit(work)
+            return await commit(work, **how)
 
         monkeypatch.setattr(broker.ground.writer, "commit", watched)
         receiver = asyncio.create_task(receive(broker))
@@ -277,10 +277,10 @@ async def test_an_old_receipt_is_refused_while_the_message_is_taken_again(
         await broker.mover.advance(1 * S)
         refused = []
 
-        async def commit_after_the_old_one_is_used(work: Work) -> Any:
+        async def commit_after_the_old_one_is_used(work: Work, **how: Any) -> Any:
             monkeypatch.undo()
             refused.extend((await acknowledge(broker, old)).failed)
-            return await broker.ground.writer.commit(work)
+            return await broker.ground.writer.commit(work, **how)
 
         monkeypatch.setattr(broker.ground.writer, "commit", commit_after_the_old_one_is_used)
         new = await receive(broker)

@@ -269,9 +269,9 @@ async def test_a_batch_whose_receiver_went_away_comes_again_at_once(monkeypatch:
         await fill(broker, "0", "1", "2")
         commit, writing = broker.ground.writer.commit, asyncio.Event()
 
-        async def watched(work: Work) -> object:
+        async def watched(work: Work, **how: Any) -> object:
             writing.set()
-            return await commit(work)
+            return await commit(work, **how)
 
         await broker.registry.groups.put(GROUP, 16, 1)
         monkeypatch.setattr(broker.ground.writer, "commit", watched)
@@ -291,7 +291,7 @@ async def test_a_batch_that_could_not_be_stored_goes_to_the_next_who_waits(
         await broker.registry.groups.put(GROUP, 16, 1)
         others: list[asyncio.Task[list[Taken]]] = []
 
-        async def refuse(_: Work) -> object:
+        async def refuse(_: Work, **_how: Any) -> object:
             monkeypatch.undo()
             looks = Looks(broker, monkeypatch)
             others.append(asyncio.create_task(receive_in_order(broker, wait_s=30)))

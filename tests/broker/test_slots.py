@@ -19,6 +19,7 @@ from mocketmq_compat.delay.parked_message import entry_of
 from mocketmq_compat.delay.records import front
 from mocketmq_compat.delay.slots.slot_store import SlotStore
 from mocketmq_compat.delay.slots.slots import Slots
+from tests.doors.remoting.gates import until
 from tests.support.brokers import TOPIC, Refusing, S, bodies, rows, running_broker, send, visible
 from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, listed, send_in
 
@@ -220,9 +221,11 @@ async def test_s10_no_record_is_marked_before_its_delivery_is_durable(
         monkeypatch.setattr(SlotStore, "forget", forget)
         with monkeypatch.context() as patch:
             patch.setattr(Writer, "synced", synced)
-            assert (await broker.mover.advance(1 * S)).fired == 1
+            moving = asyncio.create_task(broker.mover.advance(1 * S))
+            await until(lambda: not broker.schemes.pending)
             assert marked == [], "delivered, but power may fail"
             durable.set()
+            assert (await moving).fired == 1
             await slots_of(broker).marked()
         assert marked == [entry_of(sent.stored)]
 

@@ -1,6 +1,7 @@
 """Producers are asked about half messages in time, and what nobody decides is rolled back."""
 
 import asyncio
+from typing import Any
 
 import pytest
 
@@ -80,9 +81,9 @@ async def test_a_pop_whose_producer_went_away_counts_for_nothing(monkeypatch: py
         writing = asyncio.Event()
         write = broker.ground.writer.commit
 
-        async def watched(work: Work) -> object:
+        async def watched(work: Work, **how: Any) -> object:
             writing.set()
-            return await write(work)
+            return await write(work, **how)
 
         monkeypatch.setattr(broker.ground.writer, "commit", watched)
         waiting = asyncio.create_task(pop(broker, wait_s=30))
