@@ -16,7 +16,7 @@ from tests.support.api import Api
 from tests.support.browser import console_page
 from tests.support.chromium import needs_chromium
 from tests.support.grpc import running_grpc
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser
@@ -184,7 +184,7 @@ async def test_the_whole_report_is_made_and_opens_in_a_sandbox(browser: "Browser
     await api.emulator.broker.sender.send(message)
     await api.ok("POST", "/v1/clock/advance", {"by": "1s"})
     async with console_page(browser, api.emulator.url, "lateness") as page:
-        async with page.context.expect_page() as opened:
+        async with page.context.expect_page(timeout=HANGING_S * 1_000) as opened:
             await page.get_by_role("button", name="Make the report").click()
         report = await opened.value
         await expect(report.get_by_role("heading", level=1)).to_contain_text("a broker in memory")
