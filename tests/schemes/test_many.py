@@ -43,6 +43,7 @@ async def test_many_pending_messages(scheme: TimedSchemeName, count: int, tmp_pa
         assert broker.schemes.pending == count - hour - 1
         assert broker.schemes.early == 0
     async with running_broker(tmp_path, timed_scheme=scheme) as broker:
+        await broker.mover.advance(0)  # refuses what a quick stop has left of delivered messages
         assert broker.schemes.pending == count - hour - 1
     [found] = rows(tmp_path, "SELECT count(*) AS n, max(abs(delivered_us - due_us)) AS late FROM deliveries")
     assert found == {"n": hour, "late": 0}

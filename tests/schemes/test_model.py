@@ -83,6 +83,7 @@ class SchemeMachine(Machine):
     def restart(self) -> None:
         self.do(self.running.aclose())
         self.start()
+        self.do(self.broker.mover.advance(0))  # refuses what a quick stop has left of delivered messages
 
     @rule()
     def reset(self) -> None:

@@ -140,6 +140,7 @@ async def test_a_damaged_record_costs_no_other(tmp_path: Path) -> None:
         assert await advance_to_end(broker) == ["one", "three", "five"]
         figures = broker.schemes.file_figures()
         assert (figures.quarantined, dict(figures.put_aside)) == (2, {"checksum": 1})
+        await files_of(broker).removed()
     assert logs(tmp_path) == []
     names = aside(tmp_path)
     assert (len(names), f"{path.stem}-{second}" in names) == (4, True)
