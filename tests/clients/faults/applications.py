@@ -17,6 +17,7 @@ from tests.clients.node_sdk import NodeError, install, open_node_sdk
 from tests.clients.python_sdk import open_python_sdk
 from tests.clients.remoting.driver import NODE, PYTHON, ClientError, Driver, running_driver
 from tests.clients.sdk import Account, Outgoing, RefusedError, Sdk
+from tests.support.grpc import touch
 from tests.support.process import BrokerProcess
 
 GROUP = "GID_faults"
@@ -203,6 +204,7 @@ def _grpc(client: str, source: str) -> Open:
     async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
         async with Client(process.url) as control:
             address = (await control.info())["doors"]["grpc"]["address"]
+        await touch(address)
         program = SDKS[client](HERE / source, home)
         environment = [f"{name}={value}" for name, value in program.environment.items()]
         command = ("env", *environment, *program.command)
