@@ -18,6 +18,7 @@ _DECIMALS: Final = 6
 _SCHEMES: Final = {
     "levels": "all levels",
     "second-directories": "start-deliver time",
+    **{name: f"start-deliver time ({name})" for name in ("wheel", "slots", "sorted")},
     "absolute": "absolute time",
 }
 

@@ -10,6 +10,8 @@ from mocketmq import BrokerError
 from mocketmq.errors import SettingError
 from mocketmq.settings import TimedSchemeName
 from mocketmq_compat.delay.schemes import SCHEMES
+from mocketmq_report.figures import scheme as label
+from mocketmq_report.ledger.store_snapshot import take_snapshot
 from mocketmq_report.ledger.waiting_files import waiting_files
 from tests.crash.conftest import disk
 from tests.crash.disks import Disk
@@ -141,6 +143,10 @@ async def test_reports_and_commands_know_what_waits_without_a_broker(
     assert sorted((one.state, one.parked_offset, one.due_us) for one in found) == [
         ("pending", one.commit_offset, one.due_us) for one in (first, second)
     ]
+    rows = take_snapshot(tmp_path, lambda *_: None).undelivered.to_pylist()
+    names = {row["scheme"] for row in rows}
+    assert names == {"second-directories" if scheme == "directories" else scheme}
+    assert {label(name) for name in names} <= {"start-deliver time", f"start-deliver time ({scheme})"}
     shown = mocketmq("ls", "--dir", tmp_path)
     if scheme == "directories":
         assert shown.code == 0

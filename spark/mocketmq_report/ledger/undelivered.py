@@ -106,7 +106,8 @@ def undelivered(
     reader: StoreReader, parked: UndeliveredOffsets, files: Sequence[WaitingFile], runs: pa.Table
 ) -> pa.Table:
     """Make the rows. ``parked`` knows all deliveries; ``files`` were read before the database."""
-    timed = pa.scalar((reader.table(_TIMED_SCHEME)["scheme"].to_pylist() or [TIMED_SCHEME])[0])
+    used = [file.scheme for file in files if file.scheme] or reader.table(_TIMED_SCHEME)["scheme"].to_pylist()
+    timed = pa.scalar((used or [TIMED_SCHEME])[0])
     levels = pa.scalar("levels")
     last_run = runs["run"][-1]
     parts = [_rows(table, run=last_run, scheme=levels) for table in _left(reader, parked.remaining())]

@@ -25,6 +25,7 @@ class WaitingFile(NamedTuple):
     key_hash: int
     due_us: int
     message_id: str
+    scheme: str | None  # None for second directories, whose files may be of the scheme ``dongwo``
     topic: str = ""
     queue_id: int | None = None
     attempt: int | None = None
@@ -52,7 +53,7 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
                 for each in place.kind.read_messages(data / place.folder, progress):
                     if isinstance(each, KeptMessage):
                         header = each.message.header
-                        found.setdefault(header.entry.identity, _pending(header))
+                        found.setdefault(header.entry.identity, _pending(header, name))
     except OSError as error:
         raise StoreUnavailableError(f"{error.filename or data} cannot be read: {error.strerror}") from error
     return list(found.values())
@@ -64,7 +65,7 @@ def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: Progres
     listing = list_files(root, progress)
     for each in in_order(root, listing.places, progress):
         if isinstance(each, DeliverableFile):
-            found.setdefault(each.entry.identity, _pending(each.file.header))
+            found.setdefault(each.entry.identity, _pending(each.file.header, None))
         elif each.kind == "unreadable":
             raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
         else:
@@ -75,13 +76,14 @@ def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: Progres
             found.setdefault(entry.identity, _lost(entry))
 
 
-def _pending(header: FileHeader) -> WaitingFile:
+def _pending(header: FileHeader, scheme: str | None) -> WaitingFile:
     return WaitingFile(
         "pending",
         header.number,
         header.entry.key_hash,
         header.entry.due_us,
         header.unique_key,
+        scheme,
         header.topic,
         header.queue_id,
         header.reconsume_times + 1,
@@ -92,7 +94,8 @@ def _pending(header: FileHeader) -> WaitingFile:
 
 
 def _lost(entry: Entry) -> WaitingFile:
-    return WaitingFile("lost", *entry.identity, entry.due_us, f"{entry.number:016x}-{entry.key_hash:016x}")
+    message_id = f"{entry.number:016x}-{entry.key_hash:016x}"
+    return WaitingFile("lost", *entry.identity, entry.due_us, message_id, None)
 
 
 def _entry(path: str) -> Entry | None:
