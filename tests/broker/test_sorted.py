@@ -163,7 +163,7 @@ async def test_r8_a_send_is_answered_when_its_record_is_durable_and_deleted_afte
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     steps: list[str] = []
-    durable = asyncio.Event()
+    delivered, durable = asyncio.Event(), asyncio.Event()
 
     def noting(name: str) -> None:
         real = getattr(SortedStore, name)
@@ -175,6 +175,7 @@ async def test_r8_a_send_is_answered_when_its_record_is_durable_and_deleted_afte
         monkeypatch.setattr(SortedStore, name, noted)
 
     async def synced(_: Writer) -> None:
+        delivered.set()
         await durable.wait()
 
     noting("sync")
@@ -184,9 +185,11 @@ async def test_r8_a_send_is_answered_when_its_record_is_durable_and_deleted_afte
         assert steps == ["sync"]
         with monkeypatch.context() as patch:
             patch.setattr(Writer, "synced", synced)
-            assert (await broker.mover.advance(1 * S)).fired == 1
+            moving = asyncio.create_task(broker.mover.advance(1 * S))
+            await delivered.wait()
             assert steps == ["sync"], "delivered, but power may fail"
             durable.set()
+            assert (await moving).fired == 1
             await scheme_of(broker).marked()
         assert steps == ["sync", "forget"]
 
