@@ -5,8 +5,7 @@ is legal, the server is sent ``%RETRYA``, and of ``%RETRY%3A`` one that is not l
 generated, and blaming the server for the latter is wrong. ``test_http_topics`` covers such names.
 
 Nor can a schema say what a condition of SQL92 is, which ``test_sql_filter`` covers, nor which fields go with
-which kind of fault; those would strike the other requests as well, and ``test_faults`` covers them. A report
-takes a second of a process of its own; ``test_http_reports`` covers it.
+which kind of fault; those would strike the other requests as well, and ``test_faults`` covers them.
 """
 
 import re
@@ -24,7 +23,7 @@ def filter_case(_context: object, case: Any) -> bool:
     """Whether a case whose path is meant to be valid still has one, and what it says of filters is too."""
     if "SQL92" in (_filter_type(case.body), _filter_type(case.query)):
         return False
-    if _is_fault(case) or (case.method, case.path) == ("POST", "/v1/reports"):
+    if _is_fault(case):
         return False
     path = case.meta.components.get(ParameterLocation.PATH) if case.meta else None
     if path is None or not path.mode.is_positive:
