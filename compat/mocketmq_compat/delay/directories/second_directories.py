@@ -14,10 +14,11 @@ from mocketmq.settings import Settings
 from mocketmq_compat.delay.directories.delay_directory import SCHEME, DelayDirectory
 from mocketmq_compat.delay.directories.delay_files import DelayFiles
 from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
-from mocketmq_compat.delay.entry_scheme import EntryScheme, exact
+from mocketmq_compat.delay.entry_scheme import exact
+from mocketmq_compat.delay.indexed_scheme import IndexedScheme
 
 
-class SecondDirectories(EntryScheme):
+class SecondDirectories(IndexedScheme):
     """The scheme; ``fires_at`` gives the instant of delivery for a due time."""
 
     name = SCHEME

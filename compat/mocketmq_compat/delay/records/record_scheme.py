@@ -11,33 +11,28 @@ by a kill or copied back from a backup, is known by that identity, and marked in
 import asyncio
 import logging
 from collections import Counter, deque
-from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Iterator, Sequence
+from collections.abc import AsyncIterator, Awaitable, Callable, Container, Iterable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager, suppress
 from functools import partial
 from typing import Final, TypeVar
 
-from mocketmq.clock import US_PER_MS, steady_us
 from mocketmq.errors import EmulatorError, StoreFullError, StoreUnavailableError
 from mocketmq.failpoint import pass_point
-from mocketmq.message.message import Draft, StoredMessage
-from mocketmq.message.message_id import key_hash
-from mocketmq.schedule.due import Due, DueNow
+from mocketmq.message.message import StoredMessage
+from mocketmq.schedule.due import DueNow
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_context import SchemeContext
-from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.schedule.timer import BATCH
 from mocketmq.settings import Settings
 from mocketmq.store.chore import Chore
 from mocketmq.store.messages import MAX_AT_ONCE
-from mocketmq.store.queue import Queue
-from mocketmq.store.writer import MAX_BATCH_BYTES, Batch
-from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry, decode
+from mocketmq.store.writer import MAX_BATCH_BYTES
+from mocketmq_compat.delay.delayed_file import DamagedFileError, Entry
+from mocketmq_compat.delay.entry_scheme import EntryScheme
 from mocketmq_compat.delay.file_saves import FileSaves
-from mocketmq_compat.delay.parked_message import check_deliverable, content_of, draft_in, entry_of
 from mocketmq_compat.delay.records import front
 from mocketmq_compat.delay.records.record_store import RecordStore
-from mocketmq_compat.delay.start_deliver_time import StartDeliverTime
 
 log = logging.getLogger(__name__)
 
@@ -45,10 +40,6 @@ GRACE_S: Final = 2.0
 """Real seconds that marks get when the broker stops; the next start deals with the rest."""
 MARKS: Final = 256
 """Records that are marked in one go."""
-
-_SETTLED_EARLY = (
-    "SELECT due_ms, number, key_hash FROM timed_messages WHERE outcome <> 'delivered' AND due_ms > ?"
-)
 
 T = TypeVar("T")
 
@@ -78,20 +69,18 @@ class _Either:
         return entry in self._one or entry in self._other
 
 
-class RecordScheme(TimedScheme):
+class RecordScheme(EntryScheme):
     """The scheme over a store, which it closes."""
+
+    piece = "record"
 
     def __init__(self, name: str, context: SchemeContext, settings: Settings, store: RecordStore) -> None:
         self.name = name
-        super().__init__(context)
+        super().__init__(context, settings)
         self.store = store
         self.saves = FileSaves(store, settings.delay_sync, self._saved)
         self.tidying = Tidying(self.tidy)
         self.repeats = 0  # records that were refused because their message was done with
-        self._clock = context.ground.clock
-        self._due_times = StartDeliverTime(
-            self._clock, settings.start_deliver_time, settings.start_deliver_window_us
-        )
         self._syncs_later = settings.delay_sync == "interval"
         self._quota_bytes = settings.delay_quota_bytes
         self._saving_bytes = 0
@@ -102,7 +91,6 @@ class RecordScheme(TimedScheme):
         self._unmarked: deque[Entry] = deque()  # of these, those that no mark is under way for
         self._marking: asyncio.Task[None] | None = None
         self._is_cleared = False  # since the last marks
-        self._opened: dict[Entry, StoredMessage] = {}  # read, and due, but not delivered yet
         self._thread = ThreadPoolExecutor(1, "delay-records")
 
     # Start and stop
@@ -112,9 +100,7 @@ class RecordScheme(TimedScheme):
         self._pending = await self._in_thread(lambda: self.store.count)
         self.context.numbers.note(self.store.last_number)
         await self._refill()
-        # Cancelled or forced messages that were copied back would otherwise be listed until they are due.
-        early = await self.context.ground.database.rows(_SETTLED_EARLY, (self._clock.now_us() // US_PER_MS,))
-        self._refuse_repeats([entry for entry in map(Entry._make, early) if self._waits(entry)])
+        await self._refuse_settled_early()
 
     def start(self) -> Sequence[asyncio.Task[None]]:
         """Start the tidying, and the syncs of the policy ``interval``."""
@@ -135,27 +121,6 @@ class RecordScheme(TimedScheme):
         self.store.close()
 
     # Keep
-
-    def due_us(self, properties: dict[str, str], level: int) -> int | None:
-        """As :meth:`StartDeliverTime.due_us`."""
-        return self._due_times.due_us(properties, level)
-
-    async def keep(self, draft: Draft, queue: Queue, due_us: int, number: int | None = None) -> StoredMessage:
-        """Save the message's record, due at ``due_us`` rounded up to whole milliseconds.
-
-        As :meth:`TimedScheme.keep`; StoreFullError when the quota is used up.
-        """
-        due_ms = -(-due_us // US_PER_MS)
-        digest = key_hash(draft.unique_key)
-        is_new = number is None
-        entry = Entry(due_ms, self.context.numbers.next() if number is None else number, digest)
-        writer = self.context.ground.writer
-        kept = self.kept(draft, queue, entry.due_us, entry.number, self._clock.now_us(), writer.store_host)
-        if is_new or not await self.has_kept(entry.number, draft.unique_key):
-            began_us = steady_us()
-            await self._save(entry, content_of(kept, queue))
-            writer.tell_stored([(self.context.parked_queue, 1, len(draft.body))], steady_us() - began_us)
-        return kept
 
     async def _save(self, entry: Entry, content: bytes) -> None:
         size = len(content)
@@ -178,13 +143,11 @@ class RecordScheme(TimedScheme):
         if first is None or entry < first:
             self.context.changed()
 
-    async def has_kept(self, number: int, unique_key: str) -> bool:
-        """Whether this message was kept by this number, and waits or is done with."""
-        digest = key_hash(unique_key)
-        waiting = await self._in_thread(partial(self.store.with_number, number))
-        if any(entry.key_hash == digest for entry in waiting):
-            return True
-        return (number, digest) in await self.settled([number])
+    async def _with_number(self, number: int) -> list[Entry]:
+        return await self._in_thread(partial(self.store.with_number, number))
+
+    async def _with_key(self, key_hash: int) -> list[Entry]:
+        return await self._in_thread(partial(self.store.with_key, key_hash))
 
     # What is due
 
@@ -193,23 +156,12 @@ class RecordScheme(TimedScheme):
         """How many messages wait."""
         return self._pending
 
-    def first_due_us(self) -> int | None:
-        """The due time of the first record."""
-        first = self._first()
-        return None if first is None else first.due_us
-
     def _first(self) -> Entry | None:
         if self._front.needs_refill:
             self._front.end_refill(self._read_front())  # rare: many were cancelled at once
         return self._front.first()
 
-    def next_delivery_us(self) -> int | None:
-        """When the next message becomes visible, be it saved or on its way to the disk."""
-        first = self._next()
-        return None if first is None else first.due_us
-
     def _next(self, others: Container[Entry] | None = None) -> Entry | None:
-        """What is delivered first but for ``others``, saved or being saved."""
         first = self._first() if others is None else self._front.first_but(others)
         saving = min(self.saves.in_flight, default=None)
         return saving if first is None or (saving is not None and saving < first) else first
@@ -241,118 +193,34 @@ class RecordScheme(TimedScheme):
     @asynccontextmanager
     async def firing(self, until_us: int) -> AsyncIterator[DueNow]:
         """Prepare what fires by ``until_us``, in order of due millisecond and arrival."""
-        if any(entry.due_us <= until_us for entry in self.saves.in_flight):
-            await self.saves.idle()
+        await self._saved_until(until_us)
         beyond = self._front.beyond
         if beyond is not None and len(self._front.entries) < BATCH and beyond.due_us <= until_us:
             await self._refill()
-        picked_us = self._clock.now_us()
-        messages = await self._read(self._front.until(until_us, BATCH))
-        pass_point("files.picked")
-        yield partial(self._due_now, messages, picked_us)
+        yield await self._prepare(self._front.until(until_us, BATCH))
 
-    async def _read(self, entries: Sequence[Entry]) -> list[StoredMessage]:
-        """The messages of these entries, as many as fit a batch; repeats and damaged records are removed.
-
-        What was read and not delivered is not read again the next time.
-        """
-        settled = await self.settled([entry.number for entry in entries])
-        self._refuse_repeats([entry for entry in entries if entry.identity in settled])
-        waiting = [entry for entry in entries if entry.identity not in settled]
-        contents = await self._contents([entry for entry in waiting if entry not in self._opened])
-        opened: dict[Entry, StoredMessage] = {}
-        for entry in waiting:
-            message = self._opened.get(entry)
-            if message is None and entry not in contents:
-                break
-            if entry.identity in settled:  # the same message with two due times
-                self._refuse_repeats([entry])
-                continue
-            try:
-                opened[entry] = message or await self._open(entry, contents[entry])
-                settled.add(entry.identity)
-            except DamagedFileError as error:
-                await self._put_aside(entry, error)
-            except EmulatorError:  # the store's, not the record's
-                raise
-            except Exception as error:  # noqa: BLE001 - one record must not hold up all others
-                await self._put_aside(entry, DamagedFileError("defect", repr(error)))
-        self._opened = opened
-        return [*opened.values()]
-
-    async def _contents(self, entries: Sequence[Entry]) -> dict[Entry, bytes | None]:
-        """Contents of records, as many as fit a batch; None for one that is missing."""
-
-        def read() -> dict[Entry, bytes | None]:
-            found: dict[Entry, bytes | None] = {}
+    async def _contents(self, entries: Sequence[Entry]) -> Mapping[Entry, bytes | DamagedFileError]:
+        def read() -> Mapping[Entry, bytes | DamagedFileError]:
+            found: dict[Entry, bytes | DamagedFileError] = {}
             size = 0
             for entry in entries:
-                content = None
-                with suppress(FileNotFoundError):
+                try:
                     content = self.store.read(entry)
+                except FileNotFoundError:
+                    found[entry] = DamagedFileError("missing", "there is no such record")
+                    continue
                 found[entry] = content
-                size += len(content or b"")
+                size += len(content)
                 if size > MAX_BATCH_BYTES:
                     break
             return found
 
-        return await self._in_thread(read) if entries else {}
-
-    async def _open(self, entry: Entry, content: bytes | None) -> StoredMessage:
-        """The message of a record. Raises DamagedFileError if it cannot be delivered."""
-        if content is None:
-            raise DamagedFileError("missing", "there is no such record")
-        file = decode(content)
-        if file.header.entry != entry:
-            raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
-        properties = check_deliverable(file)
-        header = file.header
-        topic = await self.context.topics.ensure(header.topic, header.queue_id + 1)
-        queue = topic.queues[header.queue_id % len(topic.queues)]
-        draft = draft_in(file, properties)
-        return self.kept(draft, queue, entry.due_us, header.number, header.stored_us, header.store_host)
-
-    def _due_now(self, messages: Sequence[StoredMessage], picked_us: int) -> Iterator[Due]:
-        entries = [entry_of(message) for message in messages]
-        following = self._next(set(entries))
-        delivered: list[StoredMessage] = []
-        for entry, message in zip(entries, messages, strict=True):
-            if following is not None and following < entry:
-                break
-            yield Due(entry.due_us, partial(self._deliver, delivered, message, picked_us), delivers=True)
-        if following is not None:
-            yield Due(following.due_us, None)
-
-    def _deliver(
-        self, delivered: list[StoredMessage], message: StoredMessage, picked_us: int, batch: Batch
-    ) -> None:
-        self.deliver(batch, message, fires_us=message.due_us or 0, picked_us=picked_us)
-        if not delivered:
-            batch.on_commit(partial(self._delivered, delivered))
-        delivered.append(message)
-
-    def _delivered(self, messages: Sequence[StoredMessage]) -> None:
-        pass_point("files.delivered")
-        self.remove(messages)
+        return await self._in_thread(read)
 
     # By hand
 
-    def holds(self, parked: StoredMessage) -> bool:
-        """Whether this message still waits."""
-        return parked.due_us is not None and self._waits(entry_of(parked))
-
     def _waits(self, entry: Entry) -> bool:
         return entry not in self._others and self.store.holds(entry)
-
-    async def find(self, unique_key: str) -> list[StoredMessage]:
-        """Pending messages with this unique key."""
-        entries = await self._in_thread(partial(self.store.with_key, key_hash(unique_key)))
-        return [message for message in await self._messages(entries) if message.unique_key == unique_key]
-
-    async def numbered(self, number: int) -> StoredMessage | None:
-        """The pending message with this number, or None."""
-        entries = await self._in_thread(partial(self.store.with_number, number))
-        return next(iter(await self._messages(entries)), None)
 
     async def page(
         self, after: int, limit: int, *, topic: str | None = None, level: int | None = None
@@ -373,39 +241,18 @@ class RecordScheme(TimedScheme):
         return found[:limit]
 
     async def _messages(self, entries: Sequence[Entry]) -> list[StoredMessage]:
-        """The messages of those that can be read; the others are put aside when they are due."""
-        left = [entry for entry in entries if self._waits(entry)]
-        settled = await self.settled([entry.number for entry in left])
-        found: list[StoredMessage] = []
-        while left:
-            contents = await self._contents(left)
-            left = left[len(contents) :]
-            for entry, content in contents.items():
-                with suppress(DamagedFileError):
-                    message = await self._open(entry, content)
-                    if entry.identity not in settled:
-                        found.append(message)
-        return found
+        return await super()._messages([entry for entry in entries if self._waits(entry)])
 
     # Done with
 
-    def remove(self, messages: Iterable[StoredMessage]) -> None:
-        """Forget these messages; their records are marked soon."""
-        self._remove(map(entry_of, messages))
-
-    def clear(self, batch: Batch) -> None:
-        """Forget everything that waits when this is committed. What is being saved meanwhile stays."""
-        entries = [entry for entry in self.store.all() if entry not in self._others]
-        for entry in {entry.identity: entry for entry in entries}.values():
-            self.settle(batch, entry.identity, entry.due_ms, "cleared")
-        batch.on_commit(partial(self._cleared, entries))
+    def _all(self) -> list[Entry]:
+        return [entry for entry in self.store.all() if entry not in self._others]
 
     def _cleared(self, entries: Sequence[Entry]) -> None:
         self._is_cleared = True
-        self._remove(entries)
+        super()._cleared(entries)
 
     def _refuse_repeats(self, entries: Sequence[Entry]) -> None:
-        """Forget records of messages that are done with, left by a kill or copied back."""
         self.repeats += len(entries)
         self._remove(entries)
 

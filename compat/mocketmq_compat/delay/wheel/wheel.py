@@ -9,12 +9,12 @@ from mocketmq.clock import US_PER_S
 from mocketmq.schedule.scheme import FileFigures
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.settings import Settings
-from mocketmq_compat.delay.entry_scheme import EntryScheme
+from mocketmq_compat.delay.indexed_scheme import IndexedScheme
 from mocketmq_compat.delay.wheel.wheel_files import WheelFiles
 from mocketmq_compat.delay.wheel.wheel_storage import WheelStorage
 
 
-class Wheel(EntryScheme):
+class Wheel(IndexedScheme):
     """The scheme over the files of a storage."""
 
     name = "wheel"

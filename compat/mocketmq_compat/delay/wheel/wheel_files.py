@@ -36,7 +36,7 @@ T = TypeVar("T")
 
 
 class WheelFiles(Chore):
-    """As :class:`~mocketmq_compat.delay.entry_scheme.EntryFiles`. The chore loads files ahead.
+    """As :class:`~mocketmq_compat.delay.indexed_scheme.EntryFiles`. The chore loads files ahead.
 
     ``synced`` returns once what the store has committed is durable: nothing is marked or removed before.
     ``changed`` is called when a message is due earlier than all others.

@@ -49,7 +49,7 @@ class Places:
 
 
 class WheelIndex:
-    """As :class:`~mocketmq_compat.delay.entry_scheme.EntryIndex`.
+    """As :class:`~mocketmq_compat.delay.indexed_scheme.EntryIndex`.
 
     ``is_hidden`` says of a message in a file whether it does not wait yet, or no longer. New files that begin
     by ``loaded_to_s`` are loaded.
