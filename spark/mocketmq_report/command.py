@@ -66,7 +66,7 @@ class NoReport(click.ClickException):
     exit_code = ReportExit.NO_REPORT
 
 
-class _Parsed(click.ParamType[Any]):
+class _Parsed(click.ParamType):  # type: ignore[type-arg]  # which older versions of click do not take
     """An option that a function parses, or refuses with a sentence."""
 
     def __init__(self, name: str, parse: Any) -> None:

@@ -51,8 +51,8 @@ def kill():
             try:
                 if any("pyspark.daemon" in word for word in each.cmdline()):
                     executor = each.parent()
-                    while "CoarseGrainedExecutorBackend" not in " ".join(executor.cmdline()):
-                        executor = executor.parent()
+                    while "org.apache.spark.executor.CoarseGrainedExecutorBackend" not in executor.cmdline():
+                        executor = executor.parent()  # none in the end, if the driver started this worker
                     executor.kill()
                     print("killed", flush=True)
                     return
