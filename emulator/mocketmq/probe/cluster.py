@@ -19,6 +19,7 @@ _READ, _WRITE = 4, 2
 _MASTER: Final = "0"
 _DEFAULT_TOPIC: Final = "TBW102"
 _ROUTE_S: Final = 30.0
+_FIGURES_S: Final = 10.0
 _POLL_S: Final = 0.1
 
 
@@ -136,7 +137,7 @@ class Cluster:
         tables = set()
         for broker in self.brokers:
             try:
-                info = await broker.requests.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+                info = await _figures(broker)
                 config = await broker.requests.call(RequestCode.GET_BROKER_CONFIG)
             except NoAnswerError as error:
                 raise _out_of_reach(broker.name, error) from None
@@ -190,6 +191,16 @@ def pull_ext(topic: str, group: str, queue_id: int, offset: int, suspend_ms: int
         "subVersion": "0",
         "expressionType": "TAG",
     }
+
+
+async def _figures(broker: ProbedBroker) -> Answer:
+    """What the broker tells of itself. 4.9 fails until its first sample, a second after its start."""
+    until_us = steady_us() + round(_FIGURES_S * US_PER_S)
+    while True:
+        answer = await broker.requests.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+        if answer.code != ResponseCode.SYSTEM_ERROR or steady_us() > until_us:
+            return answer
+        await asyncio.sleep(_POLL_S)
 
 
 async def end_of(broker: ProbedBroker, topic: str, queue_id: int) -> int:
