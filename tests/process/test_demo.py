@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from mocketmq.demo.expectations import LEVELS, Expectations
+from mocketmq.demo.tally import LEVELS, Expectations
 from tests.support.process import clean_environment
 
 ROW = re.compile(

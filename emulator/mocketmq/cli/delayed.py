@@ -59,7 +59,7 @@ class _Delayed(click.Group):
     def get_command(self, ctx: click.Context, cmd_name: str) -> click.Command | None:
         if cmd_name not in _ON_FILES:
             return super().get_command(ctx, cmd_name)
-        command: click.Command = getattr(import_module("mocketmq.cli.delay_files"), _ON_FILES[cmd_name])
+        command: click.Command = getattr(import_module("mocketmq.cli.delay_directory"), _ON_FILES[cmd_name])
         return command
 
 
@@ -128,7 +128,7 @@ def ls(
     for name in ("level", "url", "token"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} has no effect on files; leave out --{name} or --dir")
-    import_module("mocketmq.cli.delay_files").show_list(output, directory, topic, max_messages, after)
+    import_module("mocketmq.cli.delay_directory").show_list(output, directory, topic, max_messages, after)
 
 
 def _list_pending(

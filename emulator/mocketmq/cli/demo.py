@@ -19,9 +19,9 @@ from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.demo.expectations import Expectations, Tally
 from mocketmq.demo.process import own_broker
 from mocketmq.demo.shop import DayProgress, Shop
+from mocketmq.demo.tally import Expectations, Tally
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
 _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")

@@ -12,7 +12,7 @@ from mocketmq.client.answer import JsonObject
 from mocketmq.client.asynchronous import Client
 from mocketmq.client.operations import outgoing
 from mocketmq.clock import US_PER_MS
-from mocketmq.demo.expectations import LEVELS, Expectations
+from mocketmq.demo.tally import LEVELS, Expectations
 
 _HOUR_MS = 3_600_000
 _MOVES = 300  # of the clock, through the day

@@ -11,7 +11,7 @@ from mocketmq.errors import InjectedError, as_emulator_error
 from mocketmq.faults.carrying_out import carry_out
 from mocketmq.faults.fault import Unanswered
 from mocketmq.remoting.channel import RemotingChannel
-from mocketmq.remoting.faulty import DOOR, faulty_request, operations
+from mocketmq.remoting.faulty_request import DOOR, faulty_request, operations
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.request import LongPoll, RemotingCall, Reply, Request, Response
 from mocketmq.remoting.wire.codes import ResponseCode

@@ -18,7 +18,7 @@ from mocketmq.faults.rule import Absent
 from mocketmq.gate import Gate
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.dispatcher import Dispatcher
-from mocketmq.remoting.faulty import DOOR
+from mocketmq.remoting.faulty_request import DOOR
 from mocketmq.remoting.guard import Guard
 from mocketmq.remoting.listening.advertised_address import (
     AdvertisedAddress,
