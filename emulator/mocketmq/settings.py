@@ -29,6 +29,19 @@ TlsMode = Literal["permissive", "enforcing", "disabled"]
 AutoCreate = bool | Literal["send"]
 TimedSchemeName = Literal["directories", "wheel", "slots", "sorted"]
 StartDeliverMode = Literal["aliyun4", "aliyun5", "dongwo"]
+ContractName = Literal[
+    "aliyun4",
+    "aliyun5",
+    "aliyun5-standard",
+    "huawei",
+    "huawei5",
+    "cmq",
+    "sqs",
+    "pulsar",
+    "rabbitmq",
+    "rocketmq4",
+    "rocketmq5",
+]
 
 _PREFIX: Final = "MOCKETMQ_"
 _CONFIG: Final = "MOCKETMQ_CONFIG"  # names the TOML file
@@ -129,6 +142,12 @@ class Settings:
         rules.duration("36500d"),
         "how far ahead that may be; beyond it aliyun4 refuses, aliyun5 delivers at once, dongwo keeps",
         name="start_deliver_window",
+    )
+    contract: ContractName | None = _setting(
+        "",
+        rules.choice(ContractName),
+        "delay as strictly and as coarsely as another system: longest delay, rounding, who waits for whom"
+        " (docs/contracts.md)",
     )
     timed_scheme: TimedSchemeName = _setting(
         "directories",

@@ -17,7 +17,8 @@ SOURCES = {
 
 ROOMS = {
     "ground": {
-        *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.doors", "mocketmq.duration"),
+        *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.contracts", "mocketmq.doors"),
+        "mocketmq.duration",
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
         *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.setting_rules", "mocketmq.settings"),
     },

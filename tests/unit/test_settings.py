@@ -169,6 +169,11 @@ def test_port_0_opens_no_port_that_is_closed_otherwise() -> None:
         ("profile", "dongwo", "exact or rocketmq4"),
         ("start_deliver_time", "aliyun", "aliyun4 or aliyun5 or dongwo"),
         ("start_deliver_window", "36501d", "from 0 to 36500d"),
+        (
+            "contract",
+            "nonsense",
+            "aliyun4 or aliyun5 or aliyun5-standard or huawei or huawei5 or cmq or sqs or",
+        ),
         ("durability", "none", "full or normal"),
         ("tls", "on", "permissive or enforcing or disabled"),
         ("auto_create_topics", "maybe", "true, send or false"),

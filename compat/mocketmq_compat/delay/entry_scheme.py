@@ -9,7 +9,7 @@ from abc import abstractmethod
 from collections.abc import Callable, Container, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 
-from mocketmq.clock import US_PER_MS, steady_us
+from mocketmq.clock import LATEST_US, US_PER_MS, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import Draft, StoredMessage
@@ -47,9 +47,11 @@ class EntryScheme(TimedScheme):
     ) -> None:
         super().__init__(context)
         self._clock = context.ground.clock
-        self._due_times = StartDeliverTime(
-            self._clock, settings.start_deliver_time, settings.start_deliver_window_us
+        # A contract has limits of its own, which the broker applies.
+        windows_us = (
+            (settings.start_deliver_window_us,) if settings.contract is None else (LATEST_US, LATEST_US)
         )
+        self._due_times = StartDeliverTime(self._clock, settings.start_deliver_time, *windows_us)
         self._fires_at = fires_at
         self._opened: dict[Entry, StoredMessage] = {}  # read, and due, but not delivered yet
 

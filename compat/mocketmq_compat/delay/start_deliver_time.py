@@ -59,12 +59,19 @@ _ILLEGAL_TIMER: Final = (
 
 
 class StartDeliverTime:
-    """Reads due times from the properties of messages, in one mode and with one window."""
+    """Reads due times from the properties of messages, in one mode, with a window for each kind of them."""
 
-    def __init__(self, clock: Clock, mode: StartDeliverMode, window_us: int) -> None:
+    def __init__(
+        self,
+        clock: Clock,
+        mode: StartDeliverMode,
+        window_us: int,
+        timer_window_us: int = _MAX_TIMER_DELAY_US,
+    ) -> None:
         self._clock = clock
         self._mode = mode
         self._window_us = window_us
+        self._timer_window_us = timer_window_us
 
     def due_us(self, properties: dict[str, str], level: int) -> int | None:
         """The emulated instant until which to keep the message, or None for at once.
@@ -138,7 +145,7 @@ class StartDeliverTime:
             due_us = now_us + number * (US_PER_S if name == TIMER_DELAY_SEC else US_PER_MS)
         if due_us <= now_us:
             return None
-        if due_us > whole_ms_us(now_us + _MAX_TIMER_DELAY_US):
+        if due_us > whole_ms_us(now_us + self._timer_window_us):
             reason = f"property {name} is {number}, {format_duration(due_us - now_us)} ahead"
             raise IllegalMessageError(field, f"{_ILLEGAL_TIMER}; {reason}")
         if name == TIMER_DELIVER_MS:  # a relative one may reach over the end as a delay level does

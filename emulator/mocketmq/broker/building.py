@@ -15,6 +15,7 @@ from mocketmq.broker.registry.statistics import Statistics
 from mocketmq.broker.removal.removal import Removal
 from mocketmq.broker.removal.reset import Reset
 from mocketmq.broker.removal.retention import Retention
+from mocketmq.broker.sending.contracted import Contracted, contract_of
 from mocketmq.broker.sending.intake import Intake
 from mocketmq.broker.sending.replies import Replies
 from mocketmq.broker.sending.sender import Sender
@@ -35,6 +36,7 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.scheme_set import SchemeSet
 from mocketmq.schedule.timed_scheme import OpenScheme
 from mocketmq.schedule.timer import Timer
+from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.settings import Settings
 from mocketmq.store.counters import Past, Run, begin_run
 from mocketmq.store.database import Database
@@ -86,7 +88,9 @@ async def open_broker(
         states, warnings = await load_levels(database, table, topics.levels())
         for warning in warnings:
             log.warning(warning)
-        schemes = SchemeSet(writer)
+        contract = contract_of(settings)
+        lines = WaitingLines(clock, contract.ahead) if contract and contract.ahead is not None else None
+        schemes = SchemeSet(writer, lines)
         parked_queue = topics.get(TIMER_TOPIC).queues[0]
         absence = Absence(ground, faults, timer.changed, polls.end)
         timer.add(absence)
@@ -120,9 +124,11 @@ async def open_broker(
             stack.push_async_callback(scheme.close)
             schemes.add(scheme)
         await levels.read_ahead()
+        await schemes.load_lines(topics.queue)
 
         consuming = await open_consuming(ground, settings, registry, polls, ledger, levels, timer)
-        intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes)
+        contracted = Contracted(contract, clock, table, schemes) if contract else None
+        intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes, contracted)
         transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)
         for each in schemes:
             timer.add(each)

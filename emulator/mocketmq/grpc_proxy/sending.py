@@ -49,8 +49,9 @@ async def send(call: Call) -> Any:
     topic_name = topic_of(given[0].topic)
     if any(one.topic.name != topic_name for one in given):
         raise GrpcError(Code.MESSAGE_CORRUPTED, "the messages of a request have one topic")
+    intake = call.broker.sender.intake
     for one in given:
-        _check(one, call.broker.sender.intake.max_message_bytes)
+        _check(one, intake.max_message_bytes, is_proxy=intake.is_rocketmq)
     topic = await call.broker.registry.topics.for_send(topic_name)
     allowed = topic_types.types_of(topic)
     for one in given:
@@ -113,8 +114,11 @@ def _names(kinds: Sequence[int]) -> str:
     return " or ".join(("NORMAL", "FIFO", "DELAY", "TRANSACTION")[kind - 1] for kind in kinds)
 
 
-def _check(given: Any, max_body: int) -> None:
-    """Refuse what the proxy refuses, in its order. Raises GrpcError."""
+def _check(given: Any, max_body: int, *, is_proxy: bool) -> None:
+    """Refuse what the proxy refuses, in its order. Raises GrpcError.
+
+    Without ``is_proxy`` due times are left to the contract of another system.
+    """
     system, size = given.system_properties, len(given.body)
     if not size:
         raise GrpcError(Code.MESSAGE_BODY_EMPTY, "the body is empty")
@@ -151,7 +155,7 @@ def _check(given: Any, max_body: int) -> None:
         raise GrpcError(
             Code.ILLEGAL_MESSAGE_ID, "the message has no message_id, or one with a control character"
         )
-    _check_times(system)
+    _check_times(system, is_proxy=is_proxy)
     group = system.message_group
     if group and (not group.strip() or len(group.encode()) >= MAX_GROUP_BYTES or _has_control(group)):
         raise GrpcError(
@@ -160,11 +164,11 @@ def _check(given: Any, max_body: int) -> None:
         )
 
 
-def _check_times(system: Any) -> None:
+def _check_times(system: Any, *, is_proxy: bool) -> None:
     is_half = system.message_type == topic_types.TRANSACTION
     if is_half and us_of(system.orphaned_transaction_recovery_duration) > MAX_RECOVERY_US:
         raise GrpcError(Code.BAD_REQUEST, "orphaned_transaction_recovery_duration is above 1 h")
-    if system.HasField("delivery_timestamp"):
+    if is_proxy and system.HasField("delivery_timestamp"):
         ahead_us = us_of(system.delivery_timestamp) - wall_us()
         if ahead_us > MAX_DELAY_US:
             raise GrpcError(

@@ -4,14 +4,17 @@ import asyncio
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from mocketmq.errors import NotPendingError
-from mocketmq.message.message import StoredMessage
+from mocketmq.message.message import Draft, StoredMessage
 from mocketmq.schedule.scheme import DelayScheme, Figures, FileFigures
 from mocketmq.schedule.timed_scheme import TimedScheme
+from mocketmq.schedule.waiting_lines import WaitingLines
 from mocketmq.store.queue import Queue
 from mocketmq.store.writer import Batch, Writer
+
+_PAGE: Final = 100_000
 
 
 class Claim(NamedTuple):
@@ -24,8 +27,9 @@ class Claim(NamedTuple):
 class SchemeSet:
     """Every delay scheme: the level queues, then those that were plugged in, in order."""
 
-    def __init__(self, writer: Writer) -> None:
+    def __init__(self, writer: Writer, lines: WaitingLines | None = None) -> None:
         self._writer = writer
+        self._lines = lines
         self._all: list[DelayScheme] = []
         self._timed: list[TimedScheme] = []
 
@@ -44,6 +48,15 @@ class SchemeSet:
         """Start the background work of every scheme."""
         return [task for scheme in self._timed for task in scheme.start()]
 
+    async def load_lines(self, queue_of: Callable[[int], Queue]) -> None:
+        """Let what waits since before the start take its place, if messages wait for others."""
+        if self._lines is not None:
+            after = -1
+            while found := await self.outside(after, _PAGE):
+                for message in found:
+                    self._lines.load(queue_of(message.real_queue_key or 0), message.due_us or 0)
+                after = found[-1].commit_offset
+
     # Keep
 
     def claim(self, properties: dict[str, str], level: int) -> Claim | None:
@@ -56,6 +69,15 @@ class SchemeSet:
             if due_us is not None:
                 return Claim(scheme, due_us)
         return None
+
+    async def keep(
+        self, claim: Claim, draft: Draft, queue: Queue, number: int | None = None
+    ) -> StoredMessage:
+        """As :meth:`TimedScheme.keep`, behind the messages for which it has to wait."""
+        scheme, due_us = claim
+        if self._lines is not None:
+            due_us = self._lines.join(queue, due_us)
+        return await scheme.keep(draft, queue, due_us, number)
 
     def timed(self, name: str = "") -> TimedScheme:
         """The scheme of this name; the first if there is none. Raises LookupError without any scheme."""
@@ -174,6 +196,13 @@ class SchemeSet:
         """Forget everything that waits when this is committed."""
         for scheme in self._all:
             scheme.clear(batch)
+        if self._lines is not None:
+            batch.on_commit(self._lines.forget_all)
+
+    def leave_line(self, batch: Batch, topic: str) -> None:
+        """Forget who waits for whom in a topic whose messages are all cancelled when this is committed."""
+        if self._lines is not None:
+            batch.on_commit(partial(self._lines.forget, topic))
 
     def retained(self) -> list[tuple[Queue, int]]:
         """Queues of the store, and from which offset on retention must leave their messages alone."""

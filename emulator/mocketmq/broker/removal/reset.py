@@ -159,6 +159,7 @@ class Reset:
 
             def work(batch: Batch) -> int:
                 cancelled = sum(cancel(batch) for cancel in cancels)
+                self._schemes.leave_line(batch, name)
                 for queue in queues:
                     delete_takes_of_queue(batch, queue)
                     batch.execute(_DELETE_MESSAGES, (queue.key,))

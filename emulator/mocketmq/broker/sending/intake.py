@@ -4,6 +4,7 @@ from typing import NamedTuple
 
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.broker.registry.topics import Topic
+from mocketmq.broker.sending.contracted import Contracted
 from mocketmq.clock import Clock
 from mocketmq.errors import GroupNotFoundError, IllegalMessageError
 from mocketmq.message.message import MULTI_TAGS_FLAG, Draft, Message, StoredMessage, draft
@@ -34,13 +35,20 @@ class Intake:
         levels: LevelQueues,
         schemes: SchemeSet,
         max_message_bytes: int,
+        contracted: Contracted | None = None,
     ) -> None:
         self.max_message_bytes = max_message_bytes
+        self.contracted = contracted
         self._clock = clock
         self._topics = registry.topics
         self._groups = registry.groups
         self._levels = levels
         self._schemes = schemes
+
+    @property
+    def is_rocketmq(self) -> bool:
+        """Whether no contract of another system is in force."""
+        return self.contracted is None or self.contracted.contract.name.startswith("rocketmq")
 
     async def accept(self, message: Message, *, drops_wait: bool = False) -> AcceptedMessage:
         """Decide where and when the message goes; its topic is created if need be.
@@ -70,6 +78,8 @@ class Intake:
         queue = self._topics.queue_for_send(topic, message.queue_id)
         level = self.level_of(message.properties)
         claim = None if _has_waited(message, level) else self._schemes.claim(message.properties, level)
+        if self.contracted is not None and not message.topic.startswith(RETRY_PREFIX):
+            level, claim = self.contracted.granted(message.properties, level, claim)
         if level:
             mark_parked(message.properties, queue.topic, queue.queue_id)
         elif drops_wait:

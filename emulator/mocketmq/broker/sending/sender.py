@@ -96,8 +96,7 @@ class Sender:
         if accepted.claim is None:
             stored: StoredMessage = await self._writer.commit(partial(self.intake.append, accepted))
         else:
-            scheme, due_us = accepted.claim
-            stored = await scheme.keep(accepted.draft, accepted.queue, due_us)
+            stored = await self._schemes.keep(accepted.claim, accepted.draft, accepted.queue)
             await self._check_kept(accepted, stored)
         return self.sent_now(accepted, stored)
 
@@ -182,7 +181,7 @@ class Sender:
 
     async def _keep_all(self, accepted: Sequence[AcceptedMessage]) -> list[StoredMessage]:
         results = await asyncio.gather(
-            *(one.claim.scheme.keep(one.draft, one.queue, one.claim.due_us) for one in accepted if one.claim),
+            *(self._schemes.keep(one.claim, one.draft, one.queue) for one in accepted if one.claim),
             return_exceptions=True,
         )
         kept = [result for result in results if not isinstance(result, BaseException)]

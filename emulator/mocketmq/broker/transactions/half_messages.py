@@ -348,8 +348,8 @@ class HalfMessages:
             now_ms_us = self._clock.now_us() // US_PER_MS * US_PER_MS
             for take, (queue, _, claim, draft) in accepted.items():
                 if claim is not None:  # even if it is due: only the scheme knows of an earlier attempt
-                    at_us = max(claim.due_us, now_ms_us)
-                    kept[take] = await claim.scheme.keep(draft, queue, at_us, take.commit_offset)
+                    at = claim._replace(due_us=max(claim.due_us, now_ms_us))
+                    kept[take] = await self._schemes.keep(at, draft, queue, take.commit_offset)
                     self._kept.add(take.commit_offset)
 
             def work(batch: Batch) -> list[Take]:

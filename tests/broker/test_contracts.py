@@ -1,0 +1,119 @@
+"""A broker under the contract of another system: what it refuses, rounds, drops and holds up."""
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.clock import US_PER_S
+from mocketmq.contracts.systems import CONTRACTS
+from mocketmq.errors import IllegalMessageError, SettingError
+from mocketmq.settings import ContractName
+from tests.support.brokers import TOPIC, receive, running_broker, send
+
+OTHER = "elsewhere"
+
+
+async def due_in_s(broker: Broker, topic: str = TOPIC, **asked: Any) -> float | None:
+    """How long a message waits that asks for this; None if it is visible at once."""
+    now_us = broker.clock.now_us()
+    stored = (await send(broker, topic=topic, **asked)).stored
+    return None if stored.due_us is None else (stored.due_us - now_us) / US_PER_S
+
+
+async def test_without_a_contract_a_delay_is_what_was_asked_for() -> None:
+    async with running_broker() as broker:
+        assert await due_in_s(broker, TIMER_DELAY_MS="1500") == 1.5
+
+
+@pytest.mark.parametrize(
+    ("contract", "asked", "waits_s"),
+    [
+        *(("sqs", {"TIMER_DELAY_MS": "1500"}, 2), ("sqs", {"TIMER_DELAY_SEC": "900"}, 900)),
+        *(("sqs", {"level": "14"}, 600), ("cmq", {"TIMER_DELAY_MS": "1"}, 1)),
+        *(("pulsar", {"TIMER_DELAY_MS": "1000"}, None), ("pulsar", {"TIMER_DELAY_MS": "1001"}, 1.001)),
+        *(("pulsar", {"level": "1"}, None), ("pulsar", {"level": "2"}, 5)),
+        *(("rocketmq4", {"TIMER_DELAY_MS": "1500"}, None), ("rocketmq4", {"level": "18"}, 7200)),
+        *(("huawei", {"TIMER_DELAY_SEC": "31536000"}, 365 * 86400), ("huawei5", {"level": "3"}, 10)),
+        *(("aliyun5-standard", {"TIMER_DELAY_SEC": "604801"}, None), ("aliyun5", {"level": "3"}, 10)),
+        *(("rabbitmq", {"TIMER_DELAY_MS": "1500"}, 1.5), ("rabbitmq", {"level": "3"}, 10)),
+    ],
+)
+async def test_a_delay_is_what_the_system_makes_of_it(
+    contract: ContractName, asked: dict[str, Any], waits_s: float | None
+) -> None:
+    async with running_broker(contract=contract) as broker:
+        found = await due_in_s(broker, **asked)
+        if CONTRACTS[contract].rounds == "due time" and found is not None and waits_s is not None:
+            assert 0 <= found - waits_s < CONTRACTS[contract].grain_us / US_PER_S
+        else:
+            assert found == waits_s
+
+
+@pytest.mark.parametrize(
+    ("contract", "asked"),
+    [
+        *(("sqs", {"TIMER_DELAY_MS": "900001"}), ("sqs", {"level": "16"}), ("cmq", {"level": "18"})),
+        *(("rocketmq5", {"TIMER_DELAY_SEC": "259201"}), ("huawei5", {"TIMER_DELAY_SEC": "604801"})),
+        *(("aliyun4", {"TIMER_DELAY_SEC": "3456001"}), ("huawei", {"TIMER_DELAY_SEC": "31536001"})),
+        ("rabbitmq", {"TIMER_DELAY_MS": "4294967296"}),
+    ],
+)
+async def test_too_long_a_delay_is_refused_and_nothing_is_kept(
+    contract: ContractName, asked: dict[str, Any]
+) -> None:
+    async with running_broker(contract=contract) as broker:
+        with pytest.raises(IllegalMessageError):
+            await send(broker, **asked)
+        assert broker.schemes.pending == 0
+        assert await receive(broker) == []
+
+
+async def test_rocketmq_5_knows_timers_and_no_start_deliver_times() -> None:
+    async with running_broker(contract="rocketmq5") as broker:
+        ahead_ms = broker.clock.now_us() // 1000 + 3_600_000
+        assert await due_in_s(broker, __STARTDELIVERTIME=str(ahead_ms)) is None
+        stored = (await send(broker, TIMER_DELAY_MS="1500")).stored
+        assert stored.due_us is not None
+        assert stored.due_us % US_PER_S == 0
+
+
+async def test_in_rabbitmq_what_stands_behind_a_longer_delay_waits_with_it() -> None:
+    async with running_broker(contract="rabbitmq") as broker:
+        assert await due_in_s(broker, TIMER_DELAY_SEC="60") == 60
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 60
+        assert await due_in_s(broker, level="3") == 60
+        assert await due_in_s(broker, level="3", topic=OTHER) == 10
+        await broker.mover.advance(59 * US_PER_S)
+        assert await receive(broker) == []
+        await broker.mover.advance(US_PER_S)
+        assert len(await receive(broker)) == 3
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5  # nobody waits any more
+
+
+async def test_whoever_waited_before_a_restart_is_waited_for(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, contract="rabbitmq") as broker:
+        await send(broker, TIMER_DELAY_SEC="60")
+    async with running_broker(tmp_path, contract="rabbitmq") as broker:
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5") == pytest.approx(60, abs=0.001)
+
+
+async def test_after_a_reset_nobody_is_waited_for() -> None:
+    async with running_broker(contract="rabbitmq") as broker:
+        await send(broker, TIMER_DELAY_SEC="60")
+        await send(broker, TIMER_DELAY_SEC="60", topic=OTHER)
+        await broker.removal.reset.topic(TOPIC)
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5", topic=OTHER) == 60
+        await broker.removal.reset.all()
+        assert await due_in_s(broker, TIMER_DELAY_SEC="5", topic=OTHER) == 5
+
+
+@pytest.mark.parametrize("other", [{"start_deliver_time": "dongwo"}, {"start_deliver_window_us": 1}])
+async def test_a_contract_takes_the_place_of_settings_and_is_refused_beside_them(
+    other: dict[str, Any],
+) -> None:
+    with pytest.raises(SettingError, match=f"no contract beside {next(iter(other)).removesuffix('_us')}"):
+        async with running_broker(contract="sqs", **other):
+            pass

@@ -1,0 +1,103 @@
+"""A refusal by a contract, in the system's words and with the code of each door; ``docs/contracts.md``."""
+
+from http import HTTPStatus
+
+import pytest
+
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.settings import ContractName
+from tests.doors.remoting.producing import refused, sent
+from tests.support.aliyun import running_aliyun
+from tests.support.api import running_api
+from tests.support.grpc import running_grpc
+from tests.support.remoting import running_remoting
+
+HOUR_MS = 3_600_000
+MESSAGES = "/v1/topics/orders/messages"
+SQS = "Value 7200 for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900."
+
+
+async def test_over_http_the_problem_has_the_words_and_the_field() -> None:
+    async with running_api(contract="sqs") as api:
+        for field, asked in (
+            ("delay_level", {"delay_level": 18}),
+            ("properties.TIMER_DELAY_SEC", {"properties": {"TIMER_DELAY_SEC": "7200"}}),
+        ):
+            problem = await api.refused(HTTPStatus.BAD_REQUEST, "POST", MESSAGES, {"body": "a", **asked})
+            assert (problem["type"], problem["field"]) == ("/problems/illegal-message", field)
+            assert problem["detail"] == SQS
+        assert await api.receive() == []
+
+
+@pytest.mark.parametrize("batch", [[{"body": "a"}, {"body": "b", "delay_level": 18}]])
+async def test_a_batch_with_a_delay_that_is_too_long_is_refused_as_a_whole(batch: list[object]) -> None:
+    async with running_api(contract="sqs") as api:
+        problem = await api.refused(HTTPStatus.BAD_REQUEST, "POST", f"{MESSAGES}/batch", {"messages": batch})
+        assert SQS in problem["detail"]
+        assert await api.receive() == []
+
+
+@pytest.mark.parametrize(
+    ("contract", "properties", "words"),
+    [
+        ("sqs", {"DELAY": "18"}, SQS),
+        ("sqs", {"TIMER_DELAY_SEC": "7200"}, SQS),
+        (
+            "rabbitmq",
+            {"TIMER_DELAY_MS": "4294967296"},
+            "PRECONDITION_FAILED - invalid expiration '4294967296': {value_too_big,4294967296}",
+        ),
+        (
+            "rocketmq5",
+            {"TIMER_DELAY_SEC": "259201"},
+            "timer message illegal, the delay time should not be bigger than the max delay 259200000dms;"
+            " or if set del msg, the delay time should be bigger than the current time",
+        ),
+        ("cmq", {"DELAY": "18"}, "Tencent's CMQ refuses a delay of 2h; allowed: at most 1h"),
+        (
+            "huawei5",
+            {"TIMER_DELAY_SEC": "604801"},
+            "Huawei's DMS for RocketMQ 5.x refuses a delay of 7d1s; allowed: at most 7d",
+        ),
+    ],
+)
+async def test_over_tcp_the_message_is_illegal_in_the_words_of_the_system(
+    contract: ContractName, properties: dict[str, str], words: str
+) -> None:
+    async with running_remoting(contract=contract) as remoting:
+        assert await refused(remoting.client, properties=properties) == (13, words)
+        await sent(remoting.client, properties={"DELAY": "3"})
+
+
+async def test_a_level_of_another_system_is_delivered_as_before() -> None:
+    async with running_remoting(contract="sqs") as remoting:
+        await sent(remoting.client, b"later", properties={"DELAY": "3"})
+        assert (await remoting.broker.mover.advance(10 * US_PER_S - 1)).fired == 0
+        assert (await remoting.broker.mover.advance(1)).fired == 1
+
+
+async def test_in_aliyuns_protocol_it_is_an_invalid_argument() -> None:
+    async with running_aliyun(contract="sqs") as aliyun:
+        start = str(wall_us() // US_PER_MS + 2 * HOUR_MS)
+        answer = await aliyun.publish(__STARTDELIVERTIME=start)
+        assert answer.error == (400, "InvalidArgument")
+        assert answer.fields["Message"].endswith("Reason: DelaySeconds must be >= 0 and <= 900.")
+        assert await aliyun.consume() == []
+
+
+async def test_over_grpc_the_contract_goes_before_the_limit_of_the_proxy() -> None:
+    async with running_grpc(contract="sqs") as (_, client):
+        answer = await client.send(client.message("later", delay_s=7_200))
+        [entry] = answer.entries
+        assert entry.status.code == 50_001
+        assert "for parameter DelaySeconds is invalid" in entry.status.message
+    async with running_grpc(contract="huawei5") as (emulator, client):
+        answer = await client.send(client.message("later", delay_s=48 * 3_600))  # the proxy takes 24 h
+        assert answer.entries[0].status.code == 20_000
+        assert emulator.broker.schemes.pending == 1
+
+
+async def test_a_half_message_is_refused_when_it_is_prepared() -> None:
+    async with running_remoting(contract="sqs") as remoting:
+        half = {"TRAN_MSG": "true", "PGROUP": "GID_p", "DELAY": "18"}
+        assert await refused(remoting.client, properties=half) == (13, SQS)
