@@ -20,10 +20,8 @@ from tests.clients.python_sdk import open_python_sdk
 from tests.clients.remoting.driver import running_driver
 from tests.clients.results import Results, note, save
 from tests.clients.sdk import Account, Sdk
+from tests.support.patience import HANGING_S
 from tests.support.process import forked_broker
-
-POLLS_S = 10.0
-"""Real seconds in which a poll arrives at the broker."""
 
 RESULTS = pytest.StashKey[Results]()
 FEATURES = pytest.StashKey[Results]()
@@ -53,7 +51,7 @@ class Broker(NamedTuple):
     async def long_polls(self, count: int) -> None:
         """Wait until so many consumers wait."""
         wanted = f"mocketmq_long_polls {count:.1f}\n"
-        async with asyncio.timeout(POLLS_S), aiohttp.ClientSession() as session:
+        async with asyncio.timeout(HANGING_S), aiohttp.ClientSession() as session:
             while True:
                 async with session.get(f"{self.url}/metrics") as response:
                     if wanted in await response.text():

@@ -20,7 +20,7 @@ from mocketmq.settings import load_settings
 from tests.clients import node_sdk
 from tests.clients.go.building import build as build_go
 from tests.clients.java.building import build as build_java
-from tests.clients.java.building import java_command
+from tests.clients.java.building import java_command, patient
 from tests.support.network import inside, namespaces
 from tests.support.process import clean_environment
 from tests.support.readme import BLOCKS, README, ROOT, examples
@@ -124,7 +124,7 @@ class Reader:
     async def _java(self, text: str, *clients: str) -> None:
         for client in clients:
             words = " ".join(f"'{word}'" for word in java_command(client, self._home))
-            await self._program(text, "Shop.java", f"{words} Shop.java")
+            await self._program(patient(text), "Shop.java", f"{words} Shop.java")
 
     async def _go(self, text: str) -> None:
         (self._directory / "shop.go").write_text(text)

@@ -291,7 +291,7 @@ async def test_read_only_delay_directory(tmp_path: Path) -> None:
             await send(client, "undelayed")
             (tmp_path / "delay").chmod(0o755)
             await send(client, "after", delay_ms=1)
-            assert (await client.wait_delivered(TOPIC, 3))["reached"]
+            assert (await client.wait_delivered(TOPIC, 3, wait="30s"))["reached"]
             assert await delivered(client) == ["before", "undelayed", "after"]
 
 
@@ -309,13 +309,13 @@ async def test_read_only_directory_with_misplaced_files(tmp_path: Path) -> None:
             stack.enter_context(read_only(directory))
         async with broker(tmp_path, *manual, wrapper=WITHOUT_ROOTS_RIGHTS) as (process, client):
             await client.put_topic(TOPIC)
-            await client.wait_delivered(TOPIC, 1)
+            await client.wait_delivered(TOPIC, 1, wait="30s")
             await wait_for_log(process, client, f"{files[2].entry.name} is put aside")
             for left in ("1 (Permission denied)", f"{files[0].entry.second}/stray (Permission denied)"):
                 assert f"holds {left}, which is not ours and is left alone" in process.stderr
             assert await everything_of(client) == ["m0"]
     async with broker(tmp_path, *manual) as (process, client):
-        await client.wait_delivered(TOPIC, 2)
+        await client.wait_delivered(TOPIC, 2, wait="30s")
         await wait_for_log(process, client, f"{files[2].entry.name} is put aside")
         assert await everything_of(client) == ["m0", "m1"]
     assert {path.parent.name for path in delayed_files(tmp_path)} == {QUARANTINE}

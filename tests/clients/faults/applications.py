@@ -21,6 +21,8 @@ from tests.support.grpc import touch
 from tests.support.process import BrokerProcess
 
 GROUP = "GID_faults"
+SEND_TIMEOUT_MS = 3_000
+"""The default of each client of remoting. Most drivers have a longer one unless they are told."""
 HERE = Path(__file__).parent
 
 
@@ -157,7 +159,7 @@ def _address(process: BrokerProcess) -> str:
 def _java(client: str) -> Open:
     async def opened(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
         command = (*java_command(client, home), "rocketmq.RocketmqDriver")
-        driver = running_driver(command, home, name_server=_address(process))
+        driver = running_driver(command, home, name_server=_address(process), send_timeout_ms=SEND_TIMEOUT_MS)
         return Driven(await stack.enter_async_context(driver))
 
     return opened
@@ -170,12 +172,13 @@ async def _go(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Appl
 
 
 async def _python(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
-    options = {"name_server": _address(process), "send_timeout_ms": 3_000}
+    options = {"name_server": _address(process), "send_timeout_ms": SEND_TIMEOUT_MS}
     return Driven(await stack.enter_async_context(running_driver(PYTHON, home, **options)))
 
 
 async def _node(stack: AsyncExitStack, process: BrokerProcess, home: Path) -> Application:
-    driver = await stack.enter_async_context(running_driver(NODE, home, nameSrv=_address(process)))
+    options = {"nameSrv": _address(process), "send_timeout_ms": SEND_TIMEOUT_MS}
+    driver = await stack.enter_async_context(running_driver(NODE, home, **options))
     hurry = {"rebalanceInterval": 100, "pullTimeDelayMillsWhenException": 100}
     return Driven(driver, more=hurry)
 

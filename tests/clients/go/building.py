@@ -8,7 +8,7 @@ import pytest
 
 from tests.clients.go.versions import FOLDER
 
-BUILD_S = 600.0
+BUILD_S = 1_800.0
 
 
 def build(made_of: Path | str, into: Path) -> None:

@@ -85,7 +85,7 @@ async def test_sixteen_retries(broker: RemotingBroker, driver: Driver, topic: st
         assert await broker.pending(f"%RETRY%{topic}") == [due_ms]
         await broker.control.move_to(due_ms)
     assert (await driver.next(topic)).times == 16
-    await broker.control.wait_delivered(f"%DLQ%{topic}", 1)
+    await broker.control.wait_delivered(f"%DLQ%{topic}", 1, wait="30s")
     [dead] = (await broker.control.browse(f"%DLQ%{topic}", 0))["messages"]
     assert (dead["body"], dead["tag"], dead["message_id"]) == ("again", "a", sent["message_id"])
 

@@ -46,7 +46,7 @@ async def test_other_ways_to_send(broker: RemotingBroker, client: str, driver: D
     await driver.call("send_oneway", topic=topic, body="oneway")
     sent = await driver.call("send_batch", messages=[{"topic": topic, "body": f"{n}"} for n in range(3)])
     assert len(sent["offset_message_id"].split(",")) == 3
-    await broker.control.wait_delivered(topic, 5)
+    await broker.control.wait_delivered(topic, 5, wait="30s")
     messages = await broker.control.receive(topic, group="GID_billing", max_messages=5)
     assert {message["body"] for message in messages} == {"with a callback", "oneway", "0", "1", "2"}
     if client == "rust":  # Go's makes no ids for the messages of a batch

@@ -53,7 +53,7 @@ async def test_other_ways_to_send(broker: RemotingBroker, ons: Driver, topic: st
     fresh = f"{topic}-fresh"
     sent = await ons.call("send_async", topic=fresh, body="with a callback")
     await ons.call("send_oneway", topic=fresh, body="oneway")
-    await broker.control.wait_delivered(fresh, 2)
+    await broker.control.wait_delivered(fresh, 2, wait="30s")
     messages = await broker.control.receive(fresh, group="GID_billing", max_messages=2)
     assert {message["body"] for message in messages} == {"with a callback", "oneway"}
     assert sent["message_id"] in {message["message_id"] for message in messages}

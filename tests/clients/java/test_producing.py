@@ -39,7 +39,7 @@ async def test_other_ways_to_send(broker: RemotingBroker, driver: Driver, topic:
     sent = await driver.call("send_async", topic=topic, body="with a callback")
     assert sent["is_ok"]
     await driver.call("send_oneway", topic=topic, body="oneway")
-    await broker.control.wait_delivered(topic, 2)
+    await broker.control.wait_delivered(topic, 2, wait="30s")
     messages = await broker.control.receive(topic, group=GROUP, max_messages=2)
     assert {message["body"] for message in messages} == {"with a callback", "oneway"}
     assert sent["message_id"] in {message["message_id"] for message in messages}

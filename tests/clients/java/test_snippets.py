@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import pytest_asyncio
 
-from tests.clients.java.building import java_command
+from tests.clients.java.building import java_command, patient
 from tests.clients.remoting.conftest import RemotingBroker, running_remoting_broker
 from tests.clients.remoting.driver import WAIT_S
 from tests.clients.remoting.snippets import running_program, snippet
@@ -31,7 +31,7 @@ async def test_the_program(
     broker: RemotingBroker, home: Path, tmp_path: Path, client: str, name: str
 ) -> None:
     program = tmp_path / "Orders.java"
-    program.write_text(snippet(name, broker.name_server, broker.url))
+    program.write_text(patient(snippet(name, broker.name_server, broker.url)))
     async with running_program(*java_command(client, home), program, home=home) as output:
         async with asyncio.timeout(WAIT_S):
             assert re.fullmatch(rb"[0-9A-F]{32,}\n", await output.readline())  # longer where IPv6 is

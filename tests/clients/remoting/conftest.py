@@ -39,13 +39,12 @@ class RemotingBroker(NamedTuple):
         return [message["due_ms"] for message in waiting]
 
     async def consumer_of(self, group: str) -> str:
-        """The id of the group's only client."""
-        [found] = [
-            str(client["client_id"])
-            for client in await self.control.clients()
-            if group in {one["group"] for one in client["consumer_groups"]}
-        ]
-        return found
+        """The id of the group's only client, once it has told of itself."""
+        async with asyncio.timeout(WAIT_S):
+            while True:
+                for client in await self.control.clients():
+                    if group in {one["group"] for one in client["consumer_groups"]}:
+                        return str(client["client_id"])
 
 
 @asynccontextmanager

@@ -15,11 +15,12 @@ from pathlib import Path
 from typing import Any
 
 from tests.clients.node_sdk import FOLDER
+from tests.support.patience import HANGING_S
 
 PYTHON = (sys.executable, str(Path(__file__).with_name("python_driver.py")))
 NODE = ("node", str(FOLDER / "remoting.js"))
 
-WAIT_S = 120.0
+WAIT_S = HANGING_S
 """Real seconds for what a client does by itself; their slowest timers take thirty on an idle machine."""
 
 _LONGEST_LINE = 1 << 24

@@ -25,7 +25,7 @@ from rocketmq.exceptions import ffi_check
 from rocketmq.ffi import MessageModel, _CConsumeStatus, dll
 
 OPTIONS: dict[str, Any] = json.loads(sys.argv[1])
-SEND_TIMEOUT_MS: int = OPTIONS.get("send_timeout_ms", 10_000)
+SEND_TIMEOUT_MS: int = OPTIONS.get("send_timeout_ms", 60_000)  # its own is short for a busy machine
 SHOWN = ["UNIQ_KEY", "__STARTDELIVERTIME", "REAL_TOPIC", "ORIGIN_MESSAGE_ID", "colour", "price"]
 """Properties: the library reads them by name only."""
 

@@ -8,7 +8,7 @@ import pytest
 
 from mocketmq import BrokerError
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.clients.remoting.driver import Driver
+from tests.clients.remoting.driver import WAIT_S, Driver
 from tests.clients.remoting.early_consumers import gets_the_first_message
 from tests.clients.remoting.sharing import share_the_queues
 
@@ -78,11 +78,15 @@ async def test_members_share_the_queues(
 
 
 @pytest.mark.feature("Push consumer, broadcasting", "python", "node")
-async def test_broadcasting(driver: Driver, topic: str) -> None:
+async def test_broadcasting(broker: RemotingBroker, driver: Driver, topic: str) -> None:
+    """A member begins at the end of a queue, which it may get some time after it has started."""
+    await broker.control.put_topic(topic, read_queues=1, write_queues=1)
     members = [f"{topic}-1", f"{topic}-2"]
-    await driver.call("send", topic=topic, body="first")
     for member in members:
         await driver.call("consume", group=topic, topic=topic, member=member, broadcasting=True)
+    async with asyncio.timeout(WAIT_S):
+        while not all(driver.received[member] for member in members):
+            await driver.call("send", topic=topic, body="are you there?")
     await driver.call("send", topic=topic, body="to all")
     for member in members:
         while (await driver.next(member)).body != "to all":

@@ -1,5 +1,6 @@
 """What only Apache's client for Python shows, which is a shell around the C++ client."""
 
+import asyncio
 from collections.abc import AsyncIterator
 from pathlib import Path
 
@@ -8,7 +9,7 @@ import pytest_asyncio
 
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.clients.remoting.conftest import RemotingBroker
-from tests.clients.remoting.driver import ClientError, Driver, EndedError, running_driver
+from tests.clients.remoting.driver import WAIT_S, ClientError, Driver, EndedError, running_driver
 from tests.support.remoting import connected
 
 pytestmark = pytest.mark.asyncio(loop_scope="session")
@@ -20,11 +21,10 @@ MANY = 16
 async def received(broker: RemotingBroker, topic: str, count: int) -> dict[str, list[str]]:
     """The bodies of so many messages by their queue, each queue in its order."""
     queues: dict[str, list[str]] = {}
-    while sum(map(len, queues.values())) < count:
-        messages = await broker.control.receive(topic, group=GROUP, max_messages=count, wait="10s")
-        assert messages, queues
-        for message in messages:
-            queues.setdefault(str(message["queue_id"]), []).append(message["body"])
+    async with asyncio.timeout(WAIT_S):
+        while sum(map(len, queues.values())) < count:
+            for message in await broker.control.receive(topic, group=GROUP, max_messages=count, wait="10s"):
+                queues.setdefault(str(message["queue_id"]), []).append(message["body"])
     return queues
 
 

@@ -39,20 +39,37 @@ async def half_of(broker: RemotingBroker, topic: str) -> JsonObject | None:
     return halves[0] if halves else None
 
 
-async def received(broker: RemotingBroker, topic: str, wait: str = "0") -> list[JsonObject]:
+async def received(broker: RemotingBroker, topic: str) -> list[JsonObject]:
     """What consumers get."""
-    return await broker.control.receive(topic, group="GID_billing", max_messages=9, wait=wait)
+    return await broker.control.receive(topic, group="GID_billing", max_messages=9)
+
+
+async def committed(broker: RemotingBroker, topic: str) -> JsonObject:
+    """The message that consumers get once the client has committed, which it does oneway."""
+    async with asyncio.timeout(WAIT_S):
+        while not (messages := await received(broker, topic)):
+            pass
+    [message] = messages
+    return message
+
+
+async def decided(broker: RemotingBroker, topic: str) -> None:
+    """Wait until no half message is open, as clients decide oneway."""
+    async with asyncio.timeout(WAIT_S):
+        while await half_of(broker, topic):
+            pass
 
 
 async def commits_and_rolls_back(broker: RemotingBroker, driver: Driver, topic: str) -> None:
     """At once: the one is seen, the other never."""
     await prepare(driver, topic, "rollback", own="mine")
     sent = await prepare(driver, topic, "commit", own="mine")
-    [message] = await received(broker, topic, wait="10s")
+    message = await committed(broker, topic)
     assert (message["body"], message["message_id"]) == ("commit", sent["message_id"])
     assert message["queue_id"] == sent["queue_id"]
     assert (message["sys_flag"], message["properties"]["own"]) == (8, "mine")
-    assert (await received(broker, topic), await half_of(broker, topic)) == ([], None)
+    await decided(broker, topic)
+    assert await received(broker, topic) == []
 
 
 async def commits_when_asked(broker: RemotingBroker, driver: Driver, topic: str) -> None:
@@ -63,7 +80,7 @@ async def commits_when_asked(broker: RemotingBroker, driver: Driver, topic: str)
     await broker.control.move_to(half["next_check_ms"] - 1)
     assert await received(broker, topic) == []
     await broker.control.move_to(half["next_check_ms"])
-    [message] = await received(broker, topic, wait="10s")  # at once, unless the machine is very busy
+    message = await committed(broker, topic)  # at once, unless the machine is very busy
     assert (message["message_id"], message["queue_id"]) == (sent["message_id"], sent["queue_id"])
     assert message["store_ms"] == half["store_ms"] + 6_000
     asked = await driver.next(GROUP)
@@ -76,9 +93,7 @@ async def rolls_back_when_asked(broker: RemotingBroker, driver: Driver, topic: s
     await prepare(driver, topic, "unknown", "rollback")
     await broker.control.advance("6s")
     await driver.next(GROUP)
-    async with asyncio.timeout(WAIT_S):
-        while await half_of(broker, topic):
-            pass
+    await decided(broker, topic)
     await broker.control.advance("1h")
     assert (len(driver.received[GROUP]), await received(broker, topic)) == (0, [])
 

@@ -108,6 +108,7 @@ public final class OnsDriver {
         Properties properties = new Properties();
         options.forEach((name, value) -> properties.setProperty(name, (String) value));
         properties.setProperty(PropertyKeyConst.GROUP_ID, group);
+        properties.setProperty(PropertyKeyConst.SendMsgTimeoutMillis, "60000"); // its own is short for a cold JVM
         return properties;
     }
 

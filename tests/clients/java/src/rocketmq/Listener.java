@@ -18,7 +18,7 @@ import org.apache.rocketmq.common.message.MessageQueue;
 
 /** A push consumer that listens, whether it pulls or pops. */
 public final class Listener {
-    private static final long WAIT_MS = 15_000; // less than what clients need that are told nothing
+    private static final long WAIT_MS = 200_000;
 
     private final String name;
     private final int failures;

@@ -13,6 +13,7 @@ public final class OldestDriver {
         String nameServer = JSON.parseObject(args[0]).getString("name_server");
         DefaultMQProducer producer = new DefaultMQProducer("GID_java");
         producer.setNamesrvAddr(nameServer);
+        producer.setSendMsgTimeout(60_000); // its own is short for a cold JVM
         producer.start();
         Lines.serve(Map.of(
             "send", command -> Outgoing.sent(producer.send(Outgoing.made(command))),

@@ -19,7 +19,7 @@ import org.apache.rocketmq.common.message.MessageExt;
 
 /** Asks and replies by rocketmq-client, of 4.9 or 5.3. */
 public final class ReplyDriver {
-    private static final int WAIT_MS = 15_000; // longer than the broker waits for who asked
+    private static final int WAIT_MS = 60_000; // longer than the broker waits for who asked
 
     private final String nameServer;
     private final DefaultMQProducer producer;

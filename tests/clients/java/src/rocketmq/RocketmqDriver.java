@@ -24,18 +24,21 @@ import org.apache.rocketmq.common.message.Message;
 import org.apache.rocketmq.common.message.MessageQueue;
 import org.apache.rocketmq.remoting.RPCHook;
 
-/** Drives rocketmq-client, of 4.9 or 5.3, with its defaults but for the name server's address. */
+/** Drives rocketmq-client, of 4.9 or 5.3, with its defaults but for the name server's address and the timeout of sends. */
 public final class RocketmqDriver {
-    private static final long WAIT_MS = 15_000; // less than what clients need that are told nothing
+    private static final long WAIT_MS = 200_000;
 
     private final String nameServer;
     private final RPCHook keys;
+    private final int sendTimeoutMs;
     private final Map<String, DefaultMQProducer> producers = new ConcurrentHashMap<>();
     private final Map<String, DefaultMQPushConsumer> pushing = new ConcurrentHashMap<>();
     private final Map<String, DefaultLitePullConsumer> polling = new ConcurrentHashMap<>();
 
     private RocketmqDriver(JSONObject options) {
         nameServer = options.getString("name_server"); // null: the client asks over HTTP
+        // Its own is short for a JVM that is cold, on a busy machine.
+        sendTimeoutMs = Objects.requireNonNullElse(options.getInteger("send_timeout_ms"), 60_000);
         keys = options.containsKey("access_key")
             ? new AclClientRPCHook(
                 new SessionCredentials(options.getString("access_key"), options.getString("secret")))
@@ -207,6 +210,7 @@ public final class RocketmqDriver {
             producer = new DefaultMQProducer(namespace, "GID_java", keys);
             producer.setNamesrvAddr(nameServer);
             producer.setInstanceName("producer" + namespace);
+            producer.setSendMsgTimeout(sendTimeoutMs);
             producer.start();
             producers.put(namespace, producer);
         }

@@ -28,7 +28,7 @@ public final class TraceDriver {
         traceTopic = options.getString("trace_topic");
         producer = new DefaultMQProducer("GID_java_traced", null, true, traceTopic);
         producer.setNamesrvAddr(nameServer);
-        producer.setSendMsgTimeout(15_000); // its first message takes long on a slow machine
+        producer.setSendMsgTimeout(60_000); // its first message takes long on a slow machine
         producer.start();
     }
 
@@ -48,7 +48,7 @@ public final class TraceDriver {
             new TransactionMQProducer(null, command.getString("group"), null, true, traceTopic);
         producer.setNamesrvAddr(nameServer);
         producer.setInstanceName(command.getString("group"));
-        producer.setSendMsgTimeout(15_000);
+        producer.setSendMsgTimeout(60_000);
         producer.setTransactionListener(new TransactionListener() {
             @Override
             public LocalTransactionState executeLocalTransaction(Message message, Object argument) {

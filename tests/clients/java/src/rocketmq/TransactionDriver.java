@@ -29,7 +29,7 @@ public final class TransactionDriver implements TransactionListener {
         producer = new TransactionMQProducer(group);
         producer.setNamesrvAddr(options.getString("name_server"));
         producer.setHeartbeatBrokerInterval(1_000); // it is asked once the broker knows it
-        producer.setSendMsgTimeout(20_000); // Java is slow at first on a busy machine
+        producer.setSendMsgTimeout(60_000); // Java is slow at first on a busy machine
         producer.setTransactionListener(this);
         producer.start();
     }

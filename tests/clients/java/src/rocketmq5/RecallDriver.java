@@ -17,6 +17,7 @@ public final class RecallDriver {
 
     private RecallDriver(JSONObject options) throws Exception {
         producer.setNamesrvAddr(options.getString("name_server"));
+        producer.setSendMsgTimeout(60_000); // its own is short for a cold JVM
         producer.start();
     }
 
