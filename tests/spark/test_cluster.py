@@ -7,9 +7,11 @@ import sys
 import threading
 import zipfile
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from functools import cache
 from pathlib import Path
+from random import Random
+from time import monotonic, sleep
 from typing import Any
 
 import msgspec
@@ -31,13 +33,15 @@ PACKAGES = ("compat/mocketmq_compat", "emulator/mocketmq", "spark/mocketmq_repor
 ROWS = 1_500
 
 CLUSTER = """
-import sys
+import sys, time
 from functools import cache
 from pathlib import Path
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.report.output import json
 from mocketmq_report.session import session
 with session(master="local-cluster[2,1,1024]") as spark:
+    while spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size() < 3:  # with the driver
+        time.sleep(0.1)
     Path(sys.argv[2]).write_bytes(json(run(Engine(lambda: spark), Job([sys.argv[1]]), lambda *_: None)))
     print(spark.sparkContext._jsc.sc().getExecutorMemoryStatus().size())
 """
@@ -171,9 +175,11 @@ def test_the_services_of_docker_compose_compute_the_same(
             worker = service("spark-worker", {**replaced, "/tmp/work": str(work)})  # noqa: S108 - in a container
             stack.enter_context(serving(worker, "Successfully registered with master", environment, tmp_path))
         finish(service("report", replaced), environment, tmp_path)
+        end_s = monotonic() + HANGING_S
+        while not all(list(work.glob("app-*/*")) for work in works):  # the slower may have hardly begun
+            assert monotonic() < end_s, "a worker has started no executor"
+            sleep(0.1)
     assert figures((tmp_path / "out/report.json").read_bytes()) == local(store)
-    for work in works:
-        assert list(work.glob("app-*/*")), f"no executor of the worker in {work.name} was used"
 
 
 def service(name: str, replaced: Mapping[str, str]) -> list[str]:
@@ -188,10 +194,11 @@ def service(name: str, replaced: Mapping[str, str]) -> list[str]:
 
 
 def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("localhost", 0))
-        port: int = probe.getsockname()[1]
-        return port
+    """Below those that systems pick, or somebody might be given it until the master has it."""
+    while True:
+        with socket.socket() as probe, suppress(OSError):
+            probe.bind(("localhost", port := Random().randrange(20_000, 32_000)))
+            return port
 
 
 @contextmanager
