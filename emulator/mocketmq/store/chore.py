@@ -4,7 +4,7 @@ import asyncio
 import logging
 from abc import ABC, abstractmethod
 
-from mocketmq.errors import EmulatorError
+from mocketmq.errors import EmulatorError, StoreFailedError
 
 log = logging.getLogger(__name__)
 
@@ -43,6 +43,8 @@ class Chore(ABC):
         while not self.is_closing:
             try:
                 await self.turn()
+            except StoreFailedError:  # said once, when the sync failed: nothing is written before a restart
+                await self._closing.wait()
             except EmulatorError as error:
                 log.warning("%s failed and will be tried again: %s", self.name, error)
             try:
