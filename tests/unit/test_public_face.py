@@ -51,7 +51,8 @@ import asyncio
 from mocketmq import Settings, running_emulator
 
 async def start():
-    async with running_emulator(Settings(data={!r}, http_port=0, namesrv_port=0, broker_port=0)):
+    ports = dict.fromkeys(("http_port", "namesrv_port", "broker_port", "grpc_port"), 0)
+    async with running_emulator(Settings(data={!r}, **ports)):
         pass
 
 asyncio.run(start())

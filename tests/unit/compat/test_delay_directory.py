@@ -17,6 +17,7 @@ from mocketmq_compat.delay.directories import delay_directory
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory, disk_bytes
 from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
 from tests.support.delayed_files import DUE_MS, Made, made
+from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 from tests.unit.compat.directories import BLOCK, SECOND, files_below, names_in, scanned
 
@@ -113,25 +114,24 @@ def test_disks_are_used_by_the_block(size: int, on_disk: int) -> None:
 @pytest.mark.usefixtures("quick_switches")
 def test_nobody_ever_sees_a_part_of_a_file(directory: DelayDirectory) -> None:
     files = [made(str(number), b"x" * 100_000, number=number) for number in range(100)]
-    written = threading.Event()
+    seen, written = threading.Event(), threading.Event()
 
-    def look() -> int:
-        seen = 0
+    def look() -> None:
         while not written.is_set():
             for found in scanned(directory, since_ns=1)[0]:
                 for entry in found.entries:
                     assert len(decode(directory.read(entry)).body) == 100_000
-                    seen += 1
-        return seen
+                    seen.set()
 
     with ThreadPoolExecutor(1) as thread:
         looking = thread.submit(look)
         try:
             for file in files:
                 directory.write(file.entry, file.content)
+                assert looking.done() or seen.wait(HANGING_S)  # from the first on, it looks beside the writes
         finally:
             written.set()
-        assert looking.result(timeout=30) > 0
+        looking.result(timeout=HANGING_S)
 
 
 KILLED = """
@@ -147,7 +147,7 @@ DelayDirectory(Path(sys.argv[1])).write(made("torn").entry, made("torn").content
 def test_what_a_kill_left_is_never_read_and_removed_by_the_first_scan(directory: DelayDirectory) -> None:
     environment = clean_environment() | {ENVIRONMENT: "files.writing"}
     ended = subprocess.run(
-        [sys.executable, "-c", KILLED, str(directory.root)], check=False, env=environment, timeout=30
+        [sys.executable, "-c", KILLED, str(directory.root)], check=False, env=environment, timeout=HANGING_S
     )
     assert ended.returncode == -9
     finished, torn = made("finished"), made("torn")
@@ -217,7 +217,7 @@ def test_a_second_can_be_removed_under_those_who_write_to_it(
         mkdir(path)
 
     monkeypatch.setattr(os, "mkdir", count)
-    together = threading.Barrier(4, timeout=30)
+    together = threading.Barrier(4, timeout=HANGING_S)
     rounds = 200
 
     def write_and_take(writer: int) -> None:
@@ -232,7 +232,7 @@ def test_a_second_can_be_removed_under_those_who_write_to_it(
 
     with ThreadPoolExecutor(together.parties) as threads:
         for writing in [threads.submit(write_and_take, writer) for writer in range(together.parties)]:
-            writing.result(timeout=60)
+            writing.result(timeout=HANGING_S)
     assert names_in(directory.root) == []
     assert len(made_anew) >= rounds, "it was there only once, so nothing was tried"
 
@@ -256,7 +256,7 @@ def test_a_file_can_be_moved_to_a_second_that_is_removed_under_it(directory: Del
                 directory.remove(file.entry)
         finally:
             moved.set()
-        removing.result(timeout=30)
+        removing.result(timeout=HANGING_S)
 
 
 def test_a_second_that_is_removed_as_soon_as_it_is_made_is_made_again(

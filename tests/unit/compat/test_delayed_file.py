@@ -23,6 +23,7 @@ from mocketmq_compat.delay.delayed_file import (
     parse_second,
 )
 from tests.support.delayed_files import made
+from tests.support.patience import HANGING_S
 
 SMALL = made(body=b"a\nb").content
 GOLDEN = (
@@ -245,7 +246,7 @@ def test_a_body_of_another_size_is_refused(size: int) -> None:
 
 
 def run(*command: str, stdin: bytes = b"") -> bytes:
-    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=30).stdout
+    return subprocess.run(command, input=stdin, capture_output=True, check=True, timeout=HANGING_S).stdout
 
 
 def test_a_file_can_be_read_and_checked_with_standard_tools(tmp_path: Path) -> None:

@@ -2,7 +2,9 @@
 
 import asyncio
 import sqlite3
-from contextlib import closing
+import threading
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, closing
 from pathlib import Path
 
 import pytest
@@ -10,10 +12,38 @@ import pytest
 from mocketmq.errors import StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.store.database import FILE_NAME, MEMORY, Database
 from mocketmq.store.tables import HEAD_REVISION
+from tests.support.patience import HANGING_S
 
-SLOW = (
-    "WITH RECURSIVE n(x) AS (SELECT 1 UNION ALL SELECT x + 1 FROM n WHERE x < 500000) SELECT count(*) FROM n"
-)
+
+class HeldReads:
+    """Reads of ``SELECT held()`` end when the context does. Made by :func:`holding`."""
+
+    SQL = "SELECT held()"
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.begun = asyncio.Event()
+        self.go_on = threading.Event()
+        self._loop = asyncio.get_running_loop()
+
+    def held(self) -> int:
+        """Runs in the thread of a connection."""
+        self.count += 1
+        self._loop.call_soon_threadsafe(self.begun.set)
+        assert self.go_on.wait(HANGING_S)
+        return 1
+
+
+@asynccontextmanager
+async def holding(database: Database) -> AsyncIterator[HeldReads]:
+    """Hold up reads."""
+    reads = HeldReads()
+    for connection in database._connections:
+        await connection.create_function("held", 0, reads.held)
+    try:
+        yield reads
+    finally:
+        reads.go_on.set()
 
 
 def execute(path: Path, *statements: str) -> None:
@@ -158,12 +188,13 @@ async def test_nobody_reads_what_is_not_committed(tmp_path: Path, is_in_memory: 
 @pytest.mark.parametrize("is_in_memory", [False, True])
 async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_in_memory: bool) -> None:
     database = await Database.open(MEMORY if is_in_memory else str(tmp_path), "full")
-    for _ in range(4):  # more than there are connections
-        reading = asyncio.create_task(database.rows(SLOW))
-        await asyncio.wait({reading}, timeout=0.01)
-        reading.cancel()
-        with pytest.raises(asyncio.CancelledError):
-            await reading
+    async with holding(database) as reads:
+        for _ in range(4):  # more than there are connections
+            reading = asyncio.create_task(database.rows(reads.SQL))
+            await reads.begun.wait()
+            reading.cancel()
+            with pytest.raises(asyncio.CancelledError):
+                await reading
     await database.transact({"INSERT INTO counters VALUES (?, ?)": [("a", 1)]})
     for _ in range(4):
         assert await database.rows("SELECT * FROM counters") == [("a", 1)]
@@ -172,15 +203,14 @@ async def test_a_reader_that_goes_away_breaks_no_connection(tmp_path: Path, is_i
 
 async def test_a_read_that_had_not_begun_goes_with_its_reader() -> None:
     database = await Database.open(MEMORY, "full")
-    begun: list[str] = []
-    await database._writer.set_trace_callback(begun.append)
-    readings = [asyncio.create_task(database.rows(SLOW)) for _ in range(20)]
-    await asyncio.wait(readings, timeout=0.01)
-    for reading in readings:
-        reading.cancel()
-    await asyncio.wait(readings)
+    async with holding(database) as reads:
+        readings = [asyncio.create_task(database.rows(reads.SQL)) for _ in range(20)]
+        await reads.begun.wait()
+        for reading in readings:
+            reading.cancel()
+        await asyncio.wait(readings)
     assert await database.rows("SELECT * FROM counters") == []
-    assert begun.count(SLOW) == 1
+    assert reads.count == 1
     await database.close()
 
 
