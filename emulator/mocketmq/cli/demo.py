@@ -19,9 +19,9 @@ from mocketmq.cli.table import Table
 from mocketmq.client.answer import BrokerError, UnreachableError
 from mocketmq.client.asynchronous import Client
 from mocketmq.clock import US_PER_S, steady_us
-from mocketmq.demo.process import own_broker
 from mocketmq.demo.shop import DayProgress, Shop
 from mocketmq.demo.tally import Expectations, Tally
+from mocketmq.own_broker import own_broker
 
 _COLUMNS = (">level", ">delay", ">sent", ">delivered", ">early", ">latest", ">lost", ">repeated")
 _FAULTLESS = ("early == 0", "lost == 0", "repeats == 0", "overdue == 0")
@@ -99,8 +99,8 @@ async def _play(data: Path, messages: int) -> Expectations:
         for number in (signal.SIGINT, signal.SIGTERM):
             asyncio.get_running_loop().add_signal_handler(number, task.cancel)
     text = TextColumn("{task.description}")
-    async with own_broker(data) as url, Client(url) as broker:
-        click.echo(f"the demo's broker is at {url}")
+    async with own_broker(data, "--clock", "manual") as own, Client(own.url) as broker:
+        click.echo(f"the demo's broker is at {own.url}")
         with Bars(text, BarColumn(), MofNCompleteColumn()) as bars:
             sent, received = (bars.add_task(verb, total=messages) for verb in ("sent", "received"))
 

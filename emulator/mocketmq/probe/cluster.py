@@ -6,8 +6,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
+from mocketmq.message.properties import encode_properties
 from mocketmq.probe.connection import Account, Answer, Connection, NoAnswerError, ProbeError
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
@@ -190,6 +191,26 @@ def pull_ext(topic: str, group: str, queue_id: int, offset: int, suspend_ms: int
         "subscription": "*",
         "subVersion": "0",
         "expressionType": "TAG",
+    }
+
+
+def send_ext(
+    topic: str, group: str, queue_id: int, born_us: int, properties: dict[str, str]
+) -> dict[str, str]:
+    """The header of a send, of a message born then by our wall clock."""
+    return {
+        "producerGroup": group,
+        "topic": topic,
+        "defaultTopic": _DEFAULT_TOPIC,
+        "defaultTopicQueueNums": "4",
+        "queueId": str(queue_id),
+        "sysFlag": "0",
+        "bornTimestamp": str(born_us // US_PER_MS),
+        "flag": "0",
+        "properties": encode_properties(properties),
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": "false",
     }
 
 

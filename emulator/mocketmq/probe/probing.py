@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import commit_offset_of, new_unique_key
-from mocketmq.message.properties import DELAY, UNIQ_KEY, WAIT, encode_properties
-from mocketmq.probe.cluster import Cluster, ProbedBroker, end_of, pull_ext
+from mocketmq.message.properties import DELAY, UNIQ_KEY, WAIT
+from mocketmq.probe.cluster import Cluster, ProbedBroker, end_of, pull_ext, send_ext
 from mocketmq.probe.connection import Account, ProbeError
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
@@ -146,20 +146,7 @@ class Probing:
         sent = Sent(new_unique_key(now_us), level, broker, now_us)
         self.sent[sent.key] = sent
         properties = {UNIQ_KEY: sent.key, WAIT: "true"} | ({DELAY: str(level)} if level else {})
-        ext = {
-            "producerGroup": self.plan.group,
-            "topic": self.plan.topic,
-            "defaultTopic": "TBW102",
-            "defaultTopicQueueNums": "4",
-            "queueId": str(queue_id),
-            "sysFlag": "0",
-            "bornTimestamp": str(now_us // US_PER_MS),
-            "flag": "0",
-            "properties": encode_properties(properties),
-            "reconsumeTimes": "0",
-            "unitMode": "false",
-            "batch": "false",
-        }
+        ext = send_ext(self.plan.topic, self.plan.group, queue_id, now_us, properties)
         try:
             answer = await broker.requests.call(RequestCode.SEND_MESSAGE, ext, bytes(self.plan.size))
             if answer.code not in _STORED:

@@ -1,0 +1,58 @@
+"""Run a broker in a process of its own, for a command that needs one."""
+
+import asyncio
+import os
+import re
+import sys
+from asyncio.subprocess import PIPE
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from pathlib import Path
+from typing import NamedTuple
+
+from mocketmq.clock import steady_us
+from mocketmq.errors import EmulatorError
+
+_STOP_S = 30.0
+_URL = re.compile(r"http://\S+:\d+")
+
+
+class OwnBroker(NamedTuple):
+    """A broker that is ready: its JSON API, its process, and how long its start took."""
+
+    url: str
+    pid: int
+    start_us: int
+
+
+@asynccontextmanager
+async def own_broker(data: Path, *options: str) -> AsyncIterator[OwnBroker]:
+    """Start a broker on ``data`` on free ports, yield it, stop it at the end.
+
+    It does not get the settings of the environment, and ends when this process is gone. Raises EmulatorError
+    if it does not start.
+    """
+    began_us = steady_us()
+    process = await asyncio.create_subprocess_exec(
+        *(sys.executable, "-P", "-m", "mocketmq", "serve", "--until-eof"),
+        *("--port", "0", "--data", str(data), "--log-level", "warning", *options),
+        env={name: text for name, text in os.environ.items() if not name.startswith("MOCKETMQ_")},
+        stdin=PIPE,  # its end tells the broker that this process is gone
+        stdout=PIPE,
+        start_new_session=True,  # Ctrl-C is for the command, which then stops its broker
+    )
+    try:
+        assert process.stdout is not None  # noqa: S101 - for the type checker
+        found = _URL.search((await process.stdout.readline()).decode())
+        if found is None:
+            raise EmulatorError("the broker did not start; its own message says why")
+        yield OwnBroker(found[0], process.pid, steady_us() - began_us)
+    finally:
+        if process.returncode is None:
+            process.terminate()
+        try:
+            async with asyncio.timeout(_STOP_S):
+                await process.wait()
+        except TimeoutError:
+            process.kill()
+            await process.wait()
