@@ -274,14 +274,16 @@ def _make_report(job: "Job", master: str | None, chatter: bool, quick: bool) -> 
     from mocketmq_report.report.output import check_out, write  # noqa: PLC0415
 
     check_out(job.out)
-    with _progress() as tell, _spark(quick, master, chatter) as spark:
+    with progress_shown() as tell, spark_unless(quick, master, chatter) as spark:
         report = run(Engine(spark), job, tell)
         tell("writing", 0, None)
         limits = list(drawn_limits(job.thresholds, report))
         return WrittenReport(report, write(report, job.out, limits, spark=spark))
 
 
-def _spark(quick: bool, master: str | None, chatter: bool) -> "AbstractContextManager[SparkStarter | None]":
+def spark_unless(
+    quick: bool, master: str | None, chatter: bool
+) -> "AbstractContextManager[SparkStarter | None]":
     """Spark, which starts in the background; None if the report is to be quick."""
     if quick:
         return nullcontext()
@@ -293,7 +295,7 @@ def _spark(quick: bool, master: str | None, chatter: bool) -> "AbstractContextMa
 def _follow(data: tuple[str, ...], window_us: int, master: str | None, chatter: bool) -> None:
     if len(data) != 1:
         raise click.UsageError("--follow shows one broker: give its data directory and nothing else")
-    with _progress() as tell:
+    with progress_shown() as tell:
         tell("starting", 0, None)
         from mocketmq_report.live.follow import follow  # noqa: PLC0415 - they take seconds
         from mocketmq_report.session import starting  # noqa: PLC0415
@@ -325,7 +327,7 @@ def failing() -> Iterator[None]:
 
 
 @contextmanager
-def _progress() -> Iterator["ProgressCallback"]:
+def progress_shown() -> Iterator["ProgressCallback"]:
     """A progress bar on stderr, or a line for each step if that is no terminal."""
     if not sys.stderr.isatty():
         last = ""

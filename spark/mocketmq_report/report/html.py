@@ -1,18 +1,11 @@
-"""Write a report as one HTML file that needs no network: style, script and all data are in it.
+"""Write a report as one HTML file: ``report.html.jinja``, with ``report.css`` and ``report.js`` in it."""
 
-The page is ``report.html.jinja``, ``report.css`` and ``report.js``. Jinja escapes all data, control
-characters are spelled out, and a Content-Security-Policy keeps the page from loading anything.
-"""
-
-import json
 from collections.abc import Iterator, Sequence
 from functools import cache
-from importlib import resources
 from itertools import groupby
-from typing import Any, Final, NamedTuple, get_args
+from typing import Final, NamedTuple, get_args
 
-from jinja2 import Environment, StrictUndefined, Template
-from markupsafe import Markup
+from jinja2 import Template
 
 from mocketmq_report import figures
 from mocketmq_report.document import (
@@ -28,8 +21,8 @@ from mocketmq_report.document import (
 )
 from mocketmq_report.judge.limits import DrawnLimit
 from mocketmq_report.report import headline
-from mocketmq_report.report.chart import DASHES
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
+from mocketmq_report.report.page import embedded, environment
 from mocketmq_report.report.spectrum_charts import comparison_chart
 from mocketmq_report.report.time_charts import per_unit, rate_unit
 from mocketmq_report.report.why import is_all_zero, moved, why
@@ -49,12 +42,6 @@ _RUN_FIELDS: Final = {
     "levels": "levels",
 }
 """Fields that stand in the header, and in the table of runs if runs differ."""
-_SHAPES: Final = {
-    "box": "M5 0H17V12H5Z",
-    "circle": "M11 2A4 4 0 1 0 11 10A4 4 0 1 0 11 2Z",
-    "diamond": "M11 0L16 6L11 12L6 6Z",
-    "up": "M11 1L17 11H5Z",
-}
 
 
 class _ComparedCell(NamedTuple):
@@ -107,61 +94,31 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         bucket_names=bucket_names(header),
         comparison_chart=compared,
         compared=list(_compared(comparison)) if comparison else [],
-        specs=_embedded({chart.name: chart.spec for chart in [*drawn, *filter(None, [compared])]}),
-        css=Markup(_file("report.css")),  # noqa: S704 - our own
-        javascript=Markup(_file("report.js")),  # noqa: S704 - our own
+        specs=embedded({chart.name: chart.spec for chart in [*drawn, *filter(None, [compared])]}),
     )
     return page
 
 
 @cache
 def _page() -> Template:
-    page = Environment(
-        autoescape=True,
-        finalize=_harmless,
-        keep_trailing_newline=True,
-        lstrip_blocks=True,
-        trim_blocks=True,
-        undefined=StrictUndefined,
+    page = environment(
+        __package__,
+        {
+            "balanced": _is_balanced,
+            "buckets": buckets,
+            "group": lambda row: figures.group(row.dimension, row.name, getattr(row, "delay", None)),
+            "herd_name": herd_name,
+            "per_unit": per_unit,
+            "scheme": figures.scheme,
+            "stages": _stages,
+        },
     )
-    page.filters |= {
-        "balanced": _is_balanced,
-        "buckets": buckets,
-        "count": figures.count,
-        "duration": figures.duration,
-        "group": lambda row: figures.group(row.dimension, row.name, getattr(row, "delay", None)),
-        "herd_name": herd_name,
-        "instant": figures.instant,
-        "listed": figures.listed,
-        "per_unit": per_unit,
-        "rate": figures.rate,
-        "scheme": figures.scheme,
-        "share": figures.share,
-        "stages": _stages,
-    }
     page.globals |= {
-        "dashes": DASHES,
         "most_rows": MOST_ROWS,
         "most_failed": _MOST_FAILED,
-        "shapes": _SHAPES,
         "stage_names": {stage: figures.stage(stage) for stage in STAGES},
     }
-    return page.from_string(_file("report.html.jinja"))
-
-
-def _file(name: str) -> str:
-    return resources.files("mocketmq_report.report").joinpath(name).read_text("utf-8")
-
-
-def _embedded(specs: dict[str, Any]) -> Markup:
-    """JSON that no HTML parser takes for markup."""
-    text = json.dumps(specs, separators=(",", ":"))
-    return Markup(text.replace("<", "\\u003c"))  # noqa: S704 - nothing in it is markup now
-
-
-def _harmless(value: Any) -> Any:
-    is_text = isinstance(value, str) and not isinstance(value, Markup)
-    return figures.harmless(value) if is_text else value
+    return page.get_template("report.html.jinja")
 
 
 def _stages(row: Worst) -> list[int | None]:

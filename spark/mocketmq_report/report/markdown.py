@@ -33,19 +33,19 @@ def markdown(report: Report) -> str:
 
 def _parts(report: Report) -> Iterator[str]:
     header = report.header
-    yield f"## Lateness of {_plain(header.title)}: {headline.verdict(report)}"
-    yield f"{_plain(headline.measured(header))}<br>\n{_plain(headline.computed(header))}"
+    yield f"## Lateness of {plain(header.title)}: {headline.verdict(report)}"
+    yield f"{plain(headline.measured(header))}<br>\n{plain(headline.computed(header))}"
     if header.warnings:
         yield _bullets(header.warnings)
     if said := moved(report):
-        yield f"**{_plain(said)}**"
+        yield f"**{plain(said)}**"
     if report.judgements:
         yield _judgements("threshold", report.judgements)
     if report.comparison:
         yield from _comparison(report.comparison)
     for what, reasons in why(report):
-        rows = ((each.bar, each.share, each.messages, _plain(each.words)) for each in reasons)
-        yield f"**{_plain(what)}:**\n\n{_table(['', '>share', '>messages', 'why'], rows)}"
+        rows = ((each.bar, each.share, each.messages, plain(each.words)) for each in reasons)
+        yield f"**{plain(what)}:**\n\n{table(['', '>share', '>messages', 'why'], rows)}"
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)
@@ -56,7 +56,7 @@ def _parts(report: Report) -> Iterator[str]:
         if unused := [
             figures.group(row.dimension, row.name, row.delay) for row in levels[1:] if not row.measured
         ]:
-            yield _folded(f"{len(unused)} without deliveries", _plain(", ".join(unused)))
+            yield _folded(f"{len(unused)} without deliveries", plain(", ".join(unused)))
         others = [row for row in report.lateness if row not in levels]
         yield _folded("Schemes, profiles, topics, runs", _lateness(others))
     if consumers := [stage for stage in report.stages if stage.dimension == "group"]:
@@ -72,22 +72,22 @@ def _judgements(what: str, judgements: Sequence[Judgement]) -> str:
         (
             _code(judgement.text),
             "passed" if judgement.passed else "**failed**",
-            _plain(judgement.actual),
-            _plain(judgement.reason),
+            plain(judgement.actual),
+            plain(judgement.reason),
         )
         for judgement in sorted(judgements, key=lambda judgement: judgement.passed)
     )
-    return _table([what, "", "is", "because"], rows)
+    return table([what, "", "is", "because"], rows)
 
 
 def _comparison(comparison: Comparison) -> Iterator[str]:
     names = [side.name for side in comparison.sides]
-    yield f"### Compared with {_plain(figures.listed(names[:-1]))}"
+    yield f"### Compared with {plain(figures.listed(names[:-1]))}"
     if comparison.differences:
         yield _bullets(comparison.differences)
     if comparison.judgements:
         yield _judgements("fail if", comparison.judgements)
-    columns = ["", *(f">{_plain(name)}" for name in names), ">change", ">ratio"]
+    columns = ["", *(f">{plain(name)}" for name in names), ">change", ">ratio"]
     by_group: dict[str, list[list[str]]] = {}
     for change in comparison.changes:
         values = [figures.figure(change.metric, value) for value in change.values]
@@ -98,14 +98,14 @@ def _comparison(comparison: Comparison) -> Iterator[str]:
             by_group.setdefault(group, []).append(row)
     for group, rows in by_group.items():
         if group == "total":
-            yield _table([group, *columns[1:]], rows)
+            yield table([group, *columns[1:]], rows)
     levels = [
         [group, *row]
         for group, rows in by_group.items()
         for row in rows
         if group != "total" and row[0] in ("p50", "p99", "max") and set(row[1:]) != {figures.NONE}
     ]
-    yield _folded("The same by level", _table(["", *columns], levels, most=3 * _MOST_ROWS))
+    yield _folded("The same by level", table(["", *columns], levels, most=3 * _MOST_ROWS))
 
 
 def _lateness(rows: Sequence[Lateness]) -> str:
@@ -121,7 +121,7 @@ def _lateness(rows: Sequence[Lateness]) -> str:
     )
     lines = (
         [
-            _plain(figures.group(row.dimension, row.name, row.delay)),
+            plain(figures.group(row.dimension, row.name, row.delay)),
             figures.count(row.measured),
             figures.share(row.on_time_share),
             _alarm(row.early),
@@ -131,32 +131,32 @@ def _lateness(rows: Sequence[Lateness]) -> str:
         ]
         for row in rows
     )
-    return _table(columns, lines)
+    return table(columns, lines)
 
 
 def _reconciliation(rows: Iterable[Reconciliation]) -> str:
     counts = ("sent", "delivered", "pending", "cancelled", "expired", "lost", "repeats", "forced")
     lines = (
         [
-            _plain(figures.group(row.dimension, row.name, row.delay)),
+            plain(figures.group(row.dimension, row.name, row.delay)),
             *((_alarm if name == "lost" else figures.count)(getattr(row, name)) for name in counts),
         ]
         for row in rows
     )
-    return _table(["", *(f">{name}" for name in counts)], lines)
+    return table(["", *(f">{name}" for name in counts)], lines)
 
 
 def _consumers(stages: Iterable[Stage]) -> str:
     rows = (
         [
-            _plain(each.name),
+            plain(each.name),
             figures.stage(each.stage),
             figures.count(each.count),
             *(figures.duration(value) for value in (each.p50_us, each.p99_us, each.max_us)),
         ]
         for each in stages
     )
-    return _table(["group", "stage", ">messages", ">p50", ">p99", ">max"], rows)
+    return table(["group", "stage", ">messages", ">p50", ">p99", ">max"], rows)
 
 
 def _worst(report: Report) -> str:
@@ -165,13 +165,13 @@ def _worst(report: Report) -> str:
             figures.duration(one.lateness_us),
             one.state,
             figures.instant(one.due_us),
-            "level " + str(one.level) if one.level is not None else _plain(figures.scheme(one.scheme)),
+            "level " + str(one.level) if one.level is not None else plain(figures.scheme(one.scheme)),
             _code(one.topic),
             _code(one.message_id),
         )
         for one in report.worst
     )
-    return _table([">late", "state", "due", "", "topic", "message"], rows)
+    return table([">late", "state", "due", "", "topic", "message"], rows)
 
 
 def _quality(quality: Quality) -> str:
@@ -187,7 +187,7 @@ def _quality(quality: Quality) -> str:
     return _bullets(lines)
 
 
-def _table(columns: Sequence[str], rows: Iterable[Sequence[str]], most: int = _MOST_ROWS) -> str:
+def table(columns: Sequence[str], rows: Iterable[Sequence[str]], most: int = _MOST_ROWS) -> str:
     """A column whose name begins with ``>`` holds numbers."""
     lines = [_row(name.removeprefix(">") for name in columns)]
     lines.append(_row("---:" if name[:1] == ">" else "---" for name in columns))
@@ -207,7 +207,7 @@ def _folded(title: str, content: str) -> str:
 
 
 def _bullets(sentences: Iterable[str]) -> str:
-    return "\n".join(f"- {_plain(sentence)}" for sentence in sentences)
+    return "\n".join(f"- {plain(sentence)}" for sentence in sentences)
 
 
 def _alarm(number: int) -> str:
@@ -215,7 +215,7 @@ def _alarm(number: int) -> str:
     return f"**{figures.count(number)}**" if number else "0"
 
 
-def _plain(text: str) -> str:
+def plain(text: str) -> str:
     """Text without a meaning in Markdown; @name and #1 are split, so that they link to nothing."""
 
     def harmless(found: re.Match[str]) -> str:

@@ -54,7 +54,7 @@ def write(
         "report.md": markdown(report).encode(),
         "junit.xml": junit(report).encode(),
     }
-    place = _put
+    place = put
     if "://" in out:
         if spark is None:
             raise WriteError(f"{out} can only be written by Spark: report without --quick, or to a directory")
@@ -64,7 +64,8 @@ def write(
     return f"{out.rstrip('/')}/{PAGE}"
 
 
-def _put(name: str, content: bytes) -> None:
+def put(name: str, content: bytes) -> None:
+    """Write a file, and make its directory. Raises WriteError."""
     path = Path(name)
     try:
         path.parent.mkdir(parents=True, exist_ok=True)

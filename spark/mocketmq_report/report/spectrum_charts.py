@@ -115,6 +115,36 @@ def comparison_chart(comparison: Comparison) -> Chart | None:
     )
 
 
+def side_by_side(sides: Sequence[tuple[LegendEntry, Spectrum]]) -> Chart:
+    """Draw one distribution of each side."""
+    late = LatenessAxis(point.value_us for _, each in sides for point in each.points)
+    lines = (
+        mark(
+            "line",
+            _points(each, late, side=key.label),
+            x="x",
+            y="y",
+            color=key.color,
+            dash=DASHES[key.shape],
+            tip=_tip("side"),
+        )
+        for key, each in sides
+    )
+    spec = {
+        "height": _HEIGHT,
+        "x": _x(max(_odds(each)[-1] for _, each in sides)),
+        "y": late.axis(),
+        "marks": list(lines),
+    }
+    return Chart(
+        "spectrum",
+        "Percentile spectrum",
+        "How late the worst tenth, hundredth and thousandth were; the lower line is less late.",
+        [key for key, _ in sides],
+        spec,
+    )
+
+
 def _group(spectrum: Spectrum, delays: dict[Any, str | None]) -> str:
     delay = delays.get((spectrum.dimension, spectrum.name))
     return figures.group(spectrum.dimension, spectrum.name, delay)
