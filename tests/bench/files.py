@@ -9,12 +9,13 @@ from time import perf_counter
 
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.lab.pacing import per_second
 from mocketmq.message.properties import UNIQ_KEY
 from mocketmq_compat.delay.delayed_file import FileHeader, encode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from tests.bench.figures import Figure, at_least, at_most, quantile
 from tests.bench.floors import bare_process, memory_mb
-from tests.bench.load import BODY, TOPIC, order, paced, per_second
+from tests.bench.load import BODY, TOPIC, order, paced
 from tests.bench.progress import rounds, say
 from tests.support.brokers import running_broker
 from tests.support.process import broker_process

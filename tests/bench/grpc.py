@@ -10,9 +10,10 @@ from typing import Any
 import psutil
 
 from mocketmq import Client
+from mocketmq.lab.pacing import per_second
 from tests.bench.figures import Figure, quantile
 from tests.bench.floors import memory_mb, server
-from tests.bench.load import BODY, TOPIC, per_second
+from tests.bench.load import BODY, TOPIC
 from tests.bench.progress import rounds, say
 from tests.support.grpc import GrpcClient, grpc_client
 from tests.support.process import BrokerProcess, broker_process

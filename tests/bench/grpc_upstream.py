@@ -12,10 +12,11 @@ from tempfile import TemporaryDirectory
 from typing import Final
 
 from mocketmq import Client
+from mocketmq.lab.pacing import per_second
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.bench.figures import Figure, quantile
 from tests.bench.grpc import GROUP, IN_FLIGHT, send, send_to_receive
-from tests.bench.load import TOPIC, per_second
+from tests.bench.load import TOPIC
 from tests.bench.progress import rounds, say
 from tests.support.grpc import GrpcClient, grpc_client
 from tests.support.process import broker_process

@@ -40,21 +40,6 @@ async def fill(broker: Broker, count: int, level_of: Callable[[int], int], body:
         await asyncio.gather(*map(broker.sender.send_batch, halves))
 
 
-async def per_second(act: Callable[[], Awaitable[object]], in_flight: int, seconds: float) -> float:
-    """How often a second ``act`` ends when so many are always under way."""
-    started = perf_counter()
-    done = 0
-
-    async def repeat() -> None:
-        nonlocal done
-        while perf_counter() < started + seconds:
-            await act()
-            done += 1
-
-    await asyncio.gather(*(repeat() for _ in range(in_flight)))
-    return done / (perf_counter() - started)
-
-
 @asynccontextmanager
 async def paced(rate: float, act: Callable[[], Awaitable[object]]) -> AsyncIterator[list[float]]:
     """Begin ``act`` so often a second until the block ends, whether or not earlier ones have ended.

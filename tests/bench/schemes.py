@@ -1,121 +1,63 @@
-"""The delay schemes side by side: saves, a herd, lateness, and what many pending messages cost.
+"""The delay schemes side by side, by the lab; saves without syncs, too, as those measure the disk.
 
 ``SCHEMES_PENDING`` in the environment says how many are pending, such as 1000000 or 10000000.
 """
 
-import asyncio
 import os
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from time import perf_counter
+from typing import get_args
 
-from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.lab.laboratory import run_lab
+from mocketmq.lab.load import LEVELS, Load, SchemeName
+from mocketmq.lab.scheme_run import saves_per_second
 from mocketmq.settings import TimedSchemeName
-from mocketmq_compat.delay.delayed_file import DelayedFile
-from mocketmq_compat.delay.schemes import SCHEMES
-from tests.bench.figures import Figure, quantile
-from tests.bench.floors import memory_mb
-from tests.bench.load import BODY, TOPIC, order, paced, per_second
+from mocketmq_report.job import Engine
+from mocketmq_report.lab.document import Subject
+from mocketmq_report.lab.making import make_lab_report
+from mocketmq_report.progress import ignore_progress
+from tests.bench.figures import Figure
 from tests.bench.progress import rounds, say
-from tests.support.brokers import rows, running_broker
-from tests.support.delayed_files import made
-from tests.support.process import broker_process
 
+SCHEMES: tuple[SchemeName, ...] = (LEVELS, *get_args(TimedSchemeName))
 PENDING = int(os.environ.get("SCHEMES_PENDING", "100000"))
-IN_FLIGHT = 64
-RATE = 500
-DAY_MS = 86_400_000
+USUAL = Load(seconds=6, herd=50_000, saves_s=3.0, pending=(PENDING,))
+QUICK = Load(rate=100, seconds=1, delays_us=(US_PER_S,), herd=1_000, saves_s=0.2, pending=(2_000,))
 
 
 async def measure(quick: bool) -> list[Figure]:
-    """Each measurement of every scheme, one scheme after the other in each round."""
-    seconds, herd, pending, count = (0.2, 1_000, 2_000, 1) if quick else (3.0, 50_000, PENDING, 3)
-    figures: dict[str, tuple[str, dict[str, list[float]]]] = {}
-
-    def note(name: str, unit: str, scheme: str, value: float) -> None:
-        figures.setdefault(name, (unit, {}))[1].setdefault(scheme, []).append(value)
-
-    for _ in rounds("schemes", count):
-        for scheme in SCHEMES:
-            for sync in ("always", "never"):
-                rate = await _saves(scheme, sync, seconds)
-                note(f"saves, delay-sync {sync}, {IN_FLIGHT} in flight", "/s", scheme, rate)
-            note(f"a herd of {herd:,}: delivered", "/s", scheme, await _herd(scheme, herd))
-            late_ms = await _lateness(scheme, seconds)
-            for name, share in (("p50", 0.5), ("p99", 0.99)):
-                note(f"lateness at {RATE} a second, {name}", "ms", scheme, quantile(late_ms, share))
-    for scheme in SCHEMES:
-        say(f"{scheme}: {pending:,} pending")
+    """The lab, in rounds."""
+    load = QUICK if quick else USUAL
+    figures: dict[tuple[str, str], list[float]] = {}
+    for _ in rounds("schemes", 1 if quick else 3):
         with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-            empty_mb, _ = await _restart(scheme, data)
-            added_s = await asyncio.to_thread(_add, scheme, Path(data), pending, DAY_MS)
-            note(f"{pending:,} pending: added without a broker", "/s", scheme, pending / added_s)
-            disk = _disk_bytes(Path(data) / SCHEMES[scheme].folder)
-            note(f"{pending:,} pending: disk for each", "B", scheme, disk / pending)
-            for _ in range(count):
-                full_mb, ready_s = await _restart(scheme, data)
-                note(f"{pending:,} pending: restart to ready", "s", scheme, ready_s)
-                grown = (full_mb - empty_mb) * (1 << 20) / pending
-                note(f"{pending:,} pending: memory for each", "B", scheme, grown)
-    return [
-        Figure(f"{name}: {scheme}", unit, runs)
-        for name, (unit, schemes) in figures.items()
-        for scheme, runs in schemes.items()
+            place = Path(data)
+            results = await run_lab(SCHEMES, load, place, lambda what, *_: say(what), None)
+            lab = make_lab_report(Engine(None), load, results, place, "schemes", ignore_progress)
+            found = [
+                (each.name, name, unit, value) for each in lab.subjects for name, unit, value in _of(each)
+            ]
+            for scheme in SCHEMES:
+                rate = await saves_per_second(scheme, load._replace(delay_sync="never"), place / "never")
+                found.append((scheme, "saves, delay-sync never", "/s", rate))
+        for subject, name, unit, value in found:
+            figures.setdefault((f"{name}: {subject}", unit), []).append(value)
+    return [Figure(name, unit, runs) for (name, unit), runs in sorted(figures.items())]
+
+
+def _of(subject: Subject) -> list[tuple[str, str, float]]:
+    """The figures of one scheme: name, unit and value."""
+    late, full = subject.lateness[0], subject.growth[-1]
+    found = [
+        ("saves, delay-sync always", "/s", subject.saves_per_second),
+        ("a herd: delivered", "/s", subject.herd and subject.herd.per_second),
+        *(
+            (f"lateness, {name}", "ms", None if value is None else value / US_PER_MS)
+            for name, value in (("p50", late.p50_us), ("p99", late.p99_us))
+        ),
+        (f"{full.pending:,} pending: disk for each", "B", full.disk_each),
+        (f"{full.pending:,} pending: memory for each", "B", full.memory_each),
+        (f"{full.pending:,} pending: restart to ready", "s", full.start_us / US_PER_S),
     ]
-
-
-async def _saves(scheme: TimedSchemeName, sync: str, seconds: float) -> float:
-    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-        async with running_broker(data, clock="real", delay_sync=sync, timed_scheme=scheme) as broker:
-            return await per_second(lambda: broker.sender.send(order(delay_ms=3_600_000)), IN_FLIGHT, seconds)
-
-
-async def _herd(scheme: TimedSchemeName, size: int) -> float:
-    """Deliveries a second on a moved clock, of messages due in one second."""
-    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-        await asyncio.to_thread(_add, scheme, Path(data), size, 1_000)
-        async with running_broker(data, delay_sync="never", timed_scheme=scheme) as broker:
-            started = perf_counter()
-            move = await broker.mover.advance((DAY_MS + 2_000) * US_PER_MS)
-            assert move.fired == size
-            return size / (perf_counter() - started)
-
-
-async def _lateness(scheme: TimedSchemeName, seconds: float) -> list[float]:
-    """Of each message, in milliseconds from its due time until it is stored as visible."""
-    with TemporaryDirectory(prefix="mocketmq-bench-") as data:
-        async with running_broker(data, clock="real", timed_scheme=scheme) as broker:
-            async with paced(RATE, lambda: broker.sender.send(order(delay_ms=1_000))):
-                await asyncio.sleep(seconds)
-            with broker.consuming.polls.listening([TOPIC]) as arrival:
-                while broker.schemes.pending:
-                    await arrival.wait()
-                    arrival.clear()
-        found = rows(Path(data), "SELECT delivered_us - due_us AS late_us FROM deliveries")
-    return [row["late_us"] / US_PER_MS for row in found]
-
-
-def _add(scheme: TimedSchemeName, data: Path, size: int, span_ms: int) -> float:
-    """Add messages that are due from a day from now on, at even intervals; how many seconds it took."""
-    due_ms = wall_us() // US_PER_MS + DAY_MS
-    started = perf_counter()
-    with SCHEMES[scheme].kind.new_messages(data / SCHEMES[scheme].folder, lambda *_: None) as new:
-        for number in range(size):
-            each = made(f"{number:032X}", BODY, number=number, due_ms=due_ms + number * span_ms // size)
-            new.add(DelayedFile(each.header, each.body))
-        new.sync()
-    return perf_counter() - started
-
-
-async def _restart(scheme: TimedSchemeName, data: str) -> tuple[float, float]:
-    """Megabytes of memory and seconds until a broker is ready."""
-    started = perf_counter()
-    options = ("--data", data, "--clock", "manual", "--timed-scheme", scheme)
-    async with broker_process(*options) as process:
-        ready_s = perf_counter() - started
-        return memory_mb(process.pid), ready_s
-
-
-def _disk_bytes(folder: Path) -> int:
-    """The space of all files and directories, as the system counts it."""
-    return sum(path.lstat().st_blocks * 512 for path in folder.rglob("*"))
+    return [(name, unit, value) for name, unit, value in found if value is not None]

@@ -3,10 +3,11 @@
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
+from mocketmq.lab.pacing import per_second
 from mocketmq.message.message import StoredMessage
 from tests.bench.figures import Figure, at_least
 from tests.bench.floors import FileLog
-from tests.bench.load import order, per_second
+from tests.bench.load import order
 from tests.bench.progress import rounds
 from tests.support.brokers import running_broker
 

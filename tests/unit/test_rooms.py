@@ -20,7 +20,13 @@ ROOMS = {
         *("mocketmq", "mocketmq.clock", "mocketmq.columns", "mocketmq.contracts", "mocketmq.doors"),
         "mocketmq.duration",
         *("mocketmq.errors", "mocketmq.failpoint", "mocketmq.gate", "mocketmq.instant", "mocketmq.message"),
-        *("mocketmq.nearest", "mocketmq.rocketmq_versions", "mocketmq.setting_rules", "mocketmq.settings"),
+        *(
+            "mocketmq.nearest",
+            "mocketmq.own_broker",
+            "mocketmq.rocketmq_versions",
+            "mocketmq.setting_rules",
+            "mocketmq.settings",
+        ),
     },
     "access": {"mocketmq.access"},
     "store": {"mocketmq.store", "mocketmq_migrations"},
@@ -60,6 +66,7 @@ ROOMS = {
     "testing": {"mocketmq.testing"},
     "probe": {"mocketmq.probe"},
     "demo": {"mocketmq.demo"},
+    "lab": {"mocketmq.lab"},
     # Lateness reports
     "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
     "ledger": {"mocketmq_report.ledger"},
@@ -67,6 +74,7 @@ ROOMS = {
     "judge": {"mocketmq_report.judge"},
     "report": {"mocketmq_report.report"},
     "live": {"mocketmq_report.live"},
+    "lab-report": {"mocketmq_report.lab"},
     "spark": {"mocketmq_report"},  # the rest of it
     # On top
     "app": {"mocketmq.app", "mocketmq.emulator", "mocketmq.front_doors", "mocketmq.ready_file"},
@@ -119,7 +127,9 @@ KNOWS = {
         f"ground access store schedule delay {BROKER} connections listening grpc http json console"
         " discovery aliyun"
     ),
-    "cli": "ground store delay client probe demo document ledger judge spark app",
+    "lab": f"ground schedule delay {BROKER} wire client probe app",
+    "lab-report": "ground document judge report spark lab",
+    "cli": "ground store delay client probe demo document ledger judge spark app lab lab-report",
 }
 
 MODULES = {

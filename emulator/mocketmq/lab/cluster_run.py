@@ -1,0 +1,72 @@
+"""Measure a real RocketMQ under the load's rate, as the probe does."""
+
+import asyncio
+from pathlib import Path
+from typing import Final
+
+from mocketmq.clock import US_PER_S
+from mocketmq.duration import format_duration
+from mocketmq.lab.load import Load, level_of
+from mocketmq.lab.measured import Measured
+from mocketmq.probe.cluster import Cluster
+from mocketmq.probe.connection import Account, ProbeError
+from mocketmq.probe.probe_ledger import ProbeLedger
+from mocketmq.probe.probing import Plan, Probing, Progress
+
+_TOPIC: Final = "mocketmq-lab"
+_PATIENCE_US: Final = 60 * US_PER_S
+_SLOWER: Final = 0.95
+
+
+class ClusterRun:
+    """A cluster, looked at before the lab begins: ``check`` raises ProbeError if it cannot be measured."""
+
+    def __init__(self, name_servers: str, account: Account | None, load: Load) -> None:
+        levels = tuple(map(level_of, load.delays_us))
+        each = -(-load.messages // len(levels))
+        self._load = load
+        self._plan = Plan(
+            name_servers, _TOPIC, _TOPIC, levels, each, load.rate, load.size, _PATIENCE_US, account
+        )
+
+    async def check(self) -> str:
+        """Make sure that it is there, with the delays of the load. The name by which the report calls it."""
+        cluster = Cluster(self._plan.name_servers, self._plan.account)
+        try:
+            await cluster.open(self._plan.topic)
+        finally:
+            await cluster.close()
+        for level, delay_us in zip(self._plan.levels, self._load.delays_us, strict=True):
+            if level > cluster.table.highest or cluster.table.delay_us(level) != delay_us:
+                raise ProbeError(
+                    f"level {level} of the cluster is not {format_duration(delay_us)}:"
+                    f" its delay levels are {cluster.table.text}"
+                )
+        versions = ", ".join(dict.fromkeys(each.version for each in cluster.brokers))
+        return f"RocketMQ {versions}"
+
+    async def measure(self, name: str, place: Path, progress: Progress) -> Measured:
+        """Send at the load's rate and receive; the ledger is left at ``place``, as CSV. Raises ProbeError."""
+        probing = Probing(self._plan, progress)
+        await probing.run(asyncio.Event())
+        ledger = ProbeLedger(probing)
+        file = place.with_suffix(".csv")
+        ledger.write(file)
+        sent = sorted(each.sent_us for each in probing.sent.values() if each.level)
+        notes = [
+            f"saves, herds and restarts are not measured: {name} is not the lab's to fill or to restart",
+            *(f"{count} sends failed: {reason}" for reason, count in probing.failed.items()),
+            *probing.cluster.notes,
+        ]
+        rate = (len(sent) - 1) * US_PER_S / max(sent[-1] - sent[0], 1)
+        if rate < _SLOWER * self._load.rate:
+            notes.append(f"it took {rate:.0f} messages a second: they are sent one after the other")
+        return Measured(
+            name=name,
+            kind="cluster",
+            version=name,
+            ledger=file,
+            lateness_error_us=ledger.error_us,
+            delays={format_duration(each): str(level_of(each)) for each in self._load.delays_us},
+            notes=notes,
+        )

@@ -1,0 +1,59 @@
+"""The load of a lab: what is sent to each subject, at what rate, and how many messages wait there."""
+
+from typing import Final, Literal, NamedTuple
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.message.properties import DELAY, TIMER_DELAY_MS
+from mocketmq.schedule.level_table import LevelTable
+from mocketmq.settings import DelaySync, Settings, TimedSchemeName
+
+SchemeName = Literal["levels"] | TimedSchemeName
+LEVELS: Final = "levels"
+"""The name of the level queues among the delay schemes."""
+TABLE: Final = LevelTable.parse(Settings().levels)
+IN_FLIGHT: Final = 64
+"""Sends that are always under way while saves are counted."""
+_TRIES: Final = 4
+_LEAD_US: Final = 3 * US_PER_S
+_FILLED_PER_S: Final = 5_000
+"""What most machines fill in, so that a broker is ready before its herd is due."""
+
+
+class Load(NamedTuple):
+    """The same for every subject; delays in microseconds, ``size`` in bytes of a body."""
+
+    rate: int = 500
+    seconds: int = 8
+    delays_us: tuple[int, ...] = (US_PER_S, 5 * US_PER_S)
+    size: int = 200
+    herd: int = 5_000
+    saves_s: float = 2.0
+    pending: tuple[int, ...] = (1_000, 10_000, 100_000)
+    delay_sync: DelaySync = "always"
+
+    @property
+    def messages(self) -> int:
+        """How many are sent at the rate, to each delay in turn."""
+        return self.rate * self.seconds
+
+    @property
+    def herd_delays_us(self) -> tuple[int, ...]:
+        """How long before it is due a herd is made: the delay levels that leave time for it, in order."""
+        least_us = _LEAD_US + self.herd * US_PER_S // _FILLED_PER_S
+        return tuple(each for each in TABLE.delays_us if each >= least_us)[:_TRIES]
+
+
+def level_of(delay_us: int) -> int:
+    """The number of the level with this delay. Raises InvalidArgumentError."""
+    if delay_us not in TABLE.delays_us:
+        allowed = f"a delay level, as level queues and RocketMQ 4 have no others: {TABLE.text}"
+        raise InvalidArgumentError("the delay", f"{delay_us / US_PER_S:g}s", allowed)
+    return TABLE.delays_us.index(delay_us) + 1
+
+
+def delay_property(scheme: SchemeName, delay_us: int) -> dict[str, str]:
+    """The property by which a message waits so long in the scheme."""
+    if scheme == LEVELS:
+        return {DELAY: str(level_of(delay_us))}
+    return {TIMER_DELAY_MS: str(delay_us // US_PER_MS)}
