@@ -51,7 +51,7 @@ def _of(subject: Subject) -> list[tuple[str, str, float]]:
     late, full = subject.lateness[0], subject.growth[-1]
     found = [
         ("saves, delay-sync always", "/s", subject.saves_per_second),
-        ("a herd: delivered", "/s", subject.herd and subject.herd.per_second),
+        ("a herd: delivered", "/s", subject.herd.per_second if subject.herd else None),
         *(
             (f"lateness, {name}", "ms", None if value is None else value / US_PER_MS)
             for name, value in (("p50", late.p50_us), ("p99", late.p99_us))

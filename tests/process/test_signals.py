@@ -45,6 +45,7 @@ WORKING = {
     "export": "export {store} {folder}",
     "report": "report {store} --out {folder}",
     "probe": "probe --name-server 127.0.0.1:9 --out {folder}.csv",
+    "lab": "lab --out {folder}-lab",
     "demo": "demo",
 }
 SIGNALS = [signal.SIGINT, signal.SIGTERM]

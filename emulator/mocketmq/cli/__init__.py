@@ -49,6 +49,7 @@ _COMMANDS = {
     "export": ("mocketmq.cli.export", "Export the ledger as Parquet."),
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
+    "lab": ("mocketmq.cli.lab", "Lay the delay schemes side by side, under the same load."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }

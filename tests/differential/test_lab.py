@@ -1,0 +1,60 @@
+"""A real RocketMQ in the lab: the load that a scheme gets, measured by the probe's means."""
+
+import asyncio
+from pathlib import Path
+
+import pytest
+
+from mocketmq.clock import US_PER_S
+from mocketmq.lab.cluster_run import ClusterRun
+from mocketmq.lab.load import Load
+from mocketmq.lab.measured import Results
+from mocketmq.probe.connection import ProbeError
+from mocketmq_report.job import Engine
+from mocketmq_report.lab.making import make_lab_report
+from mocketmq_report.progress import ignore_progress
+from tests.support.patience import HANGING_S
+from tests.upstream.jars import V4, V5
+from tests.upstream.process import HOST, SMALL, running_upstream
+
+LOAD = Load(rate=20, seconds=2, delays_us=(US_PER_S, 5 * US_PER_S))
+
+
+@pytest.mark.differential
+@pytest.mark.parametrize("version", [V4, V5])
+async def test_a_real_rocketmq_is_a_subject(
+    version: str,
+    jars: None,  # noqa: ARG001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mocketmq.probe.connection.CALL_S", HANGING_S)
+    settings = {**SMALL, "brokerFastFailureEnable": "false"}
+    async with running_upstream(tmp_path / "upstream", version, settings) as upstream:
+        cluster = ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD)
+        async with asyncio.timeout(HANGING_S):
+            name = await cluster.check()
+            measured = await cluster.measure(name, tmp_path / "rocketmq", lambda *_: None)
+    assert name == f"RocketMQ V{version.replace('.', '_')}"
+    lab = make_lab_report(
+        Engine(None), LOAD, Results([measured], []), tmp_path, "a real one", ignore_progress
+    )
+    [subject] = lab.subjects
+    assert (subject.kind, subject.name, subject.herd, subject.growth) == ("cluster", name, None, [])
+    assert [each.of for each in subject.lateness] == ["all", "1s", "5s"]
+    assert sum(each.measured for each in subject.lateness[1:]) == subject.lateness[0].measured
+    assert subject.lateness[0].measured
+    assert subject.lateness_error_us == 1_000
+
+
+@pytest.mark.differential
+async def test_other_delays_are_refused(
+    jars: None,  # noqa: ARG001
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("mocketmq.probe.connection.CALL_S", HANGING_S)
+    settings = {**SMALL, "messageDelayLevel": "2s 5s"}
+    async with running_upstream(tmp_path / "upstream", V4, settings) as upstream:
+        with pytest.raises(ProbeError, match="level 1 of the cluster is not 1s: its delay levels are 2s 5s"):
+            await ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD).check()
