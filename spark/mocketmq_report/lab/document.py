@@ -59,7 +59,7 @@ class Moment(Struct, kw_only=True):
 
     after_us: int
     count: int
-    p50_us: int
+    p50_us: int | None  # null: a single delivery
     max_us: int
 
 

@@ -118,7 +118,7 @@ def _late(of: str, row: Lateness) -> Late:
 def _timeline(report: Report) -> Iterator[Moment]:
     instants = [each for each in report.timeline.instants if each.count]
     for each in instants:
-        if each.p50_us is not None and each.max_us is not None:
+        if each.max_us is not None:
             after_us = each.at_us - instants[0].at_us
             yield Moment(after_us=after_us, count=each.count, p50_us=each.p50_us, max_us=each.max_us)
 
