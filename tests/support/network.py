@@ -1,10 +1,13 @@
-"""Network namespaces: networks of their own on this machine, where every port is free."""
+"""Free ports, and network namespaces: networks of their own on this machine, where every port is free."""
 
 import os
+import random
 import shutil
+import socket
 import subprocess
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 
 import pytest
 
@@ -17,6 +20,29 @@ def ip(*words: str, namespace: str | None = None, check: bool = True) -> None:
 def inside(namespace: str | None) -> tuple[str, ...]:
     """The words before a command that is to run there."""
     return ("ip", "netns", "exec", namespace) if namespace else ()
+
+
+def quiet_port(*beside: int) -> int:
+    """A port that is free, as are those so far ``beside`` it, and stays so: the system picks others.
+
+    For who closes a port and wants it again; a connection of somebody else may have any picked one by then.
+    """
+    lowest = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+    numbers = range(lowest // 2, lowest - 100) if lowest > 10_000 else range(10_000, 60_000)
+    return next(
+        port
+        for port in iter(lambda: random.SystemRandom().choice(numbers), None)
+        if all(_is_free(port + each) for each in (0, *beside))
+    )
+
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one:
+        try:
+            one.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+        return True
 
 
 @contextmanager

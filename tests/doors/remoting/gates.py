@@ -47,6 +47,12 @@ async def until(condition: Any) -> None:
             await asyncio.sleep(0)
 
 
+def looked_after_by_hand(remoting: Remoting) -> None:
+    """Let the server look after its connections only when a test calls it, however long that takes."""
+    assert remoting.server._ticking
+    remoting.server._ticking.cancel()
+
+
 class Watched:
     """A transport whose writes are noted."""
 

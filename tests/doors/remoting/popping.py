@@ -60,7 +60,8 @@ def pop_of(wait_ms: object = 0, **fields: object) -> Ext:
             "maxMsgNums": 32,
             "invisibleTime": INVISIBLE_MS,
             "pollTime": wait_ms,
-            "bornTime": wall_us() // US_PER_MS,
+            # Without a poll time, a pop that was on its way for half a second would be refused.
+            "bornTime": wall_us() // US_PER_MS if wait_ms else 0,
             "initMode": 0,
             "expType": "TAG",
             "exp": "*",
@@ -77,7 +78,7 @@ async def pop(client: RemotingClient, **fields: object) -> list[Message]:
     return messages(answer) if answer.code != 210 else []
 
 
-def pop_later(client: RemotingClient, wait_ms: int = 20_000, **fields: object) -> asyncio.Future[Command]:
+def pop_later(client: RemotingClient, wait_ms: int = 60_000, **fields: object) -> asyncio.Future[Command]:
     """A pop that waits."""
     return client.ask(POP, pop_of(wait_ms, **fields))
 

@@ -11,6 +11,7 @@ from click.testing import Result
 
 from mocketmq import BrokerError, Client
 from mocketmq.cli import commands
+from mocketmq.remoting import channel
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.record import decode_records
 from tests.doors.remoting.consuming import HEART_BEAT, beat, committed, consumer, join
@@ -162,7 +163,7 @@ async def test_a_consumer_that_never_answers(monkeypatch: pytest.MonkeyPatch) ->
         call = member.channel.call  # type: ignore[attr-defined]
 
         def hurried(code: int, ext: Mapping[str, str], body: bytes = b"", timeout_s: float = 0) -> object:
-            assert timeout_s in (0, 5)
+            assert timeout_s in (0, channel.STATUS_S)
             return call(code, ext, body, timeout_s=0.01)
 
         monkeypatch.setattr(member.channel, "call", hurried)

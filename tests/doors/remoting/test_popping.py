@@ -34,6 +34,8 @@ from tests.doors.remoting.producing import parted
 from tests.support.brokers import GROUP, TOPIC, S, bodies, receive, rows, send
 from tests.support.remoting import running_remoting
 
+TOO_LATE = "the broker[127.0.0.1] pop message is timeout too much"
+
 # What is given out
 
 
@@ -41,6 +43,7 @@ async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> 
     async with running_remoting() as remoting:
         for queue in (0, 1, 2):
             await fill(remoting, f"{queue}a", f"{queue}b", queue=queue)
+        before_ms = wall_us() // US_PER_MS
         answer = await remoting.client.ok(POP, pop_of(maxMsgNums=5))
         found = messages(answer)
         assert [one.body for one in found] == ["0a", "0b", "1a", "1b", "2a"]
@@ -48,7 +51,7 @@ async def test_messages_of_all_queues_are_popped_and_named_by_their_places() -> 
         assert answer.ext["msgOffsetInfo"] == "0 0 0,1;0 1 0,1;0 2 0"
         assert (answer.ext["restNum"], answer.ext["reviveQid"]) == ("1", "0")
         assert answer.ext["invisibleTime"] == str(INVISIBLE_MS)
-        assert abs(int(answer.ext["popTime"]) - wall_us() // US_PER_MS) < 10_000
+        assert before_ms <= int(answer.ext["popTime"]) <= wall_us() // US_PER_MS
         assert all(one.times == 0 and "1ST_POP_TIME" not in one.properties for one in found)
 
 
@@ -164,8 +167,11 @@ async def test_a_pop_that_finds_nothing_says_so_when_its_time_is_over(wait_ms: i
     async with running_remoting() as remoting:
         await fill(remoting, "a")
         await pop(remoting.client)
-        born_ms = wall_us() // US_PER_MS - waited_ms
-        answer = await remoting.client.call(POP, pop_of(wait_ms, bornTime=born_ms))
+        while True:
+            born_ms = wall_us() // US_PER_MS - waited_ms
+            answer = await remoting.client.call(POP, pop_of(wait_ms, bornTime=born_ms))
+            if answer.remark != TOO_LATE:  # as it is for one that was on its way for half a second
+                break
         assert (answer.code, answer.remark, set(answer.ext)) == (210, "NO_MESSAGE_IN_QUEUE", MANDATORY)
 
 
@@ -185,7 +191,7 @@ async def test_nothing_is_given_to_who_has_stopped_waiting() -> None:
         await fill(remoting, "a")
         born_ms = wall_us() // US_PER_MS - 15_501
         answer = await remoting.client.call(POP, pop_of(15_000, bornTime=born_ms))
-        assert (answer.code, answer.remark) == (210, "the broker[127.0.0.1] pop message is timeout too much")
+        assert (answer.code, answer.remark) == (210, TOO_LATE)
         assert [one.body for one in await pop(remoting.client, bornTime=0)] == ["a"]
 
 

@@ -226,7 +226,7 @@ async def test_everybody_who_waits_in_the_queue_is_told_at_once() -> None:
     async with running_remoting() as remoting, remoting.another() as other:
         await stepped(remoting, 3)
         await commit(remoting.client, 3)
-        wait = pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000)
+        wait = pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=60_000)
         waiting = [client.ask(PULL, wait) for client in (other, remoting.client)]
         await waits(remoting, 2)
         await reset(remoting.client, 0, force=True)
@@ -248,7 +248,7 @@ async def test_who_waits_and_hears_of_the_push_goes_on_waiting(kind: str) -> Non
         await stepped(remoting, 3)
         await join(remoting.client, consumeType=kind)
         await commit(remoting.client, 3)
-        waiting = remoting.client.ask(PULL, pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=20_000))
+        waiting = remoting.client.ask(PULL, pull_of(3, SUSPEND | SUBSCRIPTION, suspendTimeoutMillis=60_000))
         await waits(remoting)
         await reset(remoting.client, 0, force=True)
         assert (await remoting.client.push()).code == RESET_CLIENT
@@ -302,7 +302,7 @@ async def test_what_was_received_is_received_again(ordered: bool) -> None:
     async with running_remoting() as remoting:
         await stepped(remoting, 10)
         assert len(await receive(remoting.broker, ordered=ordered)) == 10
-        waiting = asyncio.create_task(receive(remoting.broker, ordered=ordered, wait_s=20))
+        waiting = asyncio.create_task(receive(remoting.broker, ordered=ordered, wait_s=60))
         await waits(remoting)
         await freed(remoting)
         again = await waiting

@@ -10,6 +10,7 @@ import pytest
 from mocketmq.broker.registry.topics import PERM_READ, PERM_WRITE
 from mocketmq.remoting.channel import RemotingChannel
 from mocketmq.remoting.requests.routes import MAX_MISSES
+from tests.doors.remoting.gates import until
 from tests.doors.remoting.producing import sent
 from tests.support.remoting import Remoting, running_remoting
 
@@ -278,6 +279,7 @@ async def test_ipv6_stands_in_brackets_and_ids_hold_ipv4(monkeypatch: pytest.Mon
         monkeypatch.setattr(remoting.broker.registry.clients, "gone", channels.append)
         async with remoting.another() as client:
             route = json.loads((await client.ok(105, {"topic": "TBW102"})).body)
+        await until(lambda: channels)
         port = remoting.server.broker_port
         assert route["brokerDatas"][0]["brokerAddrs"] == {"0": f"[::1]:{port}"}
         assert remoting.server.namesrv_address == f"[::1]:{remoting.server.namesrv_port}"

@@ -21,8 +21,9 @@ from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import ROCKETMQ, Command
 from mocketmq.remoting.wire.frame import encode
 from mocketmq.settings import Settings
-from tests.doors.remoting.gates import CODE, ROUTE, Gate, Watched, metrics, until
+from tests.doors.remoting.gates import CODE, ROUTE, Gate, Watched, looked_after_by_hand, metrics, until
 from tests.support.brokers import FREE_PORTS
+from tests.support.network import quiet_port
 from tests.support.process import broker_process, forked_broker
 from tests.support.remoting import ClosedError, Remoting, connected, running_remoting
 
@@ -58,12 +59,12 @@ async def test_without_a_pair_of_free_ports_a_broker_does_without_vip_channel(
 async def test_a_fixed_port_whose_vip_channel_is_taken_is_warned_about(
     caplog: pytest.LogCaptureFixture,
 ) -> None:
-    async with running_remoting() as first:
-        taken = first.server.broker_port
-        async with running_remoting(broker_port=taken + 2) as remoting:
-            assert (remoting.server.broker_port, remoting.server.vip_port) == (taken + 2, None)
+    port = quiet_port(-2)
+    with socket.create_server(("127.0.0.1", port - 2)):
+        async with running_remoting(broker_port=port) as remoting:
+            assert (remoting.server.broker_port, remoting.server.vip_port) == (port, None)
     (warning,) = (text for text in caplog.messages if "VIP" in text)
-    assert f"without VIP channel: cannot listen on 127.0.0.1:{taken} for RocketMQ clients: " in warning
+    assert f"without VIP channel: cannot listen on 127.0.0.1:{port - 2} for RocketMQ clients: " in warning
 
 
 @pytest.mark.parametrize(
@@ -210,6 +211,7 @@ async def test_metrics_count_requests_and_connections(remoting: Remoting) -> Non
     await remoting.client.call(105, {"topic": "no such name"})
     await remoting.client.call(9_999)
     async with remoting.another():
+        await until(lambda: remoting.server.connections == 2)
         text = await metrics(remoting)
     assert 'mocketmq_remoting_requests_total{answer="0",code="105"} 1.0' in text
     assert 'mocketmq_remoting_requests_total{answer="17",code="105"} 1.0' in text
@@ -242,6 +244,7 @@ async def test_what_came_in_whole_before_a_broken_frame_is_answered(
 
 async def test_an_idle_connection_is_closed_after_120_seconds(remoting: Remoting) -> None:
     assert server.TICK_S * server.IDLE_TICKS == 120
+    looked_after_by_hand(remoting)
     async with remoting.another() as busy:
         for _ in range(server.IDLE_TICKS - 1):
             remoting.server._look_after()

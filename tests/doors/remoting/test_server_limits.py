@@ -11,7 +11,7 @@ from mocketmq.remoting.request import Response
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.frame import encode
-from tests.doors.remoting.gates import ROUTE, Gate, Unread, until
+from tests.doors.remoting.gates import ROUTE, Gate, Unread, looked_after_by_hand, until
 from tests.support.remoting import Remoting
 
 
@@ -150,6 +150,7 @@ async def test_what_comes_with_a_pull_counts_while_it_waits(
 async def test_after_a_flood_freed_memory_is_given_back_once(
     remoting: Remoting, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    looked_after_by_hand(remoting)
     given: list[bool] = []
     monkeypatch.setattr(server, "give_back", lambda: given.append(True))
     monkeypatch.setattr(connection, "MAX_RUNNING", 1)
@@ -164,6 +165,7 @@ async def test_after_a_flood_freed_memory_is_given_back_once(
 async def test_a_large_frame_that_stands_still_is_given_up_when_its_memory_is_needed(
     remoting: Remoting,
 ) -> None:
+    looked_after_by_hand(remoting)
     frame = encode(Command(code=105, ext=ROUTE, body=bytes(1 << 20)))
     async with remoting.another() as other:
         remoting.client.write(frame[:-1])

@@ -166,7 +166,7 @@ async def test_a_pull_waits_for_what_is_wanted(flags: int, monkeypatch: pytest.M
         await fill(remoting, 1)
         await subscribe(remoting, "price > 4")
         wanted = {"subscription": "price > 4" if flags & SUBSCRIPTION else None, "subVersion": VERSION}
-        answer = remoting.client.ask(11, pull_of(1, flags, suspendTimeoutMillis=20_000, **wanted, **SQL))
+        answer = remoting.client.ask(11, pull_of(1, flags, suspendTimeoutMillis=60_000, **wanted, **SQL))
         await waiting.begun.wait()
         await fill(remoting, 2, 3)
         for _ in range(20):

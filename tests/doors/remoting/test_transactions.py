@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from mocketmq.broker.transactions import check_backs
 from mocketmq.message.message import Message
 from mocketmq.message.message_id import offset_message_id
 from mocketmq.message.names import CHECKED_HALF_GROUP, CHECKED_HALF_TOPIC
@@ -31,7 +32,15 @@ from tests.doors.remoting.half_messages import (
 )
 from tests.doors.remoting.producing import UNIQUE, V1, V2, parted, pulled, refused, sent
 from tests.support.brokers import TOPIC, S, bodies, rows, visible
+from tests.support.patience import PATIENCE_S
 from tests.support.remoting import running_remoting
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Moves wait for producers that a busy machine holds up."""
+    monkeypatch.setattr(check_backs, "ANSWER_S", PATIENCE_S)
+
 
 # Decisions
 
