@@ -20,7 +20,7 @@ from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us
 from tests.doors.remoting.gates import until
 from tests.support.grpc import GrpcClient, bodies, grpc_client, running_grpc
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 
 MIB = 1 << 20
 
@@ -55,6 +55,7 @@ async def test_uploads_that_stand_still_are_given_up_when_their_memory_is_needed
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "MAX_HELD_BYTES", MIB)
+    monkeypatch.setattr(memory, "_STILL_US", HANGING_S * US_PER_S)
     async with running_grpc() as (emulator, client), grpc_client(client.port, "slow@1@0@x") as slow:
         held = memory_of(emulator)
         async with half_sent(slow, 2 * MIB, 15 * MIB // 16) as upload:
@@ -68,7 +69,7 @@ async def test_uploads_that_stand_still_are_given_up_when_their_memory_is_needed
             answer = await upload.recv_message()
             assert answer.status.code == 42_900
             assert (await client.send(large)).status.code == 20_000
-        assert held.held == 0
+        await until(lambda: held.held == 0)
 
 
 async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
@@ -94,7 +95,7 @@ async def test_no_more_is_read_of_a_client_with_large_requests_in_work(
         assert memory_of(emulator).held > MIB
         gate.set()
         await asyncio.gather(large, late)
-        assert memory_of(emulator).held == 0
+        await until(lambda: memory_of(emulator).held == 0)
     assert telemetry.heartbeat is not heartbeat
 
 
@@ -102,6 +103,7 @@ async def test_of_a_client_that_does_not_read_the_messages_are_free_again(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(memory, "MAX_UNREAD_BYTES", MIB)
+    monkeypatch.setattr(memory, "_STILL_US", HANGING_S * US_PER_S)
     narrow = Configuration(http2_connection_window_size=1 << 16, http2_stream_window_size=1 << 16)
     async with (
         running_grpc() as (emulator, client),

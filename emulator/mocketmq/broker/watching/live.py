@@ -28,6 +28,8 @@ QUIET_S: Final = 10.0
 """Real seconds until the next look when nothing is stored."""
 MAX_RECORDS: Final = 50
 """Records that a look tells of, and a reader who comes back is told of."""
+SELDOM_US: Final = 60 * US_PER_S
+"""Real time after which is looked again even at what takes long to look at."""
 _MAX_OUTSIDE: Final = 2_000
 """Finding the newest messages outside of the store means going through all that wait there."""
 _RATE_S: Final = 5
@@ -270,12 +272,12 @@ class Live:
         )
 
     def _curve_of_timed(self) -> Curve:
-        """Made anew so seldom that it takes a hundredth of the time: it goes through every second."""
+        """Made anew each minute, or so seldom that it takes a hundredth of the time."""
         began_us = steady_us()
         if began_us >= self._timed_again_us:
             self._timed_curve = self._curves.of_timed()
             now_us = steady_us()
-            self._timed_again_us = now_us + 100 * (now_us - began_us)
+            self._timed_again_us = now_us + min(100 * (now_us - began_us), SELDOM_US)
         return self._timed_curve
 
     async def _held_back(self) -> dict[int, tuple[int, int]]:
@@ -284,7 +286,7 @@ class Live:
         if began_us >= self._overdue_again_us or not self._held.pending:
             self._overdue = await self._held.overdue()
             now_us = steady_us()
-            self._overdue_again_us = now_us + 100 * (now_us - began_us)
+            self._overdue_again_us = now_us + min(100 * (now_us - began_us), SELDOM_US)
         return self._overdue
 
     async def _next_due(self, lanes: Sequence[Lane]) -> NextDue | None:
