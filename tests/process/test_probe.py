@@ -29,6 +29,16 @@ SLEW_US = US_PER_MS
 TOPIC = "mocketmq-probe"
 
 
+PATIENT = f"""
+from mocketmq.probe import connection
+from mocketmq.__main__ import main
+
+connection.CALL_S = {HANGING_S}
+main()
+"""
+"""The command, whose requests may take long on a busy machine."""
+
+
 def plan(broker: BrokerProcess, **changed: Any) -> Plan:
     host, port = broker.name_server
     given: dict[str, Any] = {
@@ -59,7 +69,7 @@ async def probed(made: Plan) -> ProbeLedger:
 
 async def started(*args: str, **env: str) -> Process:
     return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "mocketmq", "probe", *args),
+        *(sys.executable, "-c", PATIENT, "probe", *args),
         env=clean_environment() | env,
         stdin=DEVNULL,
         stdout=PIPE,

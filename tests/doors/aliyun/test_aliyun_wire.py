@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlencode
 
 import pytest
-from aiohttp import web
 
 from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
@@ -18,6 +17,7 @@ from mocketmq.errors import ListenError
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.signature import sign, string_to_sign
 from tests.support.aliyun import Aliyun, running_aliyun
+from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S
 from tests.support.process import forked_broker
 from tests.support.waiting import Waiting
@@ -374,11 +374,7 @@ async def test_a_port_of_its_own_serves_this_door_and_nothing_else() -> None:
 
 async def test_a_port_that_is_taken_leaves_the_other_one_free(aliyun: Aliyun) -> None:
     taken = int(aliyun.emulator.url.rpartition(":")[2])
-    probe = web.ServerRunner(web.Server(lambda _: None))  # type: ignore[arg-type, return-value]
-    await probe.setup()
-    await web.TCPSite(probe, "127.0.0.1", 0).start()
-    free = probe.addresses[0][1]
-    await probe.cleanup()
+    free = quiet_port()
     settings = partial(Settings, data=":memory:", remoting=False)
     with pytest.raises(ListenError, match=f"cannot listen on 127.0.0.1:{taken} for HTTP"):
         async with running_emulator(settings(http_port=free, aliyun_port=taken)):

@@ -12,6 +12,7 @@ import pytest
 from mocketmq import BlockingClient, BrokerError, UnreachableError, body_of, outgoing
 from mocketmq.client.operations import Operations
 from mocketmq.errors import InvalidArgumentError
+from tests.support.network import quiet_port
 from tests.support.process import BrokerProcess, forked_broker
 
 T = TypeVar("T")
@@ -92,13 +93,15 @@ async def test_nobody_there_is_a_sentence(process: BrokerProcess) -> None:
         await using(process.url, lambda broker: broker.clock())
 
 
-async def test_it_connects_again_to_a_broker_that_was_started_again(process: BrokerProcess) -> None:
-    with BlockingClient(process.url) as broker:
-        assert await asyncio.to_thread(broker.ready)
-        process.kill()
-        await process.wait()
-        async with forked_broker("--http-port", process.url.rpartition(":")[2]):
+async def test_it_connects_again_to_a_broker_that_was_started_again() -> None:
+    port = ("--http-port", str(quiet_port()))
+    async with forked_broker(*port) as process:
+        with BlockingClient(process.url) as broker:
             assert await asyncio.to_thread(broker.ready)
+            process.kill()
+            await process.wait()
+            async with forked_broker(*port):
+                assert await asyncio.to_thread(broker.ready)
 
 
 def test_an_answer_may_be_waited_for_in_vain() -> None:

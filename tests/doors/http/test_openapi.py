@@ -119,6 +119,7 @@ async def test_schemathesis_finds_nothing(
             *("--checks", "all", "--seed", "1", "--max-examples", str(examples)),
             *("--exclude-path", "/v1/stream"),  # which does not end; test_http_live covers it
             *("--exclude-path", "/v1/reports"),  # of a second each; test_http_reports covers it
+            *("--request-timeout", str(HANGING_S), "--suppress-health-check", "too_slow"),  # busy machines
             *("--generation-database", "none", "--no-color", *run),
             cwd=tmp_path,
             env=os.environ
