@@ -7,7 +7,7 @@ const PAUSE_MS = 1_500;
 
 // `read` fetches, `draw` shows what it got; returns a function that does both at once.
 export function follow(place, read, draw) {
-  let commits = null;
+  let commits = live.state?.commits; // what is read from now on is as new as this
   let drawn = "";
   let timer = null;
   let isOver = false;
@@ -20,14 +20,16 @@ export function follow(place, read, draw) {
     draw(answer);
   }
 
+  const lookAgain = () => { timer ??= setTimeout(look, PAUSE_MS); };
+
   async function look() {
     timer = null;
-    if (document.hidden) return;
+    if (document.hidden) return lookAgain();
     try {
       const answer = await read();
       const text = JSON.stringify(answer);
-      const isHeld = document.activeElement?.closest?.("main table"); // nothing moves under the finger
-      if (isOver || text === drawn || isHeld) return;
+      if (isOver || text === drawn) return;
+      if (document.activeElement?.closest?.("main table")) return lookAgain(); // nothing moves under the finger
       drawn = text;
       draw(answer);
     } catch { /* the frame says when the broker is away */ }
@@ -35,9 +37,8 @@ export function follow(place, read, draw) {
 
   place.listen((kind) => {
     if (kind !== "state" || live.state.commits === commits) return;
-    const isFirst = commits === null;
     commits = live.state.commits;
-    if (!isFirst) timer ??= setTimeout(look, PAUSE_MS);
+    lookAgain();
   });
   place.onLeave(() => { isOver = true; clearTimeout(timer); });
   doing(reload)();

@@ -45,6 +45,7 @@ export function showGroups(view, place) {
 function showGroup(view, place) {
   const name = place.rest[0];
   const body = h("div", {});
+  const reset = h("div", {});
   const dead = h("div", {});
   view.append(h("p", { class: "crumbs" }, h("a", { href: "#/groups" }, "Groups"), " / ", visible(name)),
     h("div", { class: "row" }, h("h1", {}, visible(name)), h("span", { class: "spring" }), button("Delete", doing(async () => {
@@ -52,7 +53,7 @@ function showGroup(view, place) {
       await remove(path`/v1/groups/${name}`);
       notice(`The group ${name} is deleted.`);
       location.hash = "#/groups";
-    }), { class: "danger" })), body, dead);
+    }), { class: "danger" })), body, reset, dead);
 
   async function readOne() {
     const [group, letters] = await Promise.all([
@@ -62,6 +63,7 @@ function showGroup(view, place) {
     return { group, letters: letters.records };
   }
 
+  let resettable = ""; // the form stays as long as its topics do, with what was chosen in it
   const reload = follow(place, readOne, ({ group, letters }) => {
     const queues = group.queues.filter((queue) => !isDeadTopic(queue));
     const topics = [...new Set(queues.map((queue) => queue.topic))];
@@ -69,8 +71,11 @@ function showGroup(view, place) {
       h("div", { class: "figures" }, [["lag", group.lag], ["in flight", group.in_flight], ["retries", group.retries ?? 0], ["dead letters", group.dead ?? 0]].map(([label, value]) => h("div", { class: label === "dead letters" && value ? "figure bad" : "figure" }, h("b", {}, count(value)), h("span", {}, label)))),
       h("p", { class: "dim" }, group.members?.length ? `Members: ${group.members.map(visible).join(", ")}.` : "No member is connected. Consumers over HTTP come and go with each request."),
       queues.length ? table(`Queues of ${name}`, ["Topic", ["Queue", "number"], ["Committed", "number"], ["End", "number"], ["Lag", "number"], ["In flight", "number"]], queues.map((queue) => [
-        visible(queue.topic), queue.queue_id, count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."),
-      topics.length ? resetForm(name, topics, () => reload()) : "");
+        visible(queue.topic), queue.queue_id, count(queue.committed_offset), count(queue.max_offset), count(queue.lag), count(queue.in_flight)])) : empty("Nothing consumed yet", "The group's queues are listed once it has received from a topic."));
+    if (topics.join() !== resettable) {
+      resettable = topics.join();
+      reset.replaceChildren(topics.length ? resetForm(name, topics, () => reload()) : "");
+    }
     dead.replaceChildren(letters.length ? h("section", {}, h("h2", {}, "Dead letters"), h("p", { class: "dim" }, "Open one to send it again to where it came from."), records("Dead letters", letters)) : "");
   });
 }

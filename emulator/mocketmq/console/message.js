@@ -4,8 +4,9 @@ import { get, path, post, remove } from "./api.js";
 import { bodyView } from "./body.js";
 import { asCurl, asJava, asPython } from "./code.js";
 import { button, h } from "./dom.js";
+import { follow } from "./follow.js";
 import { clockTime, date, dateTime, duration, lateness, plural, visible } from "./format.js";
-import { live, nowMs } from "./live.js";
+import { nowMs } from "./live.js";
 import { doing, notice } from "./notice.js";
 
 const DOORS = { remoting: "RocketMQ’s remoting", grpc: "gRPC", http: "the JSON API", aliyun: "Aliyun’s HTTP" };
@@ -71,27 +72,7 @@ export function showMessage(view, place) {
   const id = place.rest[0];
   const body = h("div", {});
   view.append(h("p", { class: "crumbs" }, h("a", { href: "#/messages" }, "Messages"), " / ", visible(id)), body);
-  let drawn = "";
-
-  async function load() {
-    const history = await get(path`/v1/messages/${id}`);
-    const text = JSON.stringify(history);
-    if (text === drawn) return;
-    drawn = text;
-    body.replaceChildren(...whole(history, load));
-  }
-
-  const run = doing(load);
-  let commits = null;
-  let again = 0;
-  place.listen((kind) => {
-    if (kind !== "state" || live.state.commits === commits) return;
-    commits = live.state.commits;
-    if (performance.now() - again < 1_000) return;
-    again = performance.now();
-    load().catch(() => {});
-  });
-  run();
+  const load = follow(place, () => get(path`/v1/messages/${id}`), (history) => body.replaceChildren(...whole(history, () => load())));
 }
 
 function whole(history, load) {

@@ -9,6 +9,7 @@ import pytest
 from tests.support.api import Api, running_api
 from tests.support.browser import console_page, overflow, unsaid, violations
 from tests.support.chromium import needs_chromium
+from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S
 
 if TYPE_CHECKING:
@@ -35,7 +36,7 @@ async def test_a_move_of_the_clock_delivers_and_is_told(browser: "Browser", api:
         await expect(notice).to_contain_text("Moved by 30 m: 1 message delivered.")
         await notice.get_by_role("link").click()
         await expect(page.get_by_text("The move delivered 1 message")).to_be_visible()
-        await page.get_by_role("link", name="'order 7'").click()
+        await page.get_by_role("main").get_by_role("link", name="'order 7'").click()
         await expect(page).to_have_url(re.compile(sent["message_id"]))
         life = page.get_by_role("list", name="Life of the message")
         await expect(life).to_contain_text("Delivered to orders")
@@ -124,17 +125,16 @@ async def test_it_asks_for_the_token_once(browser: "Browser") -> None:
 
 
 async def test_a_broker_that_goes_away_is_told_and_found_again(browser: "Browser") -> None:
-    async with running_api() as api:
-        port = api.emulator.doors.http.port
-        async with console_page(browser, api.emulator.url) as page:
-            await expect(page.get_by_text("nothing waits")).to_be_visible()
-            await api.emulator.http.close()
-            api.emulator.broker.watching.live.close()
-            await expect(page.get_by_role("alert")).to_contain_text("The broker does not answer.")
-            async with running_api(http_port=port) as again:
-                await expect(page.get_by_role("alert")).to_be_hidden()
-                await again.send(delay_level=1)
-                await expect(page.get_by_role("link", name="Level 1, 1s: 1 message waiting")).to_be_visible()
+    port = quiet_port()
+    async with running_api(http_port=port) as api, console_page(browser, api.emulator.url) as page:
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
+        await api.emulator.http.close()
+        api.emulator.broker.watching.live.close()
+        await expect(page.get_by_role("alert")).to_contain_text("The broker does not answer.")
+        async with running_api(http_port=port) as again:
+            await expect(page.get_by_role("alert")).to_be_hidden()
+            await again.send(delay_level=1)
+            await expect(page.get_by_role("link", name="Level 1, 1s: 1 message waiting")).to_be_visible()
 
 
 async def test_a_group_begins_again_and_its_dead_letter_is_sent_again(browser: "Browser", api: Api) -> None:
@@ -170,12 +170,14 @@ async def test_topics_and_groups_are_made_and_deleted(browser: "Browser", api: A
         assert (await api.ok("GET", "/v1/topics/orders"))["write_queues"] == 8
         await page.get_by_role("button", name="Delete orders").click()
         await page.get_by_role("button", name="Keep everything as it is").click()
+        await expect(page.locator("dialog")).to_have_count(0)
         await api.ok("GET", "/v1/topics/orders")
         await page.get_by_role("button", name="Delete orders").click()
         await page.get_by_role("button", name="Delete it").click()
         await expect(page.get_by_text("orders is deleted.")).to_be_visible()
         await api.refused(404, "GET", "/v1/topics/orders")
         await page.goto(f"{api.emulator.url}/#/groups")
+        await expect(page.get_by_role("heading", name="Groups")).to_be_visible()
         await page.get_by_label("Name").fill("billing")
         await page.keyboard.press("Enter")
         await page.get_by_role("link", name="billing").click()
@@ -248,6 +250,7 @@ async def test_everybody_can_use_each_view_at_each_width(
     async with console_page(browser, api.emulator.url, width=width, dark=dark) as page:
         for room in ROOMS:
             await page.goto(f"{api.emulator.url}/#/{room}")
+            await expect(page.locator("main")).to_have_attribute("data-room", re.split("[/?]", room)[0])
             await expect(page.locator(".due")).to_contain_text("level 5")
             await expect(page.locator("h1")).to_be_visible()
             assert (room, await violations(page)) == (room, [])

@@ -72,6 +72,7 @@ async def test_a_lane_is_delivered_and_cancelled(browser: "Browser", api: Api) -
         await expect(page.get_by_role("button", name="Cancel", exact=True)).to_have_count(2)
         await page.get_by_role("button", name="Cancel all").click()
         await dialog.get_by_role("button", name="Keep everything as it is").click()
+        await expect(page.locator("dialog")).to_have_count(0)
         await page.get_by_role("button", name="Cancel all").click()
         await dialog.get_by_role("button", name="Cancel all").click()
         await expect(page.get_by_text("Cancelled 2 messages.")).to_be_visible()
@@ -82,6 +83,7 @@ async def test_a_lane_is_delivered_and_cancelled(browser: "Browser", api: Api) -
 async def test_messages_are_sent_after_some_time_and_at_a_time(browser: "Browser", api: Api) -> None:
     at_ms = await whole_second_ms(api, 7_200)
     async with console_page(browser, api.emulator.url, "send") as page:
+        await expect(page.get_by_text("nothing waits")).to_be_visible()
         await page.get_by_label("Topic").fill("orders")
         await page.get_by_label("Body", exact=True).fill("order 7")
         await page.get_by_label("Tag").fill("new")
@@ -141,6 +143,30 @@ async def test_a_life_tells_the_faults_that_it_met(browser: "Browser", api: Api)
         await expect(life).to_contain_text("Struck by the fault slow")
         await expect(life).to_contain_text("put off by the fault jam")
         await expect(life).to_contain_text("20 s late")
+
+
+async def test_a_life_goes_on_while_it_is_looked_at(browser: "Browser", api: Api) -> None:
+    sent = await api.send(delay_level=3)
+    async with console_page(browser, api.emulator.url, f"messages/{sent['message_id']}") as page:
+        life = page.get_by_role("list", name="Life of the message")
+        await expect(life).to_contain_text("It waits.")
+        await api.ok("POST", "/v1/clock/advance", {"by": "10s"})
+        await expect(life).to_contain_text("Delivered to orders")
+        [taken] = await api.receive()
+        await api.ok("POST", "/v1/groups/billing/ack", {"receipts": [taken["receipt"]]})
+        await expect(life).to_contain_text("First acknowledged")
+
+
+async def test_what_is_chosen_stays_while_the_group_changes(browser: "Browser", api: Api) -> None:
+    await api.send(body="first")
+    await api.receive(max=1)
+    async with console_page(browser, api.emulator.url, "groups/billing") as page:
+        lag, where = page.locator(".figure").first, page.get_by_role("combobox", name="at", exact=True)
+        await expect(lag).to_have_text("1lag")
+        await where.select_option("the end")
+        await api.send(body="second")
+        await expect(lag).to_have_text("2lag")
+        await expect(where).to_have_value("end")
 
 
 async def test_clients_are_listed_by_door_and_version(browser: "Browser") -> None:

@@ -28,6 +28,7 @@ async def test_moves_and_errors_are_announced_and_arrivals_are_not(browser: "Bro
         await page.keyboard.press("1")
         await expect(status).to_contain_text("Moved by 1.0 s: 1 message delivered.")
         await page.goto(f"{api.emulator.url}/#/send")
+        await expect(page.get_by_role("heading", name="Send")).to_be_visible()
         await page.get_by_label("Topic").fill("not a topic")
         await page.get_by_label("Body", exact=True).fill("x")
         await page.get_by_role("button", name="Send", exact=True).click()
