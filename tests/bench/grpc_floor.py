@@ -10,7 +10,7 @@ from grpclib.server import Server
 
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.service import Codec
+from mocketmq.grpc_proxy.messages import Codec
 
 _Request, _Answer = message_class("SendMessageRequest"), message_class("SendMessageResponse")
 

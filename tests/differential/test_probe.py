@@ -5,16 +5,16 @@ from pathlib import Path
 
 import pytest
 
-from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.clock import US_PER_MS
 from mocketmq.probe.probe_ledger import ProbeLedger
-from mocketmq.probe.probing import Plan, Probing
+from mocketmq.probe.probing import Probing
+from mocketmq.probe.remoting_cluster import RemotingCluster
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.patience import HANGING_S
+from tests.support.probes import plan
 from tests.upstream.jars import V4, V5
 from tests.upstream.process import HOST, SMALL, running_upstream
-
-COUNT = 20
 
 
 @pytest.mark.differential
@@ -25,21 +25,13 @@ async def test_a_real_rocketmq_is_probed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.probe.connection.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
     async with running_upstream(
         tmp_path / "upstream", version, {**SMALL, "brokerFastFailureEnable": "false"}
     ) as upstream:
         probing = Probing(
-            Plan(
-                name_servers=f"{HOST}:{upstream.namesrv_port}",
-                topic="mocketmq-probe",
-                group="mocketmq-probe",
-                levels=(1, 2),
-                each=COUNT,
-                rate=20,
-                size=100,
-                patience_us=round(HANGING_S) * US_PER_S,
-            ),
+            plan(levels=(1, 2), rate=20, size=100),
+            RemotingCluster(f"{HOST}:{upstream.namesrv_port}"),
             lambda *_: None,
         )
         async with asyncio.timeout(HANGING_S):
@@ -50,7 +42,7 @@ async def test_a_real_rocketmq_is_probed(
     [broker] = ledger.summary()["brokers"]
     assert broker["version"].startswith("V" + "_".join(version.split(".")))
     assert not probing.cluster.notes
-    stored = [sent for sent in probing.sent.values() if sent.level and sent.is_stored]
+    stored = [sent for sent in probing.sent.values() if sent.delay and sent.is_stored]
     assert stored
     assert all(sent.stored_ms for sent in stored)
     assert ledger.error_us == US_PER_MS

@@ -4,88 +4,30 @@ import asyncio
 import csv
 import json
 import signal
-import sys
-from asyncio.subprocess import DEVNULL, PIPE, Process
 from pathlib import Path
-from typing import Any
 
 import pytest
 
 from mocketmq import Client
 from mocketmq.cli import commands
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
-from mocketmq.probe.probe_ledger import ProbeLedger
-from mocketmq.probe.probing import Plan, Probing
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
 from tests.support.command_line import Ended, runner
 from tests.support.patience import HANGING_S
-from tests.support.process import BrokerProcess, clean_environment, forked_broker
+from tests.support.probes import cluster_of, command, ended, plan, probed, started
+from tests.support.process import BrokerProcess, forked_broker
 
 SHORT = ("--levels", "1s 2s")
 SLEW_US = US_PER_MS
 """The wall clock may be slewed so far meanwhile; that of the broker is not."""
-TOPIC = "mocketmq-probe"
-
-
-PATIENT = f"""
-from mocketmq.probe import connection
-from mocketmq.__main__ import main
-
-connection.CALL_S = {HANGING_S}
-main()
-"""
-"""The command, whose requests may take long on a busy machine."""
-
-
-def plan(broker: BrokerProcess, **changed: Any) -> Plan:
-    host, port = broker.name_server
-    given: dict[str, Any] = {
-        "name_servers": f"{host}:{port}",
-        "topic": TOPIC,
-        "group": TOPIC,
-        "levels": (1, 2),
-        "each": 20,
-        "rate": 40,
-        "size": 10,
-        "patience_us": round(HANGING_S) * US_PER_S,
-    }
-    return Plan(**{**given, **changed})
 
 
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let requests of this process take long on a busy machine."""
-    monkeypatch.setattr("mocketmq.probe.connection.CALL_S", HANGING_S)
-
-
-async def probed(made: Plan) -> ProbeLedger:
-    probing = Probing(made, lambda *_: None)
-    async with asyncio.timeout(HANGING_S):
-        await probing.run(asyncio.Event())
-    return ProbeLedger(probing)
-
-
-async def started(*args: str, **env: str) -> Process:
-    return await asyncio.create_subprocess_exec(
-        *(sys.executable, "-c", PATIENT, "probe", *args),
-        env=clean_environment() | env,
-        stdin=DEVNULL,
-        stdout=PIPE,
-        stderr=PIPE,
-    )
-
-
-async def ended(process: Process) -> Ended:
-    async with asyncio.timeout(HANGING_S):
-        stdout, stderr = await process.communicate()
-    assert process.returncode is not None
-    return Ended(process.returncode, stdout.decode(), stderr.decode())
-
-
-async def command(*args: str, **env: str) -> Ended:
-    return await ended(await started(*args, **env))
+    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
 
 
 async def names(client: Client) -> set[tuple[str, str]]:
@@ -102,7 +44,7 @@ async def test_the_error_is_stated_and_holds(tells: str, tmp_path: Path) -> None
         await client.add_fault("deliver-late", by="137ms", level=1)
         if tells == "does not tell":
             await client.add_fault("refuse", error="NO_PERMISSION", operation="VIEW_MESSAGE_BY_ID")
-        ledger = await probed(plan(broker))
+        ledger = await probed(cluster_of(broker, "remoting"), plan(levels=(1, 2)))
         asked_us = wall_us()
         there_us = (await client.clock())["now_ms"] * US_PER_MS
         answered_us = wall_us()
@@ -147,7 +89,7 @@ async def test_the_report_and_the_playback_read_the_ledger(tmp_path: Path) -> No
         summary = json.loads(told.stdout)
         left = await names(client) - before
     assert left == {("topic", summary["topic"]), ("group", summary["group"])}  # it is told what stays
-    assert [(each["sent"], each["received"]) for each in summary["levels"]] == [(10, 10), (10, 10)]
+    assert [(each["sent"], each["received"]) for each in summary["delays"]] == [(10, 10), (10, 10)]
     assert summary["lateness_error_us"] == 1_000
     assert "127.0.0.1:9" in summary["notes"][0]
     report = run(Engine(None), Job([str(out)]), ignore_progress)
@@ -216,7 +158,8 @@ async def test_what_a_cluster_refuses_is_said_in_words(tmp_path: Path) -> None:
         assert "topic mocketmq-probe does not exist, and broker broker-a does not make it: " in told.stderr
         assert "name a topic that exists with --topic" in told.stderr
         await client.clear_faults()
-        assert len((await probed(plan(broker, levels=(1,), each=2))).rows) == 2  # it makes the topic
+        made = await probed(cluster_of(broker, "remoting"), plan(levels=(1,), each=2))
+        assert len(made.rows) == 2  # it has made the topic
 
 
 async def test_an_account_signs(tmp_path: Path) -> None:

@@ -14,8 +14,7 @@ from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.emulator import Emulator
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.service import Codec
+from mocketmq.grpc_proxy.messages import Codec, message_class
 from mocketmq.grpc_proxy.times import set_us
 from mocketmq.settings import Settings
 from tests.support.brokers import FREE_PORTS

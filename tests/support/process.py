@@ -16,6 +16,7 @@ from tests.support.patience import HANGING_S
 SERVE = ("serve", "--port", "0", "--data", ":memory:")
 
 _URL = re.compile(r"http://\S+:\d+")
+_GRPC = re.compile(r"gRPC at ([^\s,]+:\d+)")
 _REMOTING = re.compile(r"name server at (\S+):(\d+), broker port (\d+)")
 
 
@@ -54,6 +55,13 @@ class BrokerProcess:
     def broker_port(self) -> int:
         """Where its broker listens, on the same host."""
         return int(self._remoting()[2])
+
+    @property
+    def grpc(self) -> str:
+        """Host and port of its gRPC door."""
+        found = _GRPC.search(self.start_line)
+        assert found, f"the start line names no gRPC door: {self.start_line!r}"
+        return found[1]
 
     def _remoting(self) -> tuple[str, ...]:
         found = _REMOTING.search(self.start_line)

@@ -52,7 +52,8 @@ ROOMS = {
     "requests": {"mocketmq.remoting.requests"},
     "listening": {"mocketmq.remoting.listening"},
     # The other doors
-    "grpc": {"mocketmq.grpc_proxy"},
+    "protobuf": {f"mocketmq.grpc_proxy.{name}" for name in ("definitions", "messages", "times")},
+    "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
     "http": {
         f"mocketmq.http_api.{name}"
         for name in ("fields", "faulty", "invalid", "listener", "problem", "request")
@@ -60,7 +61,8 @@ ROOMS = {
     "json": {"mocketmq.http_api"},  # the rest of it
     "console": {"mocketmq.console"},
     "discovery": {"mocketmq_compat", "mocketmq_compat.address_discovery"},
-    "aliyun": {"mocketmq_compat.aliyun_http"},
+    "signed": {"mocketmq_compat.aliyun_http.signed_text"},
+    "aliyun": {"mocketmq_compat.aliyun_http"},  # the rest of it
     # Beside them
     "client": {"mocketmq.client"},
     "testing": {"mocketmq.testing"},
@@ -106,15 +108,17 @@ KNOWS = {
     "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
     "listening": f"ground access store faults {BROKER} connections wire remoting requests",
-    "grpc": f"ground access store schedule faults {BROKER} connections",
+    "protobuf": "ground",
+    "grpc": f"ground access store schedule faults {BROKER} connections protobuf",
     "http": "ground faults",
     "json": f"ground faults schedule {BROKER} http",
     "console": "ground http json",
     "discovery": "ground http",
-    "aliyun": f"ground access faults {BROKER} http",
+    "signed": "",
+    "aliyun": f"ground access faults {BROKER} http signed",
     "client": "ground",
     "testing": "ground client",
-    "probe": "ground schedule wire",
+    "probe": "ground schedule wire protobuf signed",
     "demo": "ground schedule client",
     "document": "ground",
     "ledger": "ground store delay document",

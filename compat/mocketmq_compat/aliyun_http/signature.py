@@ -13,37 +13,13 @@ from mocketmq.access.accounts import Account, Accounts
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.errors import shorten
 from mocketmq_compat.aliyun_http.errors import AliyunError
+from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 
 MAX_SKEW: Final = timedelta(minutes=15)
 
 _EXAMPLE: Final = "Tue, 11 Apr 2017 10:09:19 GMT"
 _IN_ANOTHER_LANGUAGE: Final = re.compile(r"\S+ \d\d? \S+ \d{4} \d\d:\d\d:\d\d GMT")
 """A date by the Python client, in its locale's language: part of the signed text, but not checked itself."""
-
-
-def string_to_sign(method: str, target: str, headers: Mapping[str, str]) -> str:
-    """The text that a client has to sign; ``target`` is that of the request line, unchanged.
-
-    The names of ``headers`` may be in any case.
-    """
-    own = sorted((name.lower(), value) for name, value in headers.items() if name.lower().startswith("x-mq-"))
-    return "\n".join(
-        [
-            method,
-            headers.get("Content-MD5", ""),
-            headers.get("Content-Type", ""),
-            headers.get("Date", ""),
-            *(f"{name}:{value}" for name, value in own),
-            target,
-        ]
-    )
-
-
-def sign(secret: str, text: str) -> str:
-    """The signature: base64 of HMAC-SHA1 with the key's secret."""
-    # aiohttp turns bytes that are not UTF-8 into surrogates.
-    code = hmac.digest(secret.encode(), text.encode(errors="surrogateescape"), "sha1")
-    return base64.b64encode(code).decode()
 
 
 def check_signature(

@@ -2,9 +2,11 @@
 
 import asyncio
 import signal
+from collections.abc import Callable
 from functools import partial
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
 import click
 
@@ -14,18 +16,25 @@ from mocketmq.cli.output import Output
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.cli.table import Table
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.doors import split_address
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.names import check_group_name, check_topic_name
-from mocketmq.probe.connection import Account, NoAnswerError, ProbeError
+from mocketmq.probe.cluster import Account, Cluster, NoAnswerError, ProbeError
 from mocketmq.probe.probe_ledger import ProbeLedger
-from mocketmq.probe.probing import MAX_RATE, Plan, Probing
+from mocketmq.probe.probing import MAX_RATE, Plan, Probing, Progress
+from mocketmq.probe.remoting_cluster import RemotingCluster
+from mocketmq.probe.tls import tls_context
 
 _COLUMNS = ("level", "delay", ">sent", ">received", ">p50", ">p90", ">p99", ">max")
 _SIGNALS = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
+_LEVELS = (1, 2, 3)
+_DELAYS_US = (1 * US_PER_S, 5 * US_PER_S, 10 * US_PER_S)
 
 
-def _levels(_context: click.Context, _option: click.Parameter, text: str) -> tuple[int, ...]:
+def _levels(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
     try:
         levels = tuple(dict.fromkeys(int(each) for each in text.split(",")))
     except ValueError:
@@ -35,25 +44,43 @@ def _levels(_context: click.Context, _option: click.Parameter, text: str) -> tup
     return levels
 
 
+def _delays(_context: click.Context, _option: click.Parameter, text: str | None) -> tuple[int, ...]:
+    if text is None:
+        return ()
+    try:
+        delays_us = tuple(dict.fromkeys(parse_duration_us(each) for each in text.split(",")))
+    except InvalidArgumentError:
+        delays_us = ()
+    if not delays_us or any(each < US_PER_MS or each % US_PER_MS for each in delays_us):
+        raise click.BadParameter(
+            f"{text!r}; allowed: durations of whole milliseconds from 1ms on, such as 1s,30s,5m"
+        )
+    return delays_us
+
+
 @click.command(
     epilog=examples(
         "probe --name-server 10.0.0.5:9876",
         "probe --name-server 10.0.0.5:9876 --levels 1,5 --out tuesday.csv",
+        "probe --grpc 10.0.0.5:8081 --delays 1s,30s,5m --tls-insecure",
+        "probe --aliyun-http http://1234.mqrest.cn-hangzhou.aliyuncs.com --instance MQ_INST_1_a",
     )
 )
 @click.option(
-    "--name-server", "name_servers", required=True, metavar="HOST:PORT[,…]", help="The cluster's name server."
+    "--name-server", "name_servers", metavar="HOST:PORT[,…]", help="The cluster's name server, over TCP."
 )
-@click.option(
-    "--levels", default="1,2,3", show_default=True, callback=_levels, help="Delay levels to send at."
-)
+@click.option("--grpc", "proxy", metavar="HOST[:PORT]", help="A proxy of RocketMQ 5, instead.")
+@click.option("--aliyun-http", "url", metavar="URL", help="Aliyun's HTTP protocol, instead.")
+@click.option("--instance", metavar="ID", help="Aliyun's id of the instance, if it has a namespace.")
+@click.option("--levels", metavar="1,2,…", callback=_levels, help="Delay levels to send at.")
+@click.option("--delays", metavar="1s,30s,…", callback=_delays, help="Delays of messages with a due time.")
 @click.option(
     "--count",
     "each",
     type=click.IntRange(1, 10_000),
     default=100,
     show_default=True,
-    help="Messages of each level.",
+    help="Messages of each level and delay.",
 )
 @click.option(
     "--rate", type=click.IntRange(1, MAX_RATE), default=10, show_default=True, help="Messages a second."
@@ -61,8 +88,12 @@ def _levels(_context: click.Context, _option: click.Parameter, text: str) -> tup
 @click.option(
     "--size", type=click.IntRange(1, 1 << 16), default=100, show_default=True, help="Bytes of a body."
 )
-@click.option("--topic", default="mocketmq-probe", show_default=True, help="Made if it does not exist.")
-@click.option("--group", default="mocketmq-probe", show_default=True, help="Made if it does not exist.")
+@click.option(
+    "--topic", default="mocketmq-probe", show_default=True, help="Over TCP it is made if it does not exist."
+)
+@click.option(
+    "--group", default="mocketmq-probe", show_default=True, help="Over TCP it is made if it does not exist."
+)
 @click.option(
     "--patience",
     default="60s",
@@ -72,6 +103,13 @@ def _levels(_context: click.Context, _option: click.Parameter, text: str) -> tup
 )
 @click.option("--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="For a cluster with ACL.")
 @click.option("--secret-key", envvar="ROCKETMQ_SECRET_KEY", help="The secret of the access key.")
+@click.option("--tls", is_flag=True, help="Speak TLS, and trust whom the system trusts.")
+@click.option(
+    "--tls-ca",
+    type=click.Path(dir_okay=False, path_type=Path),
+    help="Speak TLS, and trust certificates signed by those in this file.",
+)
+@click.option("--tls-insecure", is_flag=True, help="Speak TLS, and trust any certificate.")
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -80,13 +118,39 @@ def _levels(_context: click.Context, _option: click.Parameter, text: str) -> tup
     help="The ledger to write, which must not exist.",
 )
 @click.option("--json", "as_json", is_flag=True, help="Print the summary as JSON.")
-def probe(out: Path, as_json: bool, **given: Any) -> None:
+def probe(
+    out: Path,
+    as_json: bool,
+    levels: tuple[int, ...],
+    delays: tuple[int, ...],
+    patience: str,
+    topic: str,
+    group: str,
+    each: int,
+    rate: int,
+    size: int,
+    **reached_by: Any,
+) -> None:
     """Send delayed messages through a real cluster, and write how late they came as a ledger.
 
+    The cluster is named by --name-server, --grpc or --aliyun-http. Without --levels and --delays these are
+    the levels 1,2,3 over TCP, and the delays 1s,5s,10s elsewhere.
+
     `mocketmq report` reads the ledger, and `mocketmq serve --lateness-from` plays it back. Ctrl-C ends the
-    probe and writes what has come. Topic and group stay on the cluster; no offset is committed.
+    probe and writes what has come. Topic and group stay on the cluster.
     """
-    plan = _plan(**given)
+    try:
+        check_topic_name(topic)
+        check_group_name(group)
+        patience_us = parse_duration_us(patience, "--patience")
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+    connect = _connecting(**reached_by)
+    if not levels and not delays:
+        levels, delays = (_LEVELS, ()) if reached_by["name_servers"] else ((), _DELAYS_US)
+    if levels and not reached_by["name_servers"]:
+        raise click.UsageError("--levels are of --name-server alone; allowed: --delays")
+    plan = Plan(topic, group, levels, delays, each, rate, size, patience_us)
     if out.suffix != ".csv":
         raise click.UsageError(f"--out is {str(out)!r}; allowed: a name that ends in .csv")
     try:
@@ -98,8 +162,7 @@ def probe(out: Path, as_json: bool, **given: Any) -> None:
     kept = {number: signal.getsignal(number) for number in _SIGNALS}  # which the loop would forget
     try:
         with ProgressLine() as progress:
-            probing = Probing(plan, progress)
-            code = asyncio.run(_run(probing))
+            code, probing = asyncio.run(_run(connect, plan, progress))
         ledger = ProbeLedger(probing)
         if ledger.rows:
             ledger.write(out)
@@ -120,23 +183,59 @@ def probe(out: Path, as_json: bool, **given: Any) -> None:
         raise Failure("no delayed message came", Exit.NOTHING)
 
 
-def _plan(
-    access_key: str | None, secret_key: str | None, patience: str, topic: str, group: str, **given: Any
-) -> Plan:
+def _connecting(
+    name_servers: str | None,
+    proxy: str | None,
+    url: str | None,
+    instance: str | None,
+    access_key: str | None,
+    secret_key: str | None,
+    tls: bool,
+    tls_ca: Path | None,
+    tls_insecure: bool,
+) -> Callable[[], Cluster]:
+    """What makes the cluster, in a loop that runs. Raises click.UsageError."""
+    if sum(each is not None for each in (name_servers, proxy, url)) != 1:
+        raise click.UsageError("needed: one of --name-server, --grpc and --aliyun-http")
     if (access_key is None) is not (secret_key is None):
         raise click.UsageError("--access-key and --secret-key are needed together")
+    if instance and url is None:
+        raise click.UsageError("--instance goes with --aliyun-http alone")
     account = Account(access_key, secret_key) if access_key and secret_key else None
+    context = None
+    if tls or tls_ca or tls_insecure:
+        if url is not None and not url.startswith("https://"):
+            raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
+        if tls_ca and tls_insecure:
+            raise click.UsageError("--tls-ca and --tls-insecure exclude each other")
+        try:
+            context = tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=name_servers is None)
+        except ProbeError as error:
+            raise click.UsageError(str(error)) from error
+    if name_servers is not None:
+        return partial(RemotingCluster, name_servers, account, context)
+    if proxy is not None:
+        from mocketmq.probe.grpc_cluster import GrpcCluster  # noqa: PLC0415 - imports protobuf and grpclib
+
+        _check_port(proxy, "--grpc")
+        return partial(GrpcCluster, proxy, account, context)
+    from mocketmq.probe.aliyun_cluster import AliyunCluster  # noqa: PLC0415 - imports aiohttp
+
+    if url is None or urlsplit(url).scheme not in ("http", "https") or not urlsplit(url).hostname:
+        raise click.UsageError(f"--aliyun-http is {url!r}; allowed: http://HOST[:PORT] or https://…")
+    return partial(AliyunCluster, url, instance or "", account, context)
+
+
+def _check_port(address: str, option: str) -> None:
     try:
-        check_topic_name(topic)
-        check_group_name(group)
-        patience_us = parse_duration_us(patience, "--patience")
-    except InvalidArgumentError as error:
-        raise click.UsageError(str(error)) from error
-    return Plan(topic=topic, group=group, patience_us=patience_us, account=account, **given)
+        split_address(address, 0)
+    except ValueError:
+        raise click.UsageError(f"{option} is {address!r}; allowed: HOST or HOST:PORT") from None
 
 
-async def _run(probing: Probing) -> int:
-    """Probe until the end or a signal; the exit code."""
+async def _run(connect: Callable[[], Cluster], plan: Plan, progress: Progress) -> tuple[int, Probing]:
+    """Probe until the end or a signal; the exit code and the probe."""
+    probing = Probing(plan, connect(), progress)
     stop, codes = asyncio.Event(), [0]
 
     def end(code: int) -> None:
@@ -146,19 +245,20 @@ async def _run(probing: Probing) -> int:
     for number, code in _SIGNALS.items():
         asyncio.get_running_loop().add_signal_handler(number, partial(end, code))
     await probing.run(stop)
-    return codes[-1]
+    return codes[-1], probing
 
 
 def _shown(summary: dict[str, Any], out: Path) -> list[Table | str]:
-    levels = [
+    delays = [
         (
-            *map(each.get, ("level", "delay", "sent", "received")),
+            each["level"] or "–",
+            *map(each.get, ("delay", "sent", "received")),
             *(_ms(each[name]) for name in ("p50_us", "p90_us", "p99_us", "max_us")),
         )
-        for each in summary["levels"]
+        for each in summary["delays"]
     ]
     parts: list[Table | str] = [
-        Table(_COLUMNS, levels),
+        Table(_COLUMNS, delays),
         f"lateness is right to ±{_ms(summary['lateness_error_us'])}",
     ]
     for broker in summary["brokers"]:

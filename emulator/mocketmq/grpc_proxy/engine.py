@@ -13,7 +13,8 @@ from h2.settings import SettingCodes
 from mocketmq.access.access import Access
 from mocketmq.broker.broker import Broker
 from mocketmq.grpc_proxy.memory import Memory
-from mocketmq.grpc_proxy.service import Codec, Service
+from mocketmq.grpc_proxy.messages import Codec
+from mocketmq.grpc_proxy.service import Service
 from mocketmq.settings import Settings
 
 MAX_STREAMS: Final = 1_024

@@ -109,3 +109,17 @@ def message_class(name: str) -> Any:
     if hasattr(message_factory, "GetMessageClass"):
         return message_factory.GetMessageClass(descriptor)
     return message_factory.MessageFactory(_POOL).GetPrototype(descriptor)  # before protobuf 4.22
+
+
+class Codec:
+    """Messages by protobuf, for grpclib."""
+
+    __content_subtype__ = "proto"
+
+    def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ARG002 - grpclib's interface
+        """The bytes of a message."""
+        return bytes(message.SerializeToString())
+
+    def decode(self, data: bytes, message_type: Any) -> Any:
+        """The message of these bytes."""
+        return message_type.FromString(data)

@@ -53,20 +53,6 @@ _UNARY: Final[dict[str, _Handle]] = {
 }
 
 
-class Codec:
-    """Messages by protobuf, for grpclib."""
-
-    __content_subtype__ = "proto"
-
-    def encode(self, message: Any, message_type: Any) -> bytes:  # noqa: ARG002 - grpclib's interface
-        """The bytes of a message."""
-        return bytes(message.SerializeToString())
-
-    def decode(self, data: bytes, message_type: Any) -> Any:
-        """The message of these bytes."""
-        return message_type.FromString(data)
-
-
 class Handlers(dict[str, Handler]):
     """By path. Other RPCs are refused here: grpclib's own refusal is one that some clients cannot read."""
 

@@ -1,6 +1,7 @@
 """Measure a real RocketMQ under the load's rate, as the probe does."""
 
 import asyncio
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -8,10 +9,10 @@ from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.lab.load import Load, level_of
 from mocketmq.lab.measured import Measured
-from mocketmq.probe.cluster import Cluster
-from mocketmq.probe.connection import Account, ProbeError
+from mocketmq.probe.cluster import Account, ProbeError
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Plan, Probing, Progress
+from mocketmq.probe.remoting_cluster import RemotingCluster
 
 _TOPIC: Final = "mocketmq-lab"
 _PATIENCE_US: Final = 60 * US_PER_S
@@ -25,15 +26,14 @@ class ClusterRun:
         levels = tuple(map(level_of, load.delays_us))
         each = -(-load.messages // len(levels))
         self._load = load
-        self._plan = Plan(
-            name_servers, _TOPIC, _TOPIC, levels, each, load.rate, load.size, _PATIENCE_US, account
-        )
+        self._connect = partial(RemotingCluster, name_servers, account)
+        self._plan = Plan(_TOPIC, _TOPIC, levels, (), each, load.rate, load.size, _PATIENCE_US)
 
     async def check(self) -> str:
         """Make sure that it is there, with the delays of the load. The name by which the report calls it."""
-        cluster = Cluster(self._plan.name_servers, self._plan.account)
+        cluster = self._connect()
         try:
-            await cluster.open(self._plan.topic)
+            await cluster.open(self._plan.topic, self._plan.group)
         finally:
             await cluster.close()
         for level, delay_us in zip(self._plan.levels, self._load.delays_us, strict=True):
@@ -47,16 +47,16 @@ class ClusterRun:
 
     async def measure(self, name: str, place: Path, progress: Progress) -> Measured:
         """Send at the load's rate and receive; the ledger is left at ``place``, as CSV. Raises ProbeError."""
-        probing = Probing(self._plan, progress)
+        probing = Probing(self._plan, self._connect(), progress)
         await probing.run(asyncio.Event())
         ledger = ProbeLedger(probing)
         file = place.with_suffix(".csv")
         ledger.write(file)
-        sent = sorted(each.sent_us for each in probing.sent.values() if each.level)
+        sent = sorted(each.sent_us for each in probing.sent.values() if each.delay)
         notes = [
             f"saves, herds and restarts are not measured: {name} is not the lab's to fill or to restart",
             *(f"{count} sends failed: {reason}" for reason, count in probing.failed.items()),
-            *probing.cluster.notes,
+            *ledger.notes,
         ]
         rate = (len(sent) - 1) * US_PER_S / max(sent[-1] - sent[0], 1)
         if rate < _SLOWER * self._load.rate:

@@ -9,8 +9,9 @@ from mocketmq.clock import wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import UNIQ_KEY, WAIT
-from mocketmq.probe.cluster import send_ext
-from mocketmq.probe.connection import Connection, ProbeError
+from mocketmq.probe.cluster import ProbeError
+from mocketmq.probe.connection import Connection
+from mocketmq.probe.remoting_cluster import send_ext
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
 _GROUP: Final = "lab"

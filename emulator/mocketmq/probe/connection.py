@@ -2,37 +2,22 @@
 
 import asyncio
 import itertools
+import ssl
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from msgspec.structs import replace
 
 from mocketmq.clock import wall_us
 from mocketmq.doors import split_address
-from mocketmq.errors import EmulatorError
+from mocketmq.probe import cluster
+from mocketmq.probe.cluster import Account, NoAnswerError
+from mocketmq.probe.tls import reason_of
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
 from mocketmq.remoting.wire.frame import FrameReader, encode
 from mocketmq.remoting.wire.signature import ACCESS_KEY, SIGNATURE, contents, sign
-
-CALL_S: Final = 10.0
-"""Real seconds that a request may take, beside what it asks the broker to wait."""
-
-
-class ProbeError(EmulatorError):
-    """The cluster cannot be probed, as it said or as was seen."""
-
-
-class NoAnswerError(ProbeError):
-    """An address cannot be reached, or does not answer."""
-
-
-class Account(NamedTuple):
-    """An access key with its secret, by which requests are signed."""
-
-    access_key: str
-    secret: str
 
 
 class Answer(NamedTuple):
@@ -55,9 +40,12 @@ class Answer(NamedTuple):
 class Connection:
     """Opened by the first request, and again by the next one after it was closed."""
 
-    def __init__(self, address: str, account: Account | None = None) -> None:
+    def __init__(
+        self, address: str, account: Account | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
         self.address = address
         self._account = account
+        self._tls = tls
         self._opaques = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Command, int]]] = {}
         self._opening = asyncio.Lock()
@@ -76,7 +64,7 @@ class Connection:
         sent_us = wall_us()
         writer.write(frame)
         try:
-            async with asyncio.timeout(CALL_S + wait_s):
+            async with asyncio.timeout(cluster.CALL_S + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
             raise NoAnswerError(f"{self.address} does not answer") from None
@@ -96,12 +84,12 @@ class Connection:
             if self._writer is None:
                 try:
                     host, port = split_address(self.address, 0)
-                    async with asyncio.timeout(CALL_S):
-                        reader, self._writer = await asyncio.open_connection(host, port)
+                    async with asyncio.timeout(cluster.CALL_S):
+                        reader, self._writer = await asyncio.open_connection(host, port, ssl=self._tls)
                 except TimeoutError:
                     raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None
                 except (OSError, ValueError) as error:
-                    raise NoAnswerError(f"{self.address} cannot be reached: {error}") from None
+                    raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None
                 self._reading = asyncio.create_task(self._read(reader, self._writer))
             return self._writer
 

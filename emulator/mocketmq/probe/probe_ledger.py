@@ -2,20 +2,25 @@
 
 A row's instants are by its broker's clock. Where the broker says when it stored the delayed message, due and
 delivered times are both its own, in whole milliseconds, so lateness does not depend on the difference of the
-clocks. Elsewhere the store time is reckoned from ours.
+clocks. Elsewhere the store time is reckoned from ours. An absolute due time is by the broker's clock, too.
 """
 
 import csv
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from math import ceil
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
-from mocketmq.clock import US_PER_MS
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.duration import format_duration
 from mocketmq.probe.clock_offset import ClockOffset, Sample
-from mocketmq.probe.probing import Probing, Received, Sent
+from mocketmq.probe.cluster import Delay, Received, Sent
+from mocketmq.probe.probing import Probing
 
 _PERCENTILES: Final = (50, 90, 99)
+_MOVED_US: Final = 10 * US_PER_S
+"""A clock that is further ahead than clocks of a cluster differ by chance."""
 
 
 class LedgerRow(NamedTuple):
@@ -27,7 +32,7 @@ class LedgerRow(NamedTuple):
     queue_id: int | None
     queue_offset: int | None
     scheme: str
-    level: int
+    level: int | None
     size: int
     state: str
     parked_offset: int | None
@@ -54,40 +59,82 @@ class ProbeLedger:
             offset = ClockOffset.of(_samples(probing, broker.name))
             if offset is not None:
                 self.offsets[broker.name] = offset
+        self.notes = list(probing.cluster.notes)
+        self._moved = {name for name, offset in self.offsets.items() if self._moves_due_times(name, offset)}
+        self.notes += [
+            f"due times at broker {name} were moved with its clock, as mocketmq does"
+            for name in sorted(self._moved)
+        ]
         self.rows: list[LedgerRow] = []
+        self._by_delay: defaultdict[Delay, list[LedgerRow]] = defaultdict(list)
         self.error_us = 0
+        self._due_before: Counter[str] = Counter()  # by broker: messages due before they were stored
         for sent in probing.sent.values():
-            if sent.level and sent.is_stored and sent.broker.name in self.offsets:
-                self.rows += self._rows_of(sent, self.offsets[sent.broker.name])
+            if sent.delay and sent.is_stored and sent.broker.name in self.offsets:
+                rows = [*self._rows_of(sent, sent.delay, self.offsets[sent.broker.name])]
+                self._by_delay[sent.delay] += rows
+                self.rows += rows
+        self.notes += [
+            f"{count} messages were due before broker {name} had stored them, and are left out"
+            for name, count in self._due_before.items()
+        ]
+        early_us = [row.due_us - row.delivered_us for row in self.rows if row.delivered_us is not None]
+        if early_us and max(early_us) > 0:
+            count = sum(each > 0 for each in early_us)
+            self.notes.append(
+                f"{count} messages came early, by up to {format_duration(max(early_us))}: some brokers round"
+                " due times down, and some know none and deliver at once"
+            )
 
-    def _rows_of(self, sent: Sent, offset: ClockOffset) -> Iterator[LedgerRow]:
+    def _moves_due_times(self, name: str, offset: ClockOffset) -> bool:
+        """Whether the broker delivers later by as much as its clock is ahead, as mocketmq does."""
+        late_us = [
+            received.delivered_ms * US_PER_MS - sent.due_ms * US_PER_MS
+            for sent in self._probing.sent.values()
+            if sent.broker.name == name and sent.delay and sent.delay.level is None
+            for received in self._probing.received.get(sent.key, ())
+        ]
+        ahead_us = offset.ahead_us - offset.error_us - US_PER_MS
+        return bool(late_us) and ahead_us > _MOVED_US and min(late_us) >= ahead_us
+
+    def _rows_of(self, sent: Sent, delay: Delay, offset: ClockOffset) -> Iterator[LedgerRow]:
         plan, broker = self._probing.plan, sent.broker
-        if sent.stored_ms is not None:
-            stored_us, error_us = sent.stored_ms * US_PER_MS, US_PER_MS
+        found: Sequence[Received | None] = self._probing.received.get(sent.key) or [None]
+        told = [sent.stored_ms, *(each.stored_ms for each in found if each)]
+        stored_ms = next((each for each in told if each is not None), None)
+        if stored_ms is not None:
+            stored_us, stored_error_us = stored_ms * US_PER_MS, US_PER_MS
         else:
             way_us = sent.answered_us - sent.sent_us
             stored_us = sent.sent_us + way_us // 2 + offset.ahead_us
-            error_us = way_us - way_us // 2 + offset.error_us + US_PER_MS
-        self.error_us = max(self.error_us, error_us)
-        due_us = stored_us + self._probing.cluster.table.delay_us(sent.level)
-        found: Sequence[Received | None] = self._probing.received.get(sent.key) or [None]
+            stored_error_us = way_us - way_us // 2 + offset.error_us + US_PER_MS
+        if delay.level is not None:
+            due_us, error_us = stored_us + delay.us, stored_error_us
+        else:
+            due_us, error_us = sent.due_ms * US_PER_MS, US_PER_MS
+            if broker.name in self._moved:
+                due_us, error_us = due_us + offset.ahead_us, error_us + offset.error_us
+            if due_us <= stored_us:
+                self._due_before[broker.name] += 1
+                return
         for each in found:
-            record = each and each.record
-            delivered_us = record and record.store_ms * US_PER_MS
+            delivered_us = each and each.delivered_ms * US_PER_MS
             if delivered_us is not None and due_us - error_us <= delivered_us < due_us:
                 due_us = delivered_us  # as far as can be told
+            if each and delivered_us is not None:
+                self.error_us = max(self.error_us, error_us, _unheard_us(each, due_us, delivered_us, offset))
             yield LedgerRow(
                 run=broker.name,
-                message_id=sent.key,
+                message_id=sent.message_id or sent.key,
                 topic=plan.topic,
-                queue_id=record and record.queue_id,
-                queue_offset=record and record.queue_offset,
-                scheme="levels",
-                level=sent.level,
+                queue_id=each and each.queue_id,
+                queue_offset=each and each.queue_offset,
+                scheme="absolute" if delay.level is None else "levels",
+                level=delay.level,
                 size=plan.size,
-                state="delivered" if record else "pending",
+                state="delivered" if each else "pending",
                 parked_offset=sent.parked_offset,
-                delivered_offset=record and record.commit_offset,
+                delivered_offset=each and each.commit_offset,
                 born_us=_within(sent.sent_us + offset.ahead_us, None, stored_us, offset),
                 stored_us=stored_us,
                 due_us=due_us,
@@ -114,22 +161,22 @@ class ProbeLedger:
             "topic": probing.plan.topic,
             "group": probing.plan.group,
             "lateness_error_us": self.error_us,
-            "levels": [self._level(level) for level in probing.plan.levels],
+            "delays": [self._delay(delay) for delay in probing.delays],
             "brokers": [
                 {"name": broker.name, "address": broker.address, "version": broker.version}
                 | _clock(self.offsets.get(broker.name))
                 for broker in probing.cluster.brokers
             ],
             "failed": dict(probing.failed),
-            "notes": probing.cluster.notes,
+            "notes": self.notes,
         }
 
-    def _level(self, level: int) -> Mapping[str, Any]:
-        rows = [row for row in self.rows if row.level == level]
+    def _delay(self, delay: Delay) -> Mapping[str, Any]:
+        rows = self._by_delay[delay]
         late = sorted(row.delivered_us - row.due_us for row in rows if row.delivered_us is not None)
         return {
-            "level": level,
-            "delay": self._probing.cluster.table.describe(level),
+            "level": delay.level,
+            "delay": format_duration(delay.us),
             "sent": len({row.message_id for row in rows}),
             "received": len({row.message_id for row in rows if row.delivered_us is not None}),
             **{f"p{each}_us": _percentile(late, each) for each in _PERCENTILES},
@@ -141,11 +188,22 @@ def _samples(probing: Probing, name: str) -> Iterator[Sample]:
     for sent in probing.sent.values():
         if sent.broker.name != name or not sent.is_stored:
             continue
-        if sent.level == 0 and sent.key in probing.received:
-            store_ms = min(each.record.store_ms for each in probing.received[sent.key])
-            yield Sample(sent.sent_us, sent.answered_us, store_ms)
-        elif sent.stored_ms is not None:
-            yield Sample(sent.sent_us, sent.answered_us, sent.stored_ms)
+        stored_ms = sent.stored_ms
+        if stored_ms is None:
+            told = probing.received.get(sent.key, ())
+            stored_ms = min((each.stored_ms for each in told if each.stored_ms is not None), default=None)
+            if stored_ms is None and sent.delay is None:
+                stored_ms = min((each.delivered_ms for each in told), default=None)
+        if stored_ms is not None:
+            yield Sample(sent.sent_us, sent.answered_us, stored_ms)
+
+
+def _unheard_us(received: Received, due_us: int, delivered_us: int, offset: ClockOffset) -> int:
+    """How long the message can have been there unseen, because nobody waited for it when it was due."""
+    if received.waited_from_us is None:
+        return 0
+    waited_us = received.waited_from_us + offset.ahead_us + 2 * offset.error_us
+    return 0 if waited_us <= due_us else max(0, delivered_us - due_us)
 
 
 def _clock(offset: ClockOffset | None) -> dict[str, Any]:

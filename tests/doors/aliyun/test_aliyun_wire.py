@@ -15,7 +15,7 @@ from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
 from mocketmq.errors import ListenError
 from mocketmq.settings import Settings
-from mocketmq_compat.aliyun_http.signature import sign, string_to_sign
+from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 from tests.support.aliyun import Aliyun, running_aliyun
 from tests.support.network import quiet_port
 from tests.support.patience import PATIENCE_S

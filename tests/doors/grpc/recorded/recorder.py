@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from mocketmq.grpc_proxy.exchange import MAX_REQUEST_BYTES, Exchange
-from mocketmq.grpc_proxy.service import Codec
+from mocketmq.grpc_proxy.messages import Codec
 from tests.clients.grpc.versions import versions
 
 HEADERS = ("x-mq-", "authorization")

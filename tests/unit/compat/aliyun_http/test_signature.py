@@ -14,7 +14,8 @@ from mocketmq.access.addresses import parse_addresses
 from mocketmq.clock import US_PER_S
 from mocketmq_compat.aliyun_http import signature
 from mocketmq_compat.aliyun_http.errors import AliyunError
-from mocketmq_compat.aliyun_http.signature import check_digest, check_signature, sign, string_to_sign
+from mocketmq_compat.aliyun_http.signature import check_digest, check_signature
+from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 
 DATE = "Tue, 11 Apr 2017 10:09:19 GMT"
 SENT = datetime(2017, 4, 11, 10, 9, 19, tzinfo=UTC)

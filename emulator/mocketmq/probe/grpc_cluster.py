@@ -1,0 +1,187 @@
+"""A cluster over gRPC, through a proxy of RocketMQ 5.
+
+A proxy makes neither topics nor groups, and does not say which broker stores a message: all of them are taken
+as one. What is received tells when it was delivered (``store_timestamp``), by the broker's clock.
+Source: GrpcConverter.java, GrpcValidator.java (5.3.3).
+"""
+
+import asyncio
+import ssl
+from collections.abc import Sequence
+from contextlib import suppress
+from functools import partial
+from ipaddress import ip_address
+from typing import Any, Final
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.grpc_proxy.messages import message_class
+from mocketmq.grpc_proxy.times import set_us, us_of
+from mocketmq.probe.cluster import Account, Cluster, Poll, ProbedBroker, ProbeError, Received, Sent
+from mocketmq.probe.grpc_connection import OK, GrpcConnection, GrpcRefusedError
+
+_IPV4, _IPV6, _DOMAIN_NAME = 1, 2, 3
+_TYPES: Final = ("NORMAL", "FIFO", "DELAY", "TRANSACTION")
+_DELAY: Final = 3
+_SIMPLE_CONSUMER: Final = 3
+_READ: Final = (2, 4)
+"""Values of AddressScheme, MessageType, ClientType and Permission."""
+_MESSAGE_NOT_FOUND: Final = 40_401
+_TOPIC_NOT_FOUND: Final = 40_402
+_WAIT_S: Final = 15.0
+_INVISIBLE_S: Final = 60
+_BATCH: Final = 32
+_BEAT_S: Final = 10.0
+"""Between heartbeats, as RocketMQ's clients; after two minutes without, a proxy forgets a client."""
+_AGAIN_S: Final = 1.0
+
+_Message = message_class("Message")
+
+
+class GrpcCluster(Cluster):
+    """What is behind a proxy."""
+
+    def __init__(self, proxy: str, account: Account | None = None, tls: ssl.SSLContext | None = None) -> None:
+        super().__init__()
+        self._connection = GrpcConnection(proxy, account, tls)
+        self._topic = self._group = ""
+        self._queues: list[Any] = []
+        self._session: asyncio.Task[None] | None = None
+
+    async def open(self, topic: str, group: str) -> None:
+        """Find the topic's brokers, and receive once from each, so that the group's start is known."""
+        self._topic, self._group = topic, group
+        where = {"topic": {"name": topic}, "endpoints": _endpoints(self._connection)}
+        try:
+            route = await self._connection.call("QueryRoute", **where)
+        except GrpcRefusedError as error:
+            if error.code == _TOPIC_NOT_FOUND:
+                raise ProbeError(
+                    f"topic {topic} does not exist, and a proxy makes none: make it with type DELAY,"
+                    f" or name another with --topic: {error}"
+                ) from None
+            raise ProbeError(f"the proxy gives no route of topic {topic}: {error}") from None
+        queues = route.messages[0].message_queues
+        types = {each for queue in queues for each in queue.accept_message_types}
+        if _DELAY not in types:
+            named = " and ".join(_TYPES[each - 1] for each in sorted(types) if 0 < each <= len(_TYPES))
+            raise ProbeError(
+                f"topic {topic} is not of type DELAY: it takes {named or 'no'} messages;"
+                " name another with --topic"
+            )
+        self._name_brokers(sorted({queue.broker.name for queue in queues if queue.permission in _READ}))
+        ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._session = asyncio.create_task(self._stay(ready))
+        await ready
+        try:
+            found = await self._connection.call("QueryAssignment", group={"name": group}, **where)
+            self._queues = [each.message_queue for each in found.messages[0].assignments]
+            await asyncio.gather(*(self._receive(queue, 0) for queue in self._queues))
+        except GrpcRefusedError as error:
+            raise ProbeError(f"group {group} may not receive from topic {topic}: {error}") from None
+
+    def _name_brokers(self, names: Sequence[str]) -> None:
+        address = self._connection.address
+        if len(names) > 1:
+            self.note(
+                f"brokers {', '.join(names)} are taken as one: the proxy does not say which stores a message"
+            )
+        self.brokers = [ProbedBroker(names[0] if len(names) == 1 else address, address)]
+
+    async def _stay(self, ready: "asyncio.Future[None]") -> None:
+        """Be a client that the proxy knows; ``ready`` says that it does, or fails."""
+        entry = {"topic": {"name": self._topic}, "expression": {"type": 1, "expression": "*"}}
+        subscription = {"group": {"name": self._group}, "subscriptions": [entry]}
+        while True:
+            try:
+                async with self._connection.session(client_type=_SIMPLE_CONSUMER, subscription=subscription):
+                    if not ready.done():
+                        ready.set_result(None)
+                    while True:
+                        await self._connection.call(
+                            "Heartbeat", group={"name": self._group}, client_type=_SIMPLE_CONSUMER
+                        )
+                        await asyncio.sleep(_BEAT_S)
+            except ProbeError as error:
+                if not ready.done():
+                    ready.set_exception(error)
+                    return
+                await asyncio.sleep(_AGAIN_S)
+
+    async def send(self, sent: Sent, size: int) -> None:
+        """Send the message with its due time, which is past for one without delay."""
+        message = _Message(
+            topic={"name": self._topic},
+            body=b"x" * size,
+            system_properties={"message_id": sent.key, "body_encoding": 1, "message_type": _DELAY},
+        )
+        set_us(message.system_properties.born_timestamp, sent.sent_us)
+        set_us(message.system_properties.delivery_timestamp, sent.due_ms * US_PER_MS)
+        answer = await self._connection.call("SendMessage", messages=[message])
+        sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
+
+    def polls(self) -> Sequence[Poll]:
+        """One for each broker."""
+        return [partial(self._receive, queue, _WAIT_S) for queue in self._queues]
+
+    async def _receive(self, queue: Any, wait_s: float) -> Sequence[Received]:
+        given = {
+            "group": {"name": self._group},
+            "message_queue": queue,
+            "filter_expression": {"type": 1, "expression": "*"},
+            "batch_size": _BATCH,
+            "invisible_duration": {"seconds": _INVISIBLE_S},
+            "long_polling_timeout": {"seconds": int(wait_s)},
+        }
+        answer = await self._connection.ask("ReceiveMessage", wait_s=wait_s, many=True, **given)
+        for part in answer.messages:
+            if part.HasField("status") and part.status.code not in (OK, _MESSAGE_NOT_FOUND):
+                raise GrpcRefusedError(part.status)
+        messages = [part.message for part in answer.messages if part.HasField("message")]
+        if messages:
+            with suppress(ProbeError):  # it comes again then, and is known
+                await self._acknowledge(messages)
+        return [
+            Received(
+                key=system.message_id,
+                at_us=answer.answered_us,
+                delivered_ms=us_of(system.store_timestamp) // US_PER_MS,
+                queue_id=system.queue_id,
+                queue_offset=system.queue_offset,
+            )
+            for system in (message.system_properties for message in messages)
+            if self._is_first(system)
+        ]
+
+    def _is_first(self, system: Any) -> bool:
+        """Whether it tells of the delivery that is measured. One that came again is stored anew, later."""
+        if system.delivery_attempt > 1:
+            self.note("messages that came again are left out: their first delivery is not known by the proxy")
+        return bool(system.delivery_attempt <= 1)
+
+    async def _acknowledge(self, messages: Sequence[Any]) -> None:
+        entries = [
+            {
+                "message_id": each.system_properties.message_id,
+                "receipt_handle": each.system_properties.receipt_handle,
+            }
+            for each in messages
+        ]
+        await self._connection.call(
+            "AckMessage", group={"name": self._group}, topic={"name": self._topic}, entries=entries
+        )
+
+    async def close(self) -> None:
+        """Close the connection, after the session."""
+        if self._session is not None:
+            self._session.cancel()
+            await asyncio.gather(self._session, return_exceptions=True)
+        self._connection.close()
+
+
+def _endpoints(connection: GrpcConnection) -> dict[str, Any]:
+    """The proxy as the client knows it."""
+    try:
+        scheme = _IPV4 if ip_address(connection.host).version == 4 else _IPV6
+    except ValueError:
+        scheme = _DOMAIN_NAME
+    return {"scheme": scheme, "addresses": [{"host": connection.host, "port": connection.port}]}

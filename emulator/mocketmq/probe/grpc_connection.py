@@ -1,0 +1,152 @@
+"""A client's connection to a proxy of RocketMQ 5, over gRPC.
+
+Source: the settings and headers of RocketMQ's own clients (rocketmq-clients 5.0, Signature.java).
+"""
+
+import asyncio
+import hashlib
+import hmac
+import os
+import ssl
+from collections.abc import AsyncIterator, Iterator, Sequence
+from contextlib import asynccontextmanager, contextmanager
+from datetime import UTC, datetime
+from typing import Any, Final, NamedTuple
+
+from grpclib.client import Channel
+from grpclib.const import Cardinality
+from grpclib.exceptions import GRPCError, StreamTerminatedError
+
+from mocketmq.clock import US_PER_S, wall_us
+from mocketmq.doors import split_address
+from mocketmq.grpc_proxy.definitions import SERVICE
+from mocketmq.grpc_proxy.messages import Codec, message_class
+from mocketmq.message.message_id import new_unique_key
+from mocketmq.probe import cluster
+from mocketmq.probe.cluster import Account, NoAnswerError, ProbeError
+from mocketmq.probe.tls import reason_of
+
+PORT: Final = 8081
+OK: Final = 20_000
+
+
+class GrpcRefusedError(ProbeError):
+    """The proxy refuses a request, in its own words; ``code`` is that of its status."""
+
+    def __init__(self, status: Any) -> None:
+        super().__init__(f"{status.message or 'no reason'} (code {status.code})")
+        self.code: int = status.code
+
+
+class GrpcAnswer(NamedTuple):
+    """What came, and when it was asked for and complete, by our wall clock."""
+
+    messages: Sequence[Any]
+    sent_us: int
+    answered_us: int
+
+
+class GrpcConnection:
+    """Opened by the first request, and again by the next one after it was closed. It is one client."""
+
+    def __init__(self, address: str, account: Account | None, tls: ssl.SSLContext | None) -> None:
+        self.address = address
+        self.host, self.port = split_address(address, PORT)
+        self._account = account
+        self._client_id = f"mocketmq-probe@{os.getpid()}@0@{new_unique_key(wall_us())}"
+        if tls is not None:
+            tls.set_alpn_protocols(["h2"])
+        codec: Any = Codec()
+        self._channel = Channel(self.host, self.port, codec=codec, ssl=tls)
+
+    async def call(self, rpc: str, **fields: Any) -> GrpcAnswer:
+        """The answer to a request. Raises NoAnswerError, and GrpcRefusedError if its status is not OK."""
+        answer = await self.ask(rpc, **fields)
+        [message] = answer.messages
+        if message.status.code != OK:
+            raise GrpcRefusedError(message.status)
+        return answer
+
+    async def ask(self, rpc: str, *, wait_s: float = 0.0, many: bool = False, **fields: Any) -> GrpcAnswer:
+        """The answer, or all parts of it if there are ``many``, for which the proxy may wait so long.
+
+        Raises NoAnswerError.
+        """
+        request_type, reply_type = message_class(f"{rpc}Request"), message_class(f"{rpc}Response")
+        kind = Cardinality.UNARY_STREAM if many else Cardinality.UNARY_UNARY
+        limit_s = cluster.CALL_S + wait_s
+        path, metadata = f"/{SERVICE}/{rpc}", self._metadata()
+        with self._spoken():
+            async with (
+                asyncio.timeout(limit_s),
+                self._channel.request(
+                    path, kind, request_type, reply_type, timeout=limit_s, metadata=metadata
+                ) as stream,
+            ):
+                await stream.send_request()
+                sent_us = wall_us()
+                await stream.send_message(request_type(**fields), end=True)
+                messages = [message async for message in stream]
+                answered_us = wall_us()
+        if not messages:
+            raise NoAnswerError(f"{self.address} gives no answer to {rpc}")
+        return GrpcAnswer(messages, sent_us, answered_us)
+
+    @asynccontextmanager
+    async def session(self, **settings: Any) -> AsyncIterator[None]:
+        """Says the client's settings; they are known while it lasts. Raises NoAnswerError or ProbeError."""
+        command = message_class("TelemetryCommand")
+        with self._spoken():
+            async with self._channel.request(
+                f"/{SERVICE}/Telemetry",
+                Cardinality.STREAM_STREAM,
+                command,
+                command,
+                metadata=self._metadata(),
+            ) as stream:
+                async with asyncio.timeout(cluster.CALL_S):
+                    await stream.send_message(command(settings=settings))
+                    answer = await stream.recv_message()
+                if answer is None or answer.status.code != OK:
+                    raise (
+                        GrpcRefusedError(answer.status)
+                        if answer
+                        else NoAnswerError(f"{self.address} ends the session")
+                    )
+                try:
+                    yield
+                finally:
+                    await stream.cancel()
+
+    def close(self) -> None:
+        """Go away."""
+        self._channel.close()
+
+    def _metadata(self) -> dict[str, str]:
+        found = {"x-mq-client-id": self._client_id, "x-mq-language": "PYTHON", "x-mq-protocol": "v2"}
+        if self._account is not None:
+            date = datetime.fromtimestamp(wall_us() // US_PER_S, UTC).strftime("%Y%m%dT%H%M%SZ")
+            signature = hmac.new(self._account.secret.encode(), date.encode(), hashlib.sha1).hexdigest()
+            found["x-mq-date-time"] = date
+            found["authorization"] = (
+                f"MQv2-HMAC-SHA1 Credential={self._account.access_key},"
+                f" SignedHeaders=x-mq-date-time, Signature={signature}"
+            )
+        return found
+
+    @contextmanager
+    def _spoken(self) -> Iterator[None]:
+        """Raises what went wrong as errors of the probe."""
+        try:
+            yield
+        except TimeoutError:
+            raise NoAnswerError(f"{self.address} does not answer") from None
+        except GRPCError as error:
+            raise ProbeError(
+                f"{self.address} does not serve the request: {error.message or 'no reason'}"
+                f" ({error.status.name})"
+            ) from None
+        except StreamTerminatedError as error:
+            raise NoAnswerError(f"{self.address} closed the connection: {error}") from None
+        except OSError as error:
+            raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None

@@ -1,0 +1,364 @@
+"""A cluster over RocketMQ's TCP protocol: a name server's brokers, and topic and group of the probe.
+
+Sources: docs/protocol/remoting.md; PermName.java, TlsSystemConfig.java (4.9.8).
+"""
+
+import asyncio
+import json
+import ssl
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any, Final
+
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.errors import EmulatorError
+from mocketmq.message.message_id import commit_offset_of
+from mocketmq.message.properties import (
+    DELAY,
+    START_DELIVER_TIME,
+    TIMER_DELIVER_MS,
+    UNIQ_KEY,
+    WAIT,
+    encode_properties,
+)
+from mocketmq.probe.cluster import (
+    Account,
+    Cluster,
+    NoAnswerError,
+    Poll,
+    ProbedBroker,
+    ProbeError,
+    Received,
+    Sent,
+)
+from mocketmq.probe.connection import Answer, Connection
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
+from mocketmq.schedule.level_table import LevelTable
+
+_READ, _WRITE = 4, 2
+"""Bits of a topic's permission (PermName.java)."""
+_MASTER: Final = "0"
+_DEFAULT_TOPIC: Final = "TBW102"
+_ROUTE_S: Final = 30.0
+_FIGURES_S: Final = 10.0
+_POLL_S: Final = 0.1
+_SUSPEND_MS: Final = 15_000
+_STORED: Final = (0, 10, 11, 12)
+"""Success, and answers that only say what was not flushed or copied in time (ResponseCode.java)."""
+
+
+@dataclass
+class Master(ProbedBroker):
+    """A broker, with the queues of the probe's topic. Pulls have a connection of their own."""
+
+    requests: Connection
+    pulls: Connection
+    write_queues: int
+    read_queues: int
+    sent: int = 0
+
+    def next_queue(self) -> int:
+        """The queue for the next message, each in turn."""
+        self.sent += 1
+        return self.sent % min(self.write_queues, self.read_queues)
+
+
+class RemotingCluster(Cluster):
+    """What a name server knows."""
+
+    def __init__(
+        self, name_servers: str, account: Account | None = None, tls: ssl.SSLContext | None = None
+    ) -> None:
+        super().__init__()
+        self._topic = self._group = ""
+        self._masters: dict[str, Master] = {}
+        self._polls: list[Poll] = []
+        self._connect = partial(Connection, account=account, tls=tls)
+        self._name_servers = [
+            self._connect(each.strip()) for each in name_servers.replace(";", ",").split(",")
+        ]
+
+    async def open(self, topic: str, group: str) -> None:
+        """Find the brokers of the topic. Topic and group are made if they do not exist. Raises ProbeError."""
+        self._topic, self._group = topic, group
+        route = await self._route(topic)
+        if route is None:
+            await self._make_topic(topic)
+            until_us = steady_us() + round(_ROUTE_S * US_PER_S)
+            while (route := await self._route(topic)) is None:
+                if steady_us() > until_us:
+                    raise ProbeError(f"the name server does not know topic {topic} after it was made")
+                await asyncio.sleep(_POLL_S)
+        addresses = _masters(route["brokerDatas"])
+        for queues in route["queueDatas"]:
+            name, perm = queues["brokerName"], int(queues["perm"])
+            if name in addresses and perm & _READ and perm & _WRITE:
+                address = addresses[name]
+                connections = self._connect(address), self._connect(address)
+                numbers = int(queues["writeQueueNums"]), int(queues["readQueueNums"])
+                self._masters[name] = Master(name, address, *connections, *numbers)
+        if not self._masters:
+            raise ProbeError(f"topic {topic} cannot be both written and read on any broker with a master")
+        self.brokers = list(self._masters.values())
+        await self._ask_brokers()
+        for master in self._masters.values():
+            await self._open_group(master)
+            for queue_id in range(master.read_queues):
+                queue = _Queue(master, queue_id, await self._end_of(master, queue_id))
+                self._polls.append(partial(self._pull, queue))
+
+    async def close(self) -> None:
+        """Close all connections."""
+        brokers = [each for master in self._masters.values() for each in (master.requests, master.pulls)]
+        for connection in (*brokers, *self._name_servers):
+            await connection.close()
+
+    # Send
+
+    async def send(self, sent: Sent, size: int) -> None:
+        """Send the message, and ask the broker when it stored what is delayed."""
+        master = self._masters[sent.broker.name]
+        properties = {UNIQ_KEY: sent.key, WAIT: "true"} | _delaying(sent)
+        ext = send_ext(self._topic, self._group, master.next_queue(), sent.sent_us, properties)
+        answer = await master.requests.call(RequestCode.SEND_MESSAGE, ext, bytes(size))
+        if answer.code not in _STORED:
+            raise ProbeError(answer.reason)
+        sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
+        sent.parked_offset = commit_offset_of(answer.ext.get("msgId", "")) if sent.delay else None
+        if sent.parked_offset is not None:
+            await self._look_at_parked(master, sent)
+
+    async def _look_at_parked(self, master: Master, sent: Sent) -> None:
+        """Ask the broker when it stored the delayed message, from which it counts the delay of a level."""
+        answer = await master.requests.call(
+            RequestCode.VIEW_MESSAGE_BY_ID, {"offset": str(sent.parked_offset)}
+        )
+        if answer.code == ResponseCode.SUCCESS:
+            for record in decode_records(answer.body):
+                if _key_of(record) == sent.key:
+                    sent.stored_ms = record.store_ms
+
+    # Receive
+
+    def polls(self) -> Sequence[Poll]:
+        """One for each queue."""
+        return self._polls
+
+    async def _pull(self, queue: "_Queue") -> Sequence[Received]:
+        answer = await queue.master.pulls.call(
+            RequestCode.PULL_MESSAGE, self._pull_ext(queue, _SUSPEND_MS), wait_s=_SUSPEND_MS / 1_000
+        )
+        records = decode_records(answer.body) if answer.code == ResponseCode.SUCCESS else []
+        queue.offset = int(answer.ext["nextBeginOffset"])
+        return [
+            Received(
+                key=_key_of(record),
+                at_us=answer.answered_us,
+                delivered_ms=record.store_ms,
+                queue_id=record.queue_id,
+                queue_offset=record.queue_offset,
+                commit_offset=record.commit_offset,
+            )
+            for record in records
+        ]
+
+    def _pull_ext(self, queue: "_Queue", suspend_ms: int = 0) -> dict[str, str]:
+        """The header of a pull, which waits so long for messages."""
+        return {
+            "consumerGroup": self._group,
+            "topic": self._topic,
+            "queueId": str(queue.queue_id),
+            "queueOffset": str(queue.offset),
+            "maxMsgNums": "32",
+            "sysFlag": str(4 | (2 if suspend_ms else 0)),  # it says what it subscribes to; it may wait
+            "commitOffset": "0",
+            "suspendTimeoutMillis": str(suspend_ms),
+            "subscription": "*",
+            "subVersion": "0",
+            "expressionType": "TAG",
+        }
+
+    async def _end_of(self, master: Master, queue_id: int) -> int:
+        """The offset of the next message of a queue. Raises ProbeError."""
+        answer = await master.requests.call(
+            RequestCode.GET_MAX_OFFSET, {"topic": self._topic, "queueId": str(queue_id)}
+        )
+        if answer.code != ResponseCode.SUCCESS:
+            raise ProbeError(
+                f"broker {master.name} does not tell the end of topic {self._topic}: {answer.reason}"
+            )
+        return int(answer.ext["offset"])
+
+    # Prepare
+
+    async def _ask_name_server(self, code: int, ext: Mapping[str, str] | None = None) -> Answer:
+        """The answer of the first that gives one."""
+        for connection in self._name_servers[:-1]:
+            try:
+                return await connection.call(code, ext)
+            except NoAnswerError as error:
+                self.note(str(error))
+        try:
+            return await self._name_servers[-1].call(code, ext)
+        except NoAnswerError as error:
+            raise NoAnswerError(f"no name server: {error}") from None
+
+    async def _route(self, topic: str) -> Mapping[str, Any] | None:
+        answer = await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        return _object(answer, f"the name server gives no route of topic {topic}")
+
+    async def _make_topic(self, topic: str) -> None:
+        answer = await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
+        table = _object(answer, "the name server lists no brokers")["brokerAddrTable"]
+        masters = _masters(table.values())
+        if not masters:
+            raise ProbeError("the name server knows no broker that is a master")
+        ext = {
+            "topic": topic,
+            "defaultTopic": _DEFAULT_TOPIC,
+            "readQueueNums": "1",
+            "writeQueueNums": "1",
+            "perm": str(_READ | _WRITE),
+            "topicFilterType": "SINGLE_TAG",
+            "topicSysFlag": "0",
+            "order": "false",
+        }
+        for name, address in masters.items():
+            connection = self._connect(address)
+            try:
+                made = await connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+            except NoAnswerError as error:
+                raise _out_of_reach(name, error) from None
+            finally:
+                await connection.close()
+            if made.code != ResponseCode.SUCCESS:
+                raise ProbeError(
+                    f"topic {topic} does not exist, and broker {name} does not make it: {made.reason};"
+                    " name a topic that exists with --topic"
+                )
+
+    async def _ask_brokers(self) -> None:
+        """Read the versions and the delay levels, which may be forbidden."""
+        tables = set()
+        for broker in self._masters.values():
+            try:
+                info = await _figures(broker)
+                config = await broker.requests.call(RequestCode.GET_BROKER_CONFIG)
+            except NoAnswerError as error:
+                raise _out_of_reach(broker.name, error) from None
+            if info.code == ResponseCode.SUCCESS:
+                figures = _object(info, "no figures").get("table", {})
+                broker.version = str(figures.get("brokerVersionDesc", broker.version))
+            for line in config.body.decode("utf-8", "replace").splitlines():
+                name, _, value = line.partition("=")
+                if name.strip() == "messageDelayLevel":
+                    tables.add(value.strip())
+        if len(tables) > 1:
+            raise ProbeError(f"the brokers differ in their delay levels: {'; '.join(sorted(tables))}")
+        if tables:
+            self.table = LevelTable.parse(tables.pop())
+        else:
+            self.notes.append(f"no broker tells its delay levels: taken to be {self.table.text}")
+
+    async def _open_group(self, master: Master) -> None:
+        """Make sure that the group may pull. Raises ProbeError."""
+        group = self._group
+        end = _Queue(master, 0, await self._end_of(master, 0))
+        pulled = await master.requests.call(RequestCode.PULL_MESSAGE, self._pull_ext(end))
+        if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            config = {"groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0}
+            flags = ("consumeEnable", "consumeFromMinEnable", "consumeBroadcastEnable")
+            body = json.dumps(config | dict.fromkeys(flags, True) | {"whichBrokerWhenConsumeSlowly": 1})
+            made = await master.requests.call(
+                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body.encode()
+            )
+            if made.code != ResponseCode.SUCCESS:
+                raise ProbeError(
+                    f"group {group} does not exist, and broker {master.name} does not make it:"
+                    f" {made.reason}; name a group that exists with --group"
+                )
+        elif pulled.code == ResponseCode.NO_PERMISSION:
+            raise ProbeError(f"group {group} may not read topic {self._topic}: {pulled.reason}")
+
+
+@dataclass
+class _Queue:
+    """A queue, and the offset from which to pull next."""
+
+    master: Master
+    queue_id: int
+    offset: int
+
+
+def _delaying(sent: Sent) -> dict[str, str]:
+    """The property that delays the message as its broker understands it."""
+    if sent.delay is None:
+        return {}
+    if sent.delay.level is not None:
+        return {DELAY: str(sent.delay.level)}
+    name = TIMER_DELIVER_MS if sent.broker.version.startswith("V5") else START_DELIVER_TIME
+    return {name: str(sent.due_ms)}
+
+
+def _key_of(record: Record) -> str:
+    """The unique key of a message."""
+    return decode_properties(record.properties).get(UNIQ_KEY, "")
+
+
+def send_ext(
+    topic: str, group: str, queue_id: int, born_us: int, properties: dict[str, str]
+) -> dict[str, str]:
+    """The header of a send, of a message born then by our wall clock."""
+    return {
+        "producerGroup": group,
+        "topic": topic,
+        "defaultTopic": _DEFAULT_TOPIC,
+        "defaultTopicQueueNums": "4",
+        "queueId": str(queue_id),
+        "sysFlag": "0",
+        "bornTimestamp": str(born_us // US_PER_MS),
+        "flag": "0",
+        "properties": encode_properties(properties),
+        "reconsumeTimes": "0",
+        "unitMode": "false",
+        "batch": "false",
+    }
+
+
+async def _figures(broker: Master) -> Answer:
+    """What the broker tells of itself. 4.9 fails until its first sample, a second after its start."""
+    until_us = steady_us() + round(_FIGURES_S * US_PER_S)
+    while True:
+        answer = await broker.requests.call(RequestCode.GET_BROKER_RUNTIME_INFO)
+        if answer.code != ResponseCode.SYSTEM_ERROR or steady_us() > until_us:
+            return answer
+        await asyncio.sleep(_POLL_S)
+
+
+def _masters(brokers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
+    """The address of each broker's master by the broker's name."""
+    return {
+        each["brokerName"]: each["brokerAddrs"][_MASTER] for each in brokers if _MASTER in each["brokerAddrs"]
+    }
+
+
+def _object(answer: Answer, failed: str) -> Mapping[str, Any]:
+    """The JSON object in the answer. Raises ProbeError."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise ProbeError(f"{failed}: {answer.reason}")
+    try:
+        found = fastjson.loads(answer.body)
+    except EmulatorError as error:
+        raise ProbeError(f"{failed}: {error}") from None
+    if not isinstance(found, Mapping):
+        raise ProbeError(f"{failed}: its answer is no object")
+    return found
+
+
+def _out_of_reach(name: str, error: NoAnswerError) -> NoAnswerError:
+    return NoAnswerError(f"the name server names broker {name}, but {error}")

@@ -1,0 +1,258 @@
+"""The probe by every protocol: due times, whose truth the broker knows; TLS; and refusals."""
+
+import asyncio
+import json
+import ssl
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from mocketmq import Client
+from mocketmq.cli import commands
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.connections.certificate import _self_signed
+from mocketmq.probe.aliyun_cluster import AliyunCluster
+from mocketmq.probe.cluster import Account, NoAnswerError, ProbeError
+from mocketmq.probe.grpc_cluster import GrpcCluster
+from mocketmq.probe.probe_ledger import ProbeLedger
+from mocketmq.probe.remoting_cluster import RemotingCluster
+from mocketmq.probe.tls import tls_context
+from mocketmq_report.job import Engine, Job, run
+from mocketmq_report.progress import ignore_progress
+from tests.support.brokers import rows
+from tests.support.command_line import runner
+from tests.support.patience import HANGING_S
+from tests.support.probes import DOORS, TOPIC, address, cluster_of, command, plan, probed
+from tests.support.process import BrokerProcess, forked_broker
+
+SLEW_US = US_PER_MS
+"""The wall clock may be slewed so far meanwhile; that of the broker is not."""
+HOST = "127.0.0.1"
+DELAYS_US = (1_000 * US_PER_MS, 1_300 * US_PER_MS)
+SOON = plan(delays_us=(50 * US_PER_MS,), each=1, rate=100)
+"""For what is refused, or done as soon as a message is sent; a slow machine may send it too late."""
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let requests of this process take long on a busy machine."""
+    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+
+
+@pytest.mark.parametrize("moved", ["moved", "not moved"])
+@pytest.mark.parametrize("door", DOORS)
+async def test_of_due_times_the_error_is_stated_and_holds(door: str, moved: str, tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    async with forked_broker("--data", str(data)) as broker, Client(broker.url) as client:
+        if moved == "moved":
+            await client.advance("90m")
+        await client.add_fault("deliver-late", by="137ms")
+        ledger = await probed(cluster_of(broker, door), plan(delays_us=DELAYS_US, each=10, rate=100))
+        asked_us = wall_us()
+        there_us = (await client.clock())["now_ms"] * US_PER_MS
+        answered_us = wall_us()
+    truth = {row["unique_key"]: row for row in rows(data, "SELECT * FROM deliveries")}
+    [offset] = ledger.offsets.values()
+    assert there_us - answered_us <= offset.ahead_us + offset.error_us + SLEW_US
+    assert there_us + US_PER_MS - asked_us >= offset.ahead_us - offset.error_us - SLEW_US
+    tells_of_move = any("were moved with its clock" in note for note in ledger.notes)
+    assert tells_of_move is (moved == "moved")
+    # What a slow machine sent after it was due is told, and is no row.
+    assert len(ledger.rows) == len({row.message_id for row in ledger.rows})
+    assert len(ledger.rows) == 20 or any("are left out" in note for note in ledger.notes), ledger.notes
+    for row in ledger.rows:
+        if row.message_id not in truth:  # it was due while it was stored, so it was not delayed
+            continue
+        was = truth[row.message_id]
+        assert (row.level, row.scheme, row.state) == (None, "absolute", "delivered")
+        delivered_us = was["pulled_us" if door == "aliyun" else "delivered_us"]
+        assert row.delivered_us
+        assert abs(row.due_us - was["due_us"]) <= ledger.error_us
+        assert abs(row.delivered_us - delivered_us) <= US_PER_MS
+        assert abs(row.delivered_us - row.due_us - (delivered_us - was["due_us"])) <= ledger.error_us
+        assert row.delivered_us - row.due_us >= 137_000 - ledger.error_us
+        assert row.born_us <= row.stored_us < row.due_us
+
+
+async def test_levels_and_due_times_are_probed_together(tmp_path: Path) -> None:
+    out = tmp_path / "probe.csv"
+    async with forked_broker("--levels", "1s") as broker:
+        told = await command(
+            *("--name-server", address(broker, "remoting"), "--levels", "1", "--delays", "2s,2500ms"),
+            *("--count", "5", "--rate", "100", "--out", str(out), "--json"),
+        )
+    assert (told.code, told.stderr) == (0, ""), told
+    delays = json.loads(told.stdout)["delays"]
+    assert [(each["level"], each["delay"]) for each in delays] == [(1, "1s"), (None, "2s"), (None, "2.5s")]
+    report = run(Engine(None), Job([str(out)]), ignore_progress)
+    assert (report.quality.kept, report.quality.skewed) == (report.quality.read, 0)
+
+
+@pytest.mark.parametrize("door", ["grpc", "aliyun"])
+async def test_the_command_probes_by_the_door(door: str, tmp_path: Path) -> None:
+    out = tmp_path / "probe.csv"
+    async with forked_broker("--access-keys", "me:secret") as broker:
+        told = await command(
+            *(DOORS[door], address(broker, door), "--delays", "2s", "--count", "3", "--rate", "100"),
+            *("--out", str(out), *(["--tls-insecure"] if door == "grpc" else [])),
+            ROCKETMQ_ACCESS_KEY="me",
+            ROCKETMQ_SECRET_KEY="secret",  # noqa: S106 - of the broker above
+        )
+    assert (told.code, told.stderr) == (0, ""), told
+    assert "\n–       2s " in told.stdout
+    assert run(Engine(None), Job([str(out)]), ignore_progress).quality.skewed == 0
+
+
+async def test_an_instance_of_aliyun_has_a_namespace() -> None:
+    async with forked_broker() as broker, Client(broker.url) as client:
+        await probed(cluster_of(broker, "aliyun", instance="MQ_INST_1_a"), SOON)
+        assert f"MQ_INST_1_a%{TOPIC}" in {each["name"] for each in await client.topics()}
+
+
+# TLS
+
+
+@asynccontextmanager
+async def secured(folder: Path) -> AsyncIterator[tuple[BrokerProcess, Path]]:
+    """A broker whose certificate is its own authority, and the file of this certificate."""
+    certificate, key = _self_signed([HOST])
+    own = folder / "own.crt", folder / "own.key"
+    own[0].write_bytes(certificate)
+    own[1].write_bytes(key)
+    async with forked_broker("--tls-cert", str(own[0]), "--tls-key", str(own[1])) as broker:
+        yield broker, own[0]
+
+
+@asynccontextmanager
+async def https(broker: BrokerProcess, certificate: Path) -> AsyncIterator[str]:
+    """The URL of somebody who ends TLS in front of the broker."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(certificate, certificate.with_suffix(".key"))
+    port = int(broker.url.rpartition(":")[2])
+
+    async def pass_on(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(OSError):
+            while data := await reader.read(1 << 16):
+                writer.write(data)
+        writer.close()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        to_broker = await asyncio.open_connection(HOST, port)
+        await asyncio.gather(pass_on(reader, to_broker[1]), pass_on(to_broker[0], writer))
+
+    server = await asyncio.start_server(serve, HOST, 0, ssl=context)
+    try:
+        yield f"https://{HOST}:{server.sockets[0].getsockname()[1]}"
+    finally:
+        server.close()
+
+
+@pytest.mark.parametrize("door", DOORS)
+async def test_tls_with_a_certificate_that_is_its_own_authority(door: str, tmp_path: Path) -> None:
+    async with secured(tmp_path) as (broker, certificate), https(broker, certificate) as url:
+
+        async def by(ca: Path | None, *, trusts_anybody: bool = False) -> ProbeLedger:
+            tls = tls_context(ca, trusts_anybody=trusts_anybody, checks_host=door != "remoting")
+            cluster = AliyunCluster(url, tls=tls) if door == "aliyun" else cluster_of(broker, door, tls=tls)
+            return await probed(cluster, SOON)
+
+        assert (await by(certificate)).offsets
+        assert (await by(None, trusts_anybody=True)).offsets
+        with pytest.raises(NoAnswerError, match="its certificate is not trusted") as told:
+            await by(None)
+    assert "name who signed it with --tls-ca FILE, or trust any with --tls-insecure" in str(told.value)
+
+
+# Refusals
+
+
+@pytest.mark.parametrize("door", ["grpc", "aliyun"])
+async def test_a_wrong_secret_is_told(door: str) -> None:
+    async with forked_broker("--access-keys", "me:secret") as broker:
+        with pytest.raises(ProbeError) as told:
+            await probed(cluster_of(broker, door, account=Account("me", "wrong")), SOON)
+    assert {
+        "grpc": "the proxy gives no route of topic mocketmq-probe: Check signature failed for accessKey=me",
+        "aliyun": "group mocketmq-probe may not receive from topic mocketmq-probe: the secret is wrong",
+    }[door] in str(told.value)
+
+
+@pytest.mark.parametrize("door", ["grpc", "aliyun"])
+async def test_a_missing_topic_is_told(door: str) -> None:
+    async with forked_broker("--auto-create-topics", "false") as broker:
+        with pytest.raises(ProbeError) as told:
+            await probed(cluster_of(broker, door), SOON)
+    assert {
+        "grpc": "topic mocketmq-probe does not exist, and a proxy makes none: make it with type DELAY,"
+        " or name another with --topic: ",
+        "aliyun": "make the topic with the type of scheduled messages, or name another with --topic: ",
+    }[door] in str(told.value)
+
+
+async def test_a_topic_of_another_type_is_told() -> None:
+    async with forked_broker() as broker, Client(broker.url) as client:
+        await client.put_topic(TOPIC, type="normal")
+        with pytest.raises(ProbeError, match="is not of type DELAY: it takes NORMAL messages"):
+            await probed(cluster_of(broker, "grpc"), SOON)
+
+
+@pytest.mark.parametrize(("door", "days"), [("grpc", 2), ("aliyun", 41)])
+async def test_a_delay_that_is_too_long_is_told(door: str, days: int) -> None:
+    delays_us = *SOON.delays_us, days * 86_400 * US_PER_S
+    async with forked_broker() as broker:
+        with pytest.raises(
+            ProbeError, match=f"the cluster takes no message delayed by {days}d: .*(24 h|40d)"
+        ):
+            await probed(cluster_of(broker, door), SOON._replace(delays_us=delays_us))
+
+
+@pytest.mark.parametrize("kind", [RemotingCluster, GrpcCluster, AliyunCluster])
+async def test_a_server_that_speaks_otherwise_is_told(kind: Any) -> None:
+    async def answer(_: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        writer.write(b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\nConnection: close\r\n\r\nhello")
+        writer.close()
+
+    server = await asyncio.start_server(answer, HOST, 0)
+    there = f"{HOST}:{server.sockets[0].getsockname()[1]}"
+    with pytest.raises(ProbeError, match=there):
+        await probed(kind(f"http://{there}" if kind is AliyunCluster else there), SOON)
+    server.close()
+
+
+@pytest.mark.parametrize("kind", [GrpcCluster, AliyunCluster])
+async def test_nobody_there_is_told(kind: Any) -> None:
+    there = f"http://{HOST}:9" if kind is AliyunCluster else f"{HOST}:9"
+    with pytest.raises(NoAnswerError, match=f"^{there} cannot be reached: "):
+        await probed(kind(there), SOON)
+
+
+@pytest.mark.parametrize(
+    ("args", "sentence"),
+    [
+        ([], "needed: one of --name-server, --grpc and --aliyun-http"),
+        (["--grpc", "h:1", "--name-server", "h:2"], "needed: one of --name-server, --grpc and --aliyun-http"),
+        (["--grpc", "h:1", "--levels", "1"], "--levels are of --name-server alone; allowed: --delays"),
+        (["--grpc", "h:1", "--instance", "a"], "--instance goes with --aliyun-http alone"),
+        (["--grpc", "h:one"], "--grpc is 'h:one'; allowed: HOST or HOST:PORT"),
+        (["--grpc", "h:1", "--delays", "soon"], "'soon'; allowed: durations of whole milliseconds"),
+        (["--grpc", "h:1", "--delays", "1us"], "'1us'; allowed: durations of whole milliseconds from 1ms on"),
+        (["--grpc", "h:1", "--tls-ca", "no.pem"], "--tls-ca is 'no.pem'; allowed: a PEM file"),
+        (
+            ["--grpc", "h:1", "--tls-ca", "a", "--tls-insecure"],
+            "--tls-ca and --tls-insecure exclude each other",
+        ),
+        (["--aliyun-http", "h"], "--aliyun-http is 'h'; allowed: http://HOST[:PORT] or https://…"),
+        (["--aliyun-http", "http://h", "--tls"], "--aliyun-http is 'http://h'; allowed with TLS: https://…"),
+    ],
+)
+async def test_options_that_do_not_fit_are_told(
+    args: list[str], sentence: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    told = await asyncio.to_thread(runner().invoke, commands, ["probe", *args])
+    assert told.exit_code == 2
+    assert sentence in told.stderr
+    assert not list(tmp_path.iterdir())  # noqa: ASYNC240 - of a small folder

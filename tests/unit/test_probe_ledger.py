@@ -1,0 +1,98 @@
+"""What a probe makes of what it saw, where a broker behaves as no test can make it."""
+
+from collections.abc import Sequence
+from typing import Any
+
+from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, Received, Sent
+from mocketmq.probe.probe_ledger import ProbeLedger
+from mocketmq.probe.probing import Plan, Probing
+
+NOW_MS = 1_795_219_200_000
+BROKER = ProbedBroker("broker-a", "127.0.0.1:10911")
+IN_A_SECOND = Delay(US_PER_S)
+
+
+class Nowhere(Cluster):
+    """Is never asked."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.brokers = [BROKER]
+
+    async def open(self, topic: str, group: str) -> None:
+        raise NotImplementedError
+
+    async def send(self, sent: Sent, size: int) -> None:
+        raise NotImplementedError
+
+    def polls(self) -> Sequence[Poll]:
+        raise NotImplementedError
+
+    async def close(self) -> None:
+        raise NotImplementedError
+
+
+def found(*received: dict[str, Any], ahead_ms: int = 0) -> ProbeLedger:
+    """The ledger of messages that are due in a second, sent and stored within 1 ms."""
+    plan = Plan("orders", "billing", (), (US_PER_S,), len(received), 10, 10, US_PER_S)
+    probing = Probing(plan, Nowhere(), lambda *_: None)
+    probing.delays = [IN_A_SECOND]
+    for number, given in enumerate(received):
+        key, now_us = str(number), NOW_MS * US_PER_MS
+        stored_ms = NOW_MS + ahead_ms
+        probing.sent[key] = Sent(
+            key, BROKER, IN_A_SECOND, NOW_MS + 1_000, now_us, now_us + US_PER_MS, True, stored_ms=stored_ms
+        )
+        at_us = (given["delivered_ms"] - ahead_ms) * US_PER_MS
+        probing.received[key].append(Received(key, at_us, **given))
+    return ProbeLedger(probing)
+
+
+def late_ms(ledger: ProbeLedger) -> list[float]:
+    return [((row.delivered_us or 0) - row.due_us) / US_PER_MS for row in ledger.rows]
+
+
+def test_due_times_are_by_the_brokers_clock() -> None:
+    ledger = found({"delivered_ms": NOW_MS + 1_007}, ahead_ms=400)
+    assert late_ms(ledger) == [7]
+    assert ledger.error_us == US_PER_MS
+    assert not ledger.notes
+
+
+def test_what_is_early_is_told() -> None:
+    ledger = found({"delivered_ms": NOW_MS + 1_002}, {"delivered_ms": NOW_MS + 900})
+    assert late_ms(ledger) == [2, -100]
+    assert ledger.notes == [
+        "1 messages came early, by up to 100ms: some brokers round due times down, and some know none and"
+        " deliver at once"
+    ]
+
+
+def test_what_was_due_when_it_was_stored_is_left_out() -> None:
+    ledger = found({"delivered_ms": NOW_MS + 3_000}, ahead_ms=3_000)
+    assert not ledger.rows
+    assert ledger.notes == ["1 messages were due before broker broker-a had stored them, and are left out"]
+
+
+def test_due_times_that_were_moved_with_the_clock_are_known_by_all_of_them() -> None:
+    hour_ms = 3_600_000
+    moved = [{"delivered_ms": NOW_MS + 1_000 + hour_ms + late} for late in (3, 8)]
+    ledger = found(*moved, ahead_ms=hour_ms)
+    [offset] = ledger.offsets.values()
+    assert ledger.error_us == US_PER_MS + offset.error_us
+    assert all(
+        abs(got - late) * US_PER_MS <= ledger.error_us
+        for got, late in zip(late_ms(ledger), (3, 8), strict=True)
+    )
+    assert ledger.notes == ["due times at broker broker-a were moved with its clock, as mocketmq does"]
+    ledger = found(*moved, {"delivered_ms": NOW_MS + hour_ms}, ahead_ms=hour_ms)  # one was not
+    assert len(ledger.rows) == 0
+
+
+def test_what_came_while_nobody_waited_may_have_been_there_before() -> None:
+    heard = {"delivered_ms": NOW_MS + 1_050, "waited_from_us": NOW_MS * US_PER_MS}
+    unheard = {"delivered_ms": NOW_MS + 1_050, "waited_from_us": (NOW_MS + 1_040) * US_PER_MS}
+    assert found(heard).error_us == US_PER_MS
+    assert found(heard, unheard).error_us == 50 * US_PER_MS
+    assert late_ms(found(unheard)) == [50]
