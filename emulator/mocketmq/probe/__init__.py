@@ -1,1 +1,1 @@
-"""Measure how late a real cluster delivers: a small client of RocketMQ, and a ledger of what it saw."""
+"""Measure how late a real cluster delivers: a small client for each of its protocols, and a ledger of what it saw."""
