@@ -9,8 +9,7 @@ from grpclib.const import Cardinality, Handler
 from grpclib.server import Server
 
 from mocketmq.grpc_proxy.definitions import SERVICE
-from mocketmq.grpc_proxy.messages import message_class
-from mocketmq.grpc_proxy.messages import Codec
+from mocketmq.grpc_proxy.messages import Codec, message_class
 
 _Request, _Answer = message_class("SendMessageRequest"), message_class("SendMessageResponse")
 
