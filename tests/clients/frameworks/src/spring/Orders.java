@@ -13,7 +13,7 @@ import shop.Order;
 /** Sends what happens to orders. */
 @Service
 class Orders {
-    private static final long TIMEOUT_MS = 15_000;
+    private static final long TIMEOUT_MS = 60_000;
 
     private final RocketMQTemplate rocketmq;
 
