@@ -19,6 +19,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, TextColumn, TimeElapsed
 from rich.progress import Progress as Bars
 
 from mocketmq.clock import US_PER_MS, US_PER_S
+from mocketmq.contracts.systems import CONTRACTS
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import EmulatorError, InvalidArgumentError
 from mocketmq.instant import parse_instant_ms
@@ -172,6 +173,11 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
     is_flag=True,
     help="Make the report in this process, without Spark and Java: the same figures, for data that fits.",
 )
+@click.option(
+    "--contract",
+    type=click.Choice(list(CONTRACTS)),
+    help="Say which delays another system would have refused, rounded or held up (docs/contracts.md).",
+)
 @click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
 @click.option(
     "--window", type=_DURATION, default="1m", show_default=True, help="Length of the window of --follow."
@@ -207,6 +213,8 @@ def report(
         raise click.UsageError("--fail-if compares with a baseline: give one with --compare")
     if quick and (follow or master is not None):
         raise click.UsageError("--quick is without Spark: give neither --follow nor --master")
+    if follow and options["contract"]:
+        raise click.UsageError("--contract judges a whole ledger: give it without --follow")
     with failing():
         if follow:
             ended_by_signals(lambda: _follow(data, window, master, chatter))
@@ -222,13 +230,14 @@ def report(
 def _job(data: tuple[str, ...], judged_by: list[thresholds.Threshold], **options: Any) -> "Job":
     from mocketmq_report.job import Job  # noqa: PLC0415 - once the command line is known to be right
 
-    as_of_ms, method = options.pop("as_of_ms"), options.pop("method")
+    as_of_ms, method, contract = (options.pop(name) for name in ("as_of_ms", "method", "contract"))
     return Job(
         data=data,
         thresholds=judged_by,
         on_time_us=options.pop("on_time"),
         exact=None if method == "auto" else method == "exact",
         as_of_us=None if as_of_ms is None else as_of_ms * US_PER_MS,
+        contract=CONTRACTS.get(contract),
         **options,
     )
 

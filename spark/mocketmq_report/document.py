@@ -10,7 +10,7 @@ from typing import Final, Literal, get_args
 
 from msgspec import Struct
 
-SCHEMA_VERSION: Final = "1.2"
+SCHEMA_VERSION: Final = "1.3"
 """The second number rises when fields are added or may be null, the first when they change or go."""
 
 Dimension = Literal["total", "level", "scheme", "profile", "topic", "run"]
@@ -326,6 +326,45 @@ class Comparison(Struct, kw_only=True):
     judgements: list[Judgement]  # of fail-if rules
 
 
+VerdictName = Literal["refused", "at once", "rounded", "held up"]
+"""What another system would have made of a delay. One may be both rounded and held up."""
+
+
+class ContractExample(Struct, kw_only=True):
+    """A message whose delay the system would have changed."""
+
+    message_id: str | None  # null where the ledger does not say
+    run: str
+    topic: str
+    stored_us: int
+    delay_us: int  # that it had
+    granted_us: int | None  # that it would have had; null: refused
+    words: str | None  # of the refusal
+
+
+class ContractVerdict(Struct, kw_only=True):
+    """The messages of one verdict, and by how much their due times would have moved.
+
+    Of refused ones, how much longer than the longest delay theirs is. At once is a move to earlier, below 0.
+    """
+
+    verdict: VerdictName
+    messages: int
+    p50_us: int
+    max_us: int  # the furthest move
+    examples: list[ContractExample]  # the worst first
+
+
+class ContractFindings(Struct, kw_only=True):
+    """What another system would have made of the delays that producers asked for, by its contract."""
+
+    name: str
+    title: str
+    delays: int  # of first attempts
+    delayed: int  # of these: neither refused nor delivered at once
+    verdicts: list[ContractVerdict]  # those that occur
+
+
 class Report(Struct, kw_only=True):
     """A lateness report."""
 
@@ -344,3 +383,4 @@ class Report(Struct, kw_only=True):
     spectra: list[Spectrum]
     causes: list[Cause] = []  # the most frequent first; none in version 1.0
     comparison: Comparison | None = None
+    contract: ContractFindings | None = None  # if one was asked for; none before version 1.3

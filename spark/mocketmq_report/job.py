@@ -6,11 +6,13 @@ from typing import Final, NamedTuple
 
 from mocketmq import __version__
 from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.contracts.contract import Contract
+from mocketmq.errors import RefusedError
 from mocketmq_report.carrier import SparkCarrier
 from mocketmq_report.compute import rollup
 from mocketmq_report.compute.one_pass import measure
 from mocketmq_report.compute.tables import CUTOFFS_US, ReportTables, TablePlan, tables
-from mocketmq_report.document import Header, Quality, Report
+from mocketmq_report.document import ContractFindings, Header, Quality, Report
 from mocketmq_report.judge.compare import FailRule, compare, load_report
 from mocketmq_report.judge.thresholds import Threshold, judge, required_figures
 from mocketmq_report.ledger import quality, sources
@@ -37,12 +39,14 @@ class Job(NamedTuple):
     as_of_us: int | None = None
     max_dropped: float = quality.MAX_DROPPED
     rollup: str | None = None  # where to write one
+    contract: Contract | None = None  # of another system, by which to judge the delays
 
 
 class _Measured(NamedTuple):
     tables: ReportTables
     quality: Quality
     warnings: list[str]
+    contract: ContractFindings | None = None
 
 
 class Engine(NamedTuple):
@@ -80,7 +84,7 @@ def run(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
 def _baseline(engine: Engine, data: str, job: Job, progress: ProgressCallback) -> Report:
     if data.endswith(".json") and "://" not in data:
         return load_report(Path(data))
-    return _report(engine, job._replace(data=[data], title=None, rollup=None), progress)
+    return _report(engine, job._replace(data=[data], title=None, rollup=None, contract=None), progress)
 
 
 def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
@@ -113,6 +117,7 @@ def _report(engine: Engine, job: Job, progress: ProgressCallback) -> Report:
         worst=made.worst,
         causes=made.causes,
         spectra=made.spectra,
+        contract=found.contract,
     )
 
 
@@ -126,6 +131,8 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     progress("reading", 0, None)
     files = TableFiles(engine.spark)
     if rollups := rollup.find(Places(engine.spark), job.data):
+        if job.contract is not None:
+            raise RefusedError("--contract judges each delay, and a rollup has none: give the data itself")
         found = rollup.load(rollups, files)
         made = tables(found.measured, found.runs, found.moves, plan)
         rows = sum(each.deliveries for each in made.runs)
@@ -140,6 +147,7 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
         job.exact,
         None if job.rollup is None else CUTOFFS_US,
         job.on_time_us,
+        job.contract,
     )
     odd = quality.quality(measured.summary.faults, measured.summary.odd)
     odd.broken = broken
@@ -147,4 +155,5 @@ def _measure(engine: Engine, job: Job, progress: ProgressCallback) -> _Measured:
     if job.rollup is not None:
         rollup.save(measured, ledger.runs, ledger.moves, job.rollup, files, progress)
     progress("making tables", 0, None)
-    return _Measured(tables(measured, ledger.runs, ledger.moves, plan, ledger.struck), odd, warnings)
+    made = tables(measured, ledger.runs, ledger.moves, plan, ledger.struck)
+    return _Measured(made, odd, warnings, measured.contract)

@@ -153,7 +153,6 @@ _ALL: Final = (
         ),
         longest_us=4_294_967_295 * _MS,
         refusal="PRECONDITION_FAILED - invalid expiration '{ms}': {{value_too_big,{ms}}}",
-        grain_us=_MS,
         ahead=1,
     ),
     Contract(

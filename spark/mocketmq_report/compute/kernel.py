@@ -12,8 +12,10 @@ from typing import Final, NamedTuple
 
 import pyarrow as pa
 
+from mocketmq.contracts.contract import Contract
 from mocketmq_report.compute import (
     causes,
+    contracted,
     herds,
     lateness,
     order,
@@ -65,6 +67,7 @@ class Setting(NamedTuple):
     on_time_us: int
     minute_cutoffs_us: tuple[int, ...] | None = None  # of lateness by minute; None: it is not wanted
     strikes: tuple[Strikes, ...] = ()  # of requests of consumers, by faults
+    contract: Contract | None = None  # by which delays are judged
 
     @property
     def store_names(self) -> list[str]:
@@ -85,6 +88,7 @@ class Partial(NamedTuple):
 
     summary: Summary
     clues: dict[int, Clues]  # by part
+    asked: contracted.Asked = contracted.NOTHING
 
 
 class Found(NamedTuple):
@@ -102,16 +106,22 @@ class FirstLook(NamedTuple):
 
     def columns(self, part: int) -> Columns:  # noqa: ARG002 - the same for all parts
         """What to read of a part."""
-        return Columns(_COLUMNS, _TEXTS)
+        return Columns(_COLUMNS if self.setting.contract is None else (*_COLUMNS, "attempt"), _TEXTS)
 
     def on(self, part: int, batches: Iterable[pa.RecordBatch]) -> Partial:
         """Summarize a part."""
         made: list[tuple[Summary, Clues]] = []
+        judged: list[contracted.Asked] = []
+        contract = self.setting.contract
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
             faults = quality.faults(rows)
             batch = _Batch(rows.where(_is_null(faults)), self.setting)
             known, stairs = order.order(batch.measured.rows, number)
             seen = repeats.seen(batch.rows, batch.stores)
+            if contract is not None:
+                judged.append(
+                    contracted.asked(contract, batch.rows, batch.stores, part, self.setting.cutoffs_us)
+                )
             made.append(
                 (
                     _summary(batch, self.setting, faults, known),
@@ -122,13 +132,15 @@ class FirstLook(NamedTuple):
             return Partial(EMPTY, {})
         summaries, clues = zip(*made, strict=True)
         seen, stairs, times = (pa.concat_tables(tables) for tables in zip(*clues, strict=True))
-        return Partial(merged(summaries), {part: Clues(seen, stairs, worst.first(times))})
+        clue = Clues(seen, stairs, worst.first(times))
+        return Partial(merged(summaries), {part: clue}, contracted.join(judged))
 
     def join(self, made: Sequence[Partial]) -> Partial:
         """Join what was made of several parts."""
         summaries = [each.summary for each in made if each.clues]
         clues = {part: clue for each in made for part, clue in each.clues.items()}
-        return Partial(merged(summaries) if summaries else EMPTY, clues)
+        asked = contracted.join(each.asked for each in made)
+        return Partial(merged(summaries) if summaries else EMPTY, clues, asked)
 
 
 class SecondLook(NamedTuple):

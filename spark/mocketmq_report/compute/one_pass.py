@@ -10,11 +10,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from mocketmq.clock import US_PER_MS
-from mocketmq_report.compute import order, outcomes, repeats, timeline, worst
+from mocketmq.contracts.contract import Contract
+from mocketmq_report.compute import contracted, order, outcomes, repeats, timeline, worst
 from mocketmq_report.compute.kernel import BATCHES, Clues, FirstLook, Found, SecondLook, Setting
 from mocketmq_report.compute.partial import merge
 from mocketmq_report.compute.struck import strikes
 from mocketmq_report.compute.summary import SHAPES, Summary, without_codes
+from mocketmq_report.document import ContractFindings
 from mocketmq_report.ledger.extent import Extent
 from mocketmq_report.ledger.ledger import Ledger
 from mocketmq_report.ledger.part import Part
@@ -33,6 +35,7 @@ class Measured(NamedTuple):
     is_exact: bool
     split_us: tuple[int, ...]  # the limits after which bins are split
     step_us: int
+    contract: ContractFindings | None = None
 
 
 def measure(
@@ -42,12 +45,13 @@ def measure(
     is_exact: bool | None = None,
     minute_cutoffs_us: Sequence[int] | None = None,
     on_time_us: int = 100 * US_PER_MS,
+    contract: Contract | None = None,
 ) -> Measured:
     """Measure a ledger. Bins are split after each of ``split_us``.
 
     ``is_exact`` keeps every value instead of bins; None does so if there are not too many rows. With
     ``minute_cutoffs_us`` lateness by minute is measured, too. Causes are found of deliveries that were later
-    than ``on_time_us``.
+    than ``on_time_us``. With a ``contract`` it is told what another system would have made of the delays.
     """
     runs = ledger.runs.to_pylist()
     parts = dict(enumerate(ledger.parts))
@@ -63,14 +67,15 @@ def measure(
             on_time_us,
             None if minute_cutoffs_us is None else tuple(minute_cutoffs_us),
             struck,
+            contract,
         )
 
     used = setting(ledger.extent)
-    summary, clues = carry(FirstLook(used), parts)
+    summary, clues, asked = carry(FirstLook(used), parts)
     right = setting(outcomes.extent(summary.outcomes))
     if right != used:  # unusable rows, or files that do not say, misled the plan
         used = right
-        summary, clues = carry(FirstLook(used), parts)
+        summary, clues, asked = carry(FirstLook(used), parts)
     found, more = _second_look(used, carry, parts, clues)
     summary = without_codes(summary)
     summary = summary._replace(disorder=merge([summary.disorder, more], SHAPES["disorder"]))
@@ -81,6 +86,7 @@ def measure(
         is_exact=used.cutoffs_us is None,
         split_us=tuple(split_us),
         step_us=used.step_us,
+        contract=None if contract is None else contracted.findings(contract, asked, carry, parts),
     )
 
 

@@ -20,7 +20,7 @@ from mocketmq_report.document import (
     Worst,
 )
 from mocketmq_report.judge.limits import DrawnLimit
-from mocketmq_report.report import headline
+from mocketmq_report.report import by_contract, headline
 from mocketmq_report.report.charts import bucket_names, buckets, charts, herd_name
 from mocketmq_report.report.page import embedded, environment
 from mocketmq_report.report.spectrum_charts import comparison_chart
@@ -82,6 +82,8 @@ def html(report: Report, limits: Sequence[DrawnLimit] = ()) -> str:
         groups=_groups(report.lateness),
         by_level=[row for row in report.lateness if figures.is_beside_levels(row.dimension, row.name)],
         is_all_zero=is_all_zero(report),
+        by_contract=by_contract.sentence(report.contract) if report.contract else "",
+        verdicts=list(by_contract.verdict_rows(report.contract)) if report.contract else [],
         consumers=[stage for stage in report.stages if stage.dimension == "group"],
         rate_unit=rate_unit(report.timeline.step_us),
         method=_method(header),
@@ -174,6 +176,8 @@ def _sections(report: Report) -> Iterator[tuple[str, str]]:
         yield "groups", "Groups"
     if any(stage.dimension == "group" for stage in report.stages):
         yield "consumers", "Consumers"
+    if report.contract:
+        yield "contract", "Contract"
     yield "messages", "Messages"
     if not is_all_zero(report):
         yield "charts", "Charts"

@@ -6,7 +6,7 @@ from typing import Final
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Quality, Reconciliation, Report, Stage
-from mocketmq_report.report import headline
+from mocketmq_report.report import by_contract, headline
 from mocketmq_report.report.why import is_all_zero, moved, why
 
 LONGEST: Final = 65_536
@@ -46,6 +46,10 @@ def _parts(report: Report) -> Iterator[str]:
     for what, reasons in why(report):
         rows = ((each.bar, each.share, each.messages, plain(each.words)) for each in reasons)
         yield f"**{plain(what)}:**\n\n{table(['', '>share', '>messages', 'why'], rows)}"
+    if report.contract:
+        yield f"**{plain(by_contract.sentence(report.contract))}**"
+        if verdicts := [tuple(map(plain, row)) for row in by_contract.verdict_rows(report.contract)]:
+            yield table(by_contract.COLUMNS, verdicts)
     silent = [row for row in report.reconciliation if row.dimension == "level" and row.is_silent]
     if silent:
         names = figures.listed(figures.group(row.dimension, row.name, row.delay) for row in silent)

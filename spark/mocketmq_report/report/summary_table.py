@@ -10,7 +10,7 @@ from rich.text import Text
 
 from mocketmq_report import figures
 from mocketmq_report.document import Comparison, Judgement, Lateness, Report
-from mocketmq_report.report import headline
+from mocketmq_report.report import by_contract, headline
 from mocketmq_report.report.why import is_all_zero, moved, why
 
 _WIDE: Final = 100
@@ -37,6 +37,12 @@ def summary(report: Report) -> Iterator[RenderableType]:
             ["", ">share", ">messages", "why"],
             (map(Text, (r.bar, r.share, r.messages, r.words)) for r in reasons),
         )
+    if report.contract:
+        yield ""
+        yield Text(by_contract.sentence(report.contract), style="bold")
+        rows = list(by_contract.verdict_rows(report.contract))
+        if rows:
+            yield _table(by_contract.COLUMNS, (map(Text, row) for row in rows))
     if report.comparison:
         yield ""
         yield from _comparison(report.comparison)
