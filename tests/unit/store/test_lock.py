@@ -87,10 +87,13 @@ def test_who_only_asks_takes_nothing(tmp_path: Path) -> None:
 def test_an_owner_is_seen_from_another_container(tmp_path: Path, is_owned: bool) -> None:
     if shutil.which("unshare") is None or os.geteuid() != 0:
         pytest.skip("namespaces of processes need root and util-linux")
+    contained = ["unshare", "--pid", "--fork", "--mount-proc"]
+    if subprocess.run([*contained, "true"], check=False, capture_output=True).returncode:
+        pytest.skip("this root may make no namespaces")
     lock = DirectoryLock(tmp_path)
     if not is_owned:
         lock.close()
-    command = ["unshare", "--pid", "--fork", "--mount-proc", sys.executable, "-c", ASK, str(tmp_path)]
+    command = [*contained, sys.executable, "-c", ASK, str(tmp_path)]
     assert subprocess.run(command, check=False).returncode == is_owned
     lock.close()
 
