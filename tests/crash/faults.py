@@ -156,3 +156,36 @@ async def stop_a_move(disk: Disk, then: str, park: Park, count: int, *settings: 
         await client.advance("1h")
         assert await delivered(client) == parked
         await files_removed(client)
+
+
+DELAYS_S = (1, 10, 100)
+"""A disk should be full before what was sent is due; a machine that took too long gets more time."""
+
+
+async def keep_due_waiting(
+    disk: Disk, park: Park, figures: Callable[[JsonObject, int], JsonObject], *settings: str
+) -> None:
+    """Messages that become due on a full disk are delivered once it has room.
+
+    ``park`` counts in ``DELAYS_S`` instead of minutes; ``figures(levels, number)`` are of what it parked.
+    """
+    sentence = "due messages cannot be delivered"
+    for number, _ in enumerate(DELAYS_S, 1):
+        async with broker(disk.directory, *settings) as (process, client):
+            earlier = await delivered(client) if number > 1 else []
+            parked = [f"m{number}-{count}" for count in range(20)]
+            await park(client, number, parked)
+            disk.fill(process)
+            found = figures(await client.levels(), number)
+            if in_time := (found["pending"], found["oldest_overdue_ms"]) == (20, None):
+                await wait_for_log(process, client, sentence)
+                found = figures(await client.levels(), number)
+                assert (found["pending"], found["oldest_overdue_ms"] is None) == (20, False)
+                assert await delivered(client) == earlier
+            disk.free(process)
+            assert (await client.wait_delivered(TOPIC, 20 * number, wait="30s"))["reached"]
+            assert await delivered(client) == earlier + parked
+        if in_time:
+            assert process.stderr.count(sentence) == 1
+            return
+    pytest.fail("the disk was never full before the messages were due")

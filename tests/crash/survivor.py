@@ -20,7 +20,7 @@ from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
-from tests.crash.load import GROUP, TOPIC, Load
+from tests.crash.load import GROUP, INVISIBLE, TOPIC, Load
 from tests.crash.power import NOTES
 from tests.support.patience import HANGING_S
 from tests.support.process import BrokerProcess, StartError, forked_broker
@@ -174,7 +174,9 @@ class Survivor:
         assert not levels["second_directories"]["quarantined"]
 
     async def _consume(self, client: Client, wait: str = "0") -> None:
-        while messages := await client.receive(TOPIC, group=GROUP, max_messages=256, wait=wait):
+        while messages := await client.receive(
+            TOPIC, group=GROUP, max_messages=256, wait=wait, invisible=INVISIBLE
+        ):
             self.judge.received(messages)
             self.judge.acking(messages)
             await client.acknowledge(GROUP, messages)
