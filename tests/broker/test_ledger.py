@@ -81,7 +81,7 @@ async def test_stages_follow_each_other_in_real_time(tmp_path: Path) -> None:
         for level in (1, 2, 3):
             await send(broker, level=level)
         for _ in range(3):
-            await acknowledge(broker, await receive(broker, 1, wait_s=30))
+            await acknowledge(broker, await receive(broker, 1, wait_s=30, invisible_us=10**9 * S))
         found = recorded(tmp_path)
     assert len(found) == 3
     for row in found:

@@ -38,7 +38,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
@@ -358,7 +358,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
     def write_slowly(directory: DelayDirectory, entry: Entry, content: bytes) -> None:
         written.append(entry)
         begun.set()
-        assert hold.wait(30)
+        assert hold.wait(HANGING_S)
         write(directory, entry, content)
 
     async with running_broker(tmp_path) as broker:
@@ -368,7 +368,7 @@ async def test_one_who_commits_again_while_the_file_is_being_saved_is_too_late(
         await broker.mover.advance(10 * MS)  # it is overdue, so each commit keeps it for another instant
         monkeypatch.setattr(DelayDirectory, "write", write_slowly)
         gone = asyncio.create_task(broker.transactions.popped_halves.commit(TOPIC, [half.handle]))
-        assert await asyncio.to_thread(begun.wait, 30)
+        assert await asyncio.to_thread(begun.wait, HANGING_S)
         gone.cancel()
         await asyncio.gather(gone, return_exceptions=True)
         assert (await broker.transactions.popped_halves.commit(TOPIC, [half.handle])).done == []

@@ -143,7 +143,7 @@ async def test_what_became_due_while_the_broker_was_down_is_delivered_at_the_sta
     async with running_broker(tmp_path, clock="x1000000") as broker:
         found: list[Taken] = []
         while len(found) < 3:
-            found += await receive(broker, wait_s=30)
+            found += await receive(broker, wait_s=30, invisible_us=10**9 * S)
         assert await in_order_of_delivery(broker) == ["2", "1", "0"]
     early = rows(tmp_path, "SELECT * FROM deliveries WHERE delivered_us < due_us")
     assert early == []

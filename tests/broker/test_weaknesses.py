@@ -21,6 +21,7 @@ from mocketmq_compat.delay.delayed_file import Entry, decode
 from mocketmq_compat.delay.directories.delay_directory import DelayDirectory
 from mocketmq_compat.delay.directories.delay_files import DelayFiles
 from mocketmq_compat.delay.file_saves import FileSaves
+from tests.doors.remoting.gates import until
 from tests.support.api import metrics_of, running_api
 from tests.support.brokers import (
     S,
@@ -30,7 +31,7 @@ from tests.support.brokers import (
     send,
     visible,
 )
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
@@ -46,22 +47,25 @@ from tests.support.second_directories import (
 async def test_w1_a_reader_never_sees_half_a_file(tmp_path: Path) -> None:
     over = threading.Event()
     body = "x" * 2_000_000
+    seen = set[Path]()
 
-    def read_again_and_again() -> int:
-        seen = set()
+    def read_again_and_again() -> None:
         while not over.is_set():
             if files := message_files(tmp_path):
                 assert len(decode(files[-1].read_bytes()).body) == len(body)
                 seen.add(files[-1])
-        return len(seen)
 
     async with running_broker(tmp_path, delay_sync="never") as broker:
         await send_in(broker, 1_000, body)
         reading = asyncio.create_task(asyncio.to_thread(read_again_and_again))
-        for number in range(40):  # each into a second that is being read
-            await send_in(broker, 1_001 + number, body)
-        over.set()
-        assert await reading > 1
+        try:
+            await until(lambda: seen or reading.done())
+            for number in range(40):  # each into a second that is being read
+                await send_in(broker, 1_001 + number, body)
+            await until(lambda: len(seen) > 1 or reading.done())
+        finally:
+            over.set()
+        await reading
 
 
 class Syncs:
@@ -75,7 +79,7 @@ class Syncs:
         def sync(directory: DelayDirectory, entries: Iterable[Entry]) -> None:
             entries = list(entries)
             self.begun.set()
-            assert self.go_on.wait(30)
+            assert self.go_on.wait(HANGING_S)
             real(directory, entries)
             self.synced.append(entries)
             self.ended.set()
@@ -89,7 +93,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
     syncs = Syncs(monkeypatch)
     async with running_broker(tmp_path / "always") as broker:
         sending = asyncio.create_task(send_in(broker, 1_000))
-        assert await asyncio.to_thread(syncs.begun.wait, 30)
+        assert await asyncio.to_thread(syncs.begun.wait, HANGING_S)
         assert len(message_files(tmp_path / "always")) == 1
         assert (sending.done(), broker.inspection.pending.count) == (False, 0), (
             "on disk, but may be lost with the power"
@@ -107,7 +111,7 @@ async def test_w2_what_is_acknowledged_is_durable_by_the_policy(
         sent = await send_in(broker, 1_000)  # answered though no sync has ended
         assert syncs.synced == []
         syncs.go_on.set()
-        assert await asyncio.to_thread(syncs.ended.wait, 30)
+        assert await asyncio.to_thread(syncs.ended.wait, HANGING_S)
         assert [entry.number for entry in syncs.synced[0]] == [sent.stored.commit_offset]
 
     syncs = Syncs(monkeypatch)

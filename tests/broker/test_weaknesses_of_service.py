@@ -45,7 +45,7 @@ from tests.support.brokers import (
     visible,
 )
 from tests.support.delayed_files import made
-from tests.support.patience import PATIENCE_S
+from tests.support.patience import HANGING_S, PATIENCE_S
 from tests.support.second_directories import (
     HOUR_MS,
     MS,
@@ -67,7 +67,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
 
     def read_slowly(directory: DelayDirectory, entry: Entry) -> bytes:
         begun.set()
-        assert go_on.wait(30)
+        assert go_on.wait(HANGING_S)
         return read(directory, entry)
 
     async with running_broker(tmp_path, delay_sync="never") as broker:
@@ -78,7 +78,7 @@ async def test_w11_one_slow_or_poison_file_holds_up_no_others(
         with monkeypatch.context() as patch:
             patch.setattr(DelayDirectory, "read", read_slowly)
             moving = asyncio.create_task(broker.mover.advance(1 * S))
-            assert await asyncio.to_thread(begun.wait, 30)
+            assert await asyncio.to_thread(begun.wait, HANGING_S)
             # Whatever else the broker does goes on while the disk takes its time.
             await send(broker, "at once", topic="others")
             await send(broker, "by level", topic="others", level=1)
@@ -345,12 +345,12 @@ async def test_w20_an_unexpected_error_in_one_pass_ends_no_delivery(
             await send_in(broker, 5, body)
         found: list[str] = []
         while len(found) < 2:
-            taken = await receive(broker, wait_s=10)
+            taken = await receive(broker, wait_s=HANGING_S)
             assert taken, "the timer has ended"
             found += bodies(taken)
         assert bodies(await visible(broker)) == ["first", "second"]
         assert len(failures) == 1
         await send_in(broker, 5, "third")
-        assert bodies(await receive(broker, wait_s=10)) == ["third"]
+        assert bodies(await receive(broker, wait_s=HANGING_S)) == ["third"]
         state = broker.schemes.file_figures()
         assert (state.quarantined, state.put_aside) == (1, {"defect": 1})

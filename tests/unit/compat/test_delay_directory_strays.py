@@ -84,7 +84,7 @@ def test_what_is_named_as_a_message_but_is_no_file_is_a_stray(directory: DelayDi
             directory.read_stray(SECOND, name)
         assert refused.value.errno == number
     assert directory.read_stray(SECOND, pipe) == b"", "nor does it wait for somebody to write"
-    assert len(names_in(Path("/dev/fd"))) == open_files
+    assert len(names_in(Path("/dev/fd"))) <= open_files
 
 
 def test_a_scan_counts_the_disk_and_tells_the_last_change(directory: DelayDirectory) -> None:
