@@ -205,9 +205,9 @@ async def test_between_two_saves_of_the_offsets(tmp_path: Path, profile: str, ti
     async with survivor.broker() as (process, client):
         await client.send_batch(TOPIC, [{"body": "b", "delay_level": 1}] * 10)
         await client.advance("3s")
-        assert (await client.wait_delivered(TOPIC, 10))["reached"]
+        assert (await client.wait_delivered(TOPIC, 10, wait="30s"))["reached"]
         process.kill()
         await process.wait()
     async with survivor.broker() as (_, client):
         await client.advance("3s")
-        assert (await client.wait_delivered(TOPIC, 1))["delivered"] == times * 10
+        assert (await client.wait_delivered(TOPIC, 1, wait="30s"))["delivered"] == times * 10

@@ -79,7 +79,7 @@ async def test_delayed_messages_can_be_seen_and_changed(broker: Client) -> None:
     await broker.cancel(first["message_id"])
     await broker.deliver(second["message_id"])
     assert (await broker.message(first["message_id"]))["state"] == "cancelled"
-    assert (await broker.wait_delivered("orders", 1))["reached"]
+    assert (await broker.wait_delivered("orders", 1, wait="30s"))["reached"]
     assert sum(level["pending"] for level in (await broker.levels())["levels"]) == 0
 
 
