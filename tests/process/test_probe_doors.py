@@ -138,8 +138,14 @@ async def https(broker: BrokerProcess, certificate: Path) -> AsyncIterator[str]:
             while data := await reader.read(1 << 16):
                 writer.write(data)
         writer.close()
+        with suppress(OSError):
+            await writer.wait_closed()
+
+    serving: list[asyncio.Task[Any]] = []
 
     async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        if task := asyncio.current_task():
+            serving.append(task)
         to_broker = await asyncio.open_connection(HOST, port)
         await asyncio.gather(pass_on(reader, to_broker[1]), pass_on(to_broker[0], writer))
 
@@ -148,6 +154,7 @@ async def https(broker: BrokerProcess, certificate: Path) -> AsyncIterator[str]:
         yield f"https://{HOST}:{server.sockets[0].getsockname()[1]}"
     finally:
         server.close()
+        await asyncio.gather(*serving, return_exceptions=True)
 
 
 @pytest.mark.parametrize("door", DOORS)

@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 from grpclib.client import Channel
 from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
+from h2.exceptions import H2Error
 
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.doors import split_address
@@ -146,7 +147,7 @@ class GrpcConnection:
                 f"{self.address} does not serve the request: {error.message or 'no reason'}"
                 f" ({error.status.name})"
             ) from None
-        except StreamTerminatedError as error:
+        except (StreamTerminatedError, H2Error) as error:  # the latter if it speaks no HTTP/2
             raise NoAnswerError(f"{self.address} closed the connection: {error}") from None
         except OSError as error:
             raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None
