@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Mapping
+from time import monotonic
 
 from mocketmq.remoting.wire.record import decode_records
 from tests.differential.answers import records_seen
@@ -41,8 +42,9 @@ class PipeliningSide(Side):
             consumerGroup=group,
             suspendTimeoutMillis=HELD_MS,
         )
-        waiting = (await self.client("holding")).ask(consuming.PULL, pull)
+        waiting, asked_s = (await self.client("holding")).ask(consuming.PULL, pull), monotonic()
         done = await self.change(consuming.RESET_OFFSET, ext)
+        self.held_too_long(asked_s, HELD_MS)
         return {"reset": done, "pulled": self._pulled(await waiting)}
 
     async def hand_over(

@@ -20,7 +20,9 @@ from tests.support.remoting import RemotingClient
 
 VERSION = 459
 HELD_MS = 5_000
-VISIBLE_S = 15.0
+INVISIBLE_MS = 600_000
+"""Longer than a sequence takes on a slow machine."""
+VISIBLE_S = 60.0
 """Real seconds for a message to be visible again after its invisible time: upstream polls."""
 
 
@@ -97,14 +99,17 @@ class PopSide(PipeliningSide):
     async def pop(self, group: str, topic: str, wait_ms: int = 0, **fields: Any) -> Seen:
         """Pop (200050)."""
         born = {"bornTime": 0}  # else it may be too late
-        ext = popping.pop_of(wait_ms, **{**born, "consumerGroup": group, "topic": topic, **fields})
+        usual = {**born, "invisibleTime": INVISIBLE_MS}
+        ext = popping.pop_of(wait_ms, **{**usual, "consumerGroup": group, "topic": topic, **fields})
         return self._popped(group, topic, await (await self.client()).call(popping.POP, ext))
 
     async def held_pop(self, group: str, topic: str, sends: list[dict[str, Any]], **fields: Any) -> Seen:
         """200050 as a long poll, with sends meanwhile."""
-        ext = popping.pop_of(HELD_MS, consumerGroup=group, topic=topic, bornTime=0, **fields)
-        waiting = (await self.client("holding")).ask(popping.POP, ext)
+        usual = {"bornTime": 0, "invisibleTime": INVISIBLE_MS}
+        ext = popping.pop_of(HELD_MS, consumerGroup=group, topic=topic, **usual, **fields)
+        waiting, asked_s = (await self.client("holding")).ask(popping.POP, ext), monotonic()
         sent = [await self.send(**each) for each in sends]
+        self.held_too_long(asked_s, HELD_MS)
         return {"sent": sent, "popped": self._popped(group, topic, await waiting)}
 
     def _popped(self, group: str, topic: str, answer: Command) -> Seen:
@@ -218,10 +223,12 @@ class PopSide(PipeliningSide):
 
     async def pop_and_lapse(self, group: str, topic: str, acked: list[str], ms: int, **fields: Any) -> Seen:
         """A pop with a short invisible time, acks of some messages, and the redelivery of the others."""
+        asked_s = monotonic()
         seen = await self.pop(group, topic, invisibleTime=ms, **fields)
         for serial in acked:
             if serial in self._held.get((group, topic), {}):
                 await self.ack(group, topic, serial)
+        self.held_too_long(asked_s, ms)
         await asyncio.sleep(ms / 1000)
         await self._peeked(group, topic, set(self._held.pop((group, topic), {})))
         return seen
@@ -261,8 +268,9 @@ class PopSide(PipeliningSide):
         ext = popping.written(
             {"consumerGroup": group, "topic": topic, "bornTime": 0, "pollTime": HELD_MS, **fields}
         )
-        waiting = (await self.client("holding")).ask(popping.NOTIFICATION, ext)
+        waiting, asked_s = (await self.client("holding")).ask(popping.NOTIFICATION, ext), monotonic()
         sent = await self.send(**send)
+        self.held_too_long(asked_s, HELD_MS)
         return {"sent": sent, "told": self._seen(await waiting)}
 
     async def polling(self, group: str, topic: str, queue_id: int) -> Seen:
