@@ -81,7 +81,11 @@ def words(process: psutil.Process) -> list[str]:
 
 
 @pytest.mark.parametrize(
-    ("number", "during"), [(signal.SIGINT, b"50 messages a second"), (signal.SIGTERM, b"a herd of 300")]
+    ("number", "during"),
+    [
+        (signal.SIGINT, b"50 messages a second"),
+        pytest.param(signal.SIGTERM, b"a herd of 300", marks=pytest.mark.slow),
+    ],
 )
 async def test_an_interrupted_lab_leaves_nothing_behind(
     tmp_path: Path, number: signal.Signals, during: bytes
