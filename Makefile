@@ -10,6 +10,9 @@ UV := build/lock/bin/uv
 COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.11 --generate-hashes \
 	--annotation-style line --custom-compile-command 'make lock' $(ARGS) pyproject.toml
 
+# Containers set it to stay small. Tests start hundreds of processes, each of which would compile what it imports.
+unexport PYTHONDONTWRITEBYTECODE
+
 .DEFAULT_GOAL := help
 .PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop from-source differential \
 	check format bench dist lock clean
