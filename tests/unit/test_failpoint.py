@@ -19,24 +19,22 @@ PACKAGES = [
 ]
 
 
-NODES = [
-    node
-    for package in PACKAGES
-    for path in package.rglob("*.py")
-    if path.name != "failpoint.py"
-    for node in ast.walk(ast.parse(path.read_text("utf-8")))
-]
-
-
 def test_every_point_of_the_list_is_passed_somewhere_and_no_other() -> None:
-    calls = [node for node in NODES if isinstance(node, ast.Call)]
+    nodes = [
+        node
+        for package in PACKAGES
+        for path in package.rglob("*.py")
+        if path.name != "failpoint.py"
+        for node in ast.walk(ast.parse(path.read_text("utf-8")))
+    ]
+    calls = [node for node in nodes if isinstance(node, ast.Call)]
     passed = {
         call.args[0].value
         for call in calls
         if getattr(call.func, "id", "") == "pass_point" and isinstance(call.args[0], ast.Constant)
     }
     # What saves in groups is told its points.
-    named = {node.value for node in NODES if isinstance(node, ast.Constant)}
+    named = {node.value for node in nodes if isinstance(node, ast.Constant)}
     assert passed <= set(POINTS) <= named
     assert len(set(POINTS)) == len(POINTS)
 
