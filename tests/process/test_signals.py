@@ -200,6 +200,7 @@ async def test_a_report_loses_no_signal(tmp_path: Path, number: signal.Signals, 
     assert (await code_after(process, number))[0] == 128 + number
 
 
+@pytest.mark.slow  # test_follow has a quick one, of a table in its own process
 async def test_a_rolling_table_ends_and_leaves_nothing_behind(tmp_path: Path) -> None:
     (temporary := tmp_path / "tmp").mkdir()
     made = MadeStore(tmp_path / "store")
