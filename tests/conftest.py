@@ -2,6 +2,7 @@
 
 import os
 import signal
+from collections import Counter
 from collections.abc import AsyncIterator, Generator, Iterator
 from pathlib import Path, PurePath
 from typing import TYPE_CHECKING
@@ -46,18 +47,33 @@ def spark() -> "Iterator[SparkSession]":
         yield made
 
 
+def _scope(nodeid: str) -> str:
+    path = PurePath(nodeid.split("::", maxsplit=1)[0])
+    if {"spark", "report"} & set(path.parts):
+        return "spark"
+    return "clients" if "clients" in path.parts else str(path)
+
+
 class _Together(LoadScopeScheduling):  # type: ignore[misc]  # it is untyped
     """Runs in one process, one after the other: the tests of a file, all of Spark's, all of the clients'."""
 
     def _split_scope(self, nodeid: str) -> str:
-        path = PurePath(nodeid.split("::", maxsplit=1)[0])
-        if {"spark", "report"} & set(path.parts):
-            return "spark"
-        return "clients" if "clients" in path.parts else str(path)
+        return _scope(nodeid)
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Begin with what has most tests, and end with quick ones, so that no process works long alone."""
+    if not hasattr(config, "workerinput"):
+        return  # there is one process
+    counts = Counter(_scope(item.nodeid) for item in items)
+    order = sorted(counts, key=lambda scope: (scope.startswith("tests/unit/"), -counts[scope]))
+    places = {scope: place for place, scope in enumerate(order)}
+    items.sort(key=lambda item: places[_scope(item.nodeid)])
 
 
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Producer) -> _Together:
-    """Of ``pytest -n``."""
+    """Of ``pytest -n``. It keeps our order: xdist's ends with files of one test, of which some take long."""
+    config.option.loadscopereorder = False
     return _Together(config, log)
 
 
