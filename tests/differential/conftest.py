@@ -82,7 +82,6 @@ async def _running_duel(
                 Known(rules),
                 side,
                 [],
-                [],
             )
             yield _noted(config, duel)
             assert not broker.stderr, broker.stderr
@@ -130,9 +129,7 @@ async def pop_duel(jars: None, request: pytest.FixtureRequest) -> AsyncIterator[
 @pytest_asyncio.fixture(scope="session", loop_scope="session")
 async def grpc_duel(pop_duel: Duel, request: pytest.FixtureRequest) -> Duel:
     """The same two over gRPC."""
-    return _noted(
-        request.config, pop_duel._replace(known=Known(GRPC_RULES), side=GrpcSide, cut_short=[], passing=[])
-    )
+    return _noted(request.config, pop_duel._replace(known=Known(GRPC_RULES), side=GrpcSide, cut_short=[]))
 
 
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
@@ -144,5 +141,3 @@ def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: p
         terminalreporter.write_line(
             f"{len(duel.cut_short):>9} plays cut short, as real time made an order chance"
         )
-        for difference in duel.passing:
-            terminalreporter.write_line(f"not there again: {difference}")

@@ -17,37 +17,21 @@ from tests.support.remoting import ClosedError
 DELIVERY_S = 12.0
 """For how long delayed messages are waited for: far longer than the longest delay."""
 SHRINK_S = 300.0
-AGAIN = 2
-"""How often a sequence with a difference is played again. What is not there each time was chance, as threads
-of RocketMQ race, and its delays are real time."""
 
 _runs = itertools.count()
 
 
 class Duel(NamedTuple):
-    """The two brokers. A play is ``cut_short`` after an operation that made the order of messages chance.
-
-    ``passing`` are differences that were not there when their sequence was played again.
-    """
+    """The two brokers. A play is ``cut_short`` after an operation that made the order of messages chance."""
 
     theirs: Ends
     ours: Ends
     known: Known
     side: type[Side]
     cut_short: list[Op]
-    passing: list[Difference]
-
-    async def differences(self, ops: Sequence[Op]) -> list[Difference]:
-        """The differences that no rule explains, and that are there each time."""
-        found = await self.play(ops)
-        for _ in range(AGAIN if found else 0):
-            kinds = {each.kind for each in await self.play(ops)}
-            self.passing.extend(each for each in found if each.kind not in kinds)
-            found = [each for each in found if each.kind in kinds]
-        return found
 
     async def play(self, ops: Sequence[Op]) -> list[Difference]:
-        """The differences of one play that no rule explains."""
+        """The differences that no rule explains."""
         run = f"{os.getpid():x}-{next(_runs):x}"
         found: list[Difference] = []
         async with side(self.theirs, run, self.side) as theirs, side(self.ours, run, self.side) as ours:

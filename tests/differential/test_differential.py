@@ -50,7 +50,7 @@ async def _play(
 
     async def play() -> None:
         for number in numbers:
-            for difference in await duel.differences(made(seed, number)):
+            for difference in await duel.play(made(seed, number)):
                 found.setdefault(difference.kind, (number, difference))
 
     await asyncio.gather(*(play() for _ in range(at_once)))
