@@ -176,7 +176,9 @@ _INSTANT: Final = _Parsed("instant", lambda text: parse_instant_ms(text, "the in
 @click.option(
     "--contract",
     type=click.Choice(list(CONTRACTS)),
-    help="Say which delays another system would have refused, rounded or held up (docs/contracts.md).",
+    metavar="NAME",
+    help="Say which delays another system would have refused, rounded or held up (docs/contracts.md):"
+    f" {', '.join(CONTRACTS)}.",
 )
 @click.option("--follow", is_flag=True, help="Show a rolling table of a running broker instead.")
 @click.option(

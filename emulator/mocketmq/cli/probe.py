@@ -63,7 +63,7 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
         "probe --name-server 10.0.0.5:9876",
         "probe --name-server 10.0.0.5:9876 --levels 1,5 --out tuesday.csv",
         "probe --grpc 10.0.0.5:8081 --delays 1s,30s,5m --tls-insecure",
-        "probe --aliyun-http http://1234.mqrest.cn-hangzhou.aliyuncs.com --instance MQ_INST_1_a",
+        "probe --aliyun-http http://mq.example.com --instance MQ_INST_1_a",
     )
 )
 @click.option(
