@@ -187,12 +187,12 @@ def test_a_rollup_cannot_be_judged(tmp_path: Path) -> None:
     runner().invoke(command.report, [str(LEDGER), "--quick", "--rollup", rollup, "--out", out])
     done = runner().invoke(command.report, [rollup, "--quick", "--contract", "sqs", "--out", out])
     assert done.exit_code == 3
-    assert "a rollup has none: give the data itself" in done.output
+    assert "a rollup has none: give the data itself" in done.stderr
 
 
 @pytest.mark.parametrize("more", [["--contract", "nonsense"], ["--contract", "sqs", "--follow"]])
 def test_a_wrong_contract_is_refused_with_what_is_allowed(more: list[str]) -> None:
     done = runner().invoke(command.report, [str(LEDGER), *more])
     assert done.exit_code == 2
-    said = " ".join(done.output.split())
+    said = " ".join(done.stderr.split())
     assert "give it without --follow" in said or all(repr(name) in said for name in CONTRACTS)
