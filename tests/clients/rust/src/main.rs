@@ -25,6 +25,9 @@ use tokio::sync::{Mutex, oneshot};
 use crate::consumers::Consumer;
 use crate::messages::{Outgoing, sent};
 
+/// Its own is short for a busy machine.
+pub const SEND_TIMEOUT_MS: u32 = 60_000;
+
 /// What a call failed with; the test judges it.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
@@ -95,6 +98,7 @@ fn main() -> Result<(), Failure> {
 async fn serve(options: Options, runtime: Arc<ClientRuntime>) -> Result<(), Failure> {
     let mut producer = DefaultMQProducer::builder(runtime.clone())
         .client_config(options.config("GID_rust"))
+        .send_msg_timeout(SEND_TIMEOUT_MS)
         .producer_group("GID_rust");
     if let Some(hook) = options.hook() {
         producer = producer.rpc_hook(hook);

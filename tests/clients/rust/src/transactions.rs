@@ -8,7 +8,7 @@ use rocketmq_model::common::message::message_ext::MessageExt;
 use serde_json::{Value, json};
 
 use crate::messages::{sent, shown};
-use crate::{Command, Driver, Failure, tell};
+use crate::{Command, Driver, Failure, SEND_TIMEOUT_MS, tell};
 
 struct Decisions {
     group: String,
@@ -36,6 +36,7 @@ impl Driver {
             let mut producer = TransactionMQProducer::builder(self.runtime.clone())
                 .client_config(self.options.config(&command.group))
                 .producer_group(command.group.as_str())
+                .send_msg_timeout(SEND_TIMEOUT_MS)
                 .transaction_listener(Decisions { group: command.group.clone() })
                 .build();
             producer.start().await?;
