@@ -5,6 +5,7 @@ upstream's index service, this one follows later: in the background while the wr
 each look-up, which therefore finds all that was stored before it.
 """
 
+import asyncio
 import hashlib
 from collections.abc import Callable, Collection
 
@@ -53,6 +54,7 @@ class MessageKeys(Chore):
         self._database = ground.database
         self._writer = ground.writer
         self._commits = 0
+        self._following = asyncio.Lock()  # two would index the same twice
 
     async def turn(self) -> None:
         """Index the rest, unless the writer is busy."""
@@ -68,6 +70,11 @@ class MessageKeys(Chore):
 
     async def follow(self) -> None:
         """Index the next messages, at most ``STEP``."""
+        async with self._following:
+            if self.is_behind:
+                await self._follow()
+
+    async def _follow(self) -> None:
         known_end = self._writer.next_commit_offset
         rows = await self._database.rows(_FOLLOW, (self.indexed_to, STEP))
         end = rows[-1][0] + 1 if len(rows) == STEP else max(known_end, rows[-1][0] + 1 if rows else 0)

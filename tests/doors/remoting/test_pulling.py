@@ -27,7 +27,7 @@ from tests.doors.remoting.consuming import (
     subscription,
 )
 from tests.doors.remoting.producing import UNIQUE
-from tests.support.brokers import GROUP, TOPIC, S, rows, send
+from tests.support.brokers import GROUP, TOPIC, S, index_keys, rows, send
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import Remoting, running_remoting
 from tests.support.waiting import Waiting
@@ -406,6 +406,7 @@ async def test_a_pull_writes_nothing_unless_a_message_was_delayed() -> None:
         client, writer = remoting.client, remoting.broker.ground.writer
         await fill(remoting, None, None, None)
         await join(client)
+        await index_keys(remoting.broker)
         before = writer.commits
         for offset in range(3):
             await pull(client, offset, COMMIT, commitOffset=offset, subVersion=1)

@@ -21,7 +21,7 @@ from tests.doors.remoting.popping import (
     pop_of,
     settling,
 )
-from tests.support.brokers import GROUP, TOPIC
+from tests.support.brokers import GROUP, TOPIC, index_keys
 from tests.support.held_up import HeldUp
 from tests.support.patience import PATIENCE_S
 from tests.support.remoting import RemotingClient, running_remoting
@@ -90,6 +90,7 @@ async def test_acknowledgements_do_not_wait_for_each_other(monkeypatch: pytest.M
     async with running_remoting() as remoting:
         await fill(remoting, *map(str, range(20)))
         acks = [(ACK, settling(one.handle, {})) for one in await pop(remoting.client)]
+        await index_keys(remoting.broker)
         commits = remoting.broker.ground.writer.commits
         with HeldUp(remoting.broker, monkeypatch) as disk:
             answers = pipelined(remoting.client, *acks)
