@@ -5,11 +5,11 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.calling.call import ClusterError
 from mocketmq.clock import US_PER_S
 from mocketmq.lab.cluster_run import ClusterRun
 from mocketmq.lab.load import Load
 from mocketmq.lab.measured import Results
-from mocketmq.probe.cluster import ProbeError
 from mocketmq_report.job import Engine
 from mocketmq_report.lab.making import make_lab_report
 from mocketmq_report.progress import ignore_progress
@@ -28,7 +28,7 @@ async def test_a_real_rocketmq_is_a_subject(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "brokerFastFailureEnable": "false"}
     async with running_upstream(tmp_path / "upstream", version, settings) as upstream:
         cluster = ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD)
@@ -53,8 +53,10 @@ async def test_other_delays_are_refused(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "messageDelayLevel": "2s 5s"}
     async with running_upstream(tmp_path / "upstream", V4, settings) as upstream:
-        with pytest.raises(ProbeError, match="level 1 of the cluster is not 1s: its delay levels are 2s 5s"):
+        with pytest.raises(
+            ClusterError, match="level 1 of the cluster is not 1s: its delay levels are 2s 5s"
+        ):
             await ClusterRun(f"{HOST}:{upstream.namesrv_port}", None, LOAD).check()

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.calling.tls import tls_context
 from mocketmq.clock import US_PER_MS, US_PER_S
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Probing
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq.probe.tls import tls_context
 from mocketmq.remoting.wire.codes import RequestCode
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
@@ -32,7 +32,7 @@ async def test_a_real_rocketmq_is_probed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     async with running_upstream(
         tmp_path / "upstream", version, {**SMALL, "brokerFastFailureEnable": "false"}
     ) as upstream:
@@ -70,7 +70,7 @@ async def test_due_times_of_a_real_rocketmq_are_probed_over_tcp_and_through_its_
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
     settings = {**SMALL, "brokerFastFailureEnable": "false", "timerPrecisionMs": str(PRECISION_MS)}
     made = plan(delays_us=(3 * US_PER_S, 4 * US_PER_S))
     async with running_upstream(tmp_path / "upstream", V5, settings, {}) as upstream:

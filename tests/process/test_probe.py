@@ -27,7 +27,7 @@ SLEW_US = US_PER_MS
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let requests of this process take long on a busy machine."""
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
 
 
 async def names(client: Client) -> set[tuple[str, str]]:

@@ -11,15 +11,15 @@ from typing import Any
 import pytest
 
 from mocketmq import Client
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError
+from mocketmq.calling.tls import tls_context
 from mocketmq.cli import commands
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.connections.certificate import _self_signed
 from mocketmq.probe.aliyun_cluster import AliyunCluster
-from mocketmq.probe.cluster import Account, NoAnswerError, ProbeError
 from mocketmq.probe.grpc_cluster import GrpcCluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq.probe.tls import tls_context
 from mocketmq_report.job import Engine, Job, run
 from mocketmq_report.progress import ignore_progress
 from tests.support.brokers import rows
@@ -39,7 +39,7 @@ SOON = plan(delays_us=(50 * US_PER_MS,), each=1, rate=100)
 @pytest.fixture(autouse=True)
 def patient(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let requests of this process take long on a busy machine."""
-    monkeypatch.setattr("mocketmq.probe.cluster.CALL_S", HANGING_S)
+    monkeypatch.setattr("mocketmq.calling.call.CALL_S", HANGING_S)
 
 
 @pytest.mark.parametrize("moved", ["moved", "not moved"])
@@ -179,7 +179,7 @@ async def test_tls_with_a_certificate_that_is_its_own_authority(door: str, tmp_p
 @pytest.mark.parametrize("door", ["grpc", "aliyun"])
 async def test_a_wrong_secret_is_told(door: str) -> None:
     async with forked_broker("--access-keys", "me:secret") as broker:
-        with pytest.raises(ProbeError) as told:
+        with pytest.raises(ClusterError) as told:
             await probed(cluster_of(broker, door, account=Account("me", "wrong")), SOON)
     assert {
         "grpc": "the proxy gives no route of topic mocketmq-probe: Check signature failed for accessKey=me",
@@ -190,7 +190,7 @@ async def test_a_wrong_secret_is_told(door: str) -> None:
 @pytest.mark.parametrize("door", ["grpc", "aliyun"])
 async def test_a_missing_topic_is_told(door: str) -> None:
     async with forked_broker("--auto-create-topics", "false") as broker:
-        with pytest.raises(ProbeError) as told:
+        with pytest.raises(ClusterError) as told:
             await probed(cluster_of(broker, door), SOON)
     assert {
         "grpc": "topic mocketmq-probe does not exist, and a proxy makes none: make it with type DELAY,"
@@ -202,7 +202,7 @@ async def test_a_missing_topic_is_told(door: str) -> None:
 async def test_a_topic_of_another_type_is_told() -> None:
     async with forked_broker() as broker, Client(broker.url) as client:
         await client.put_topic(TOPIC, type="normal")
-        with pytest.raises(ProbeError, match="is not of type DELAY: it takes NORMAL messages"):
+        with pytest.raises(ClusterError, match="is not of type DELAY: it takes NORMAL messages"):
             await probed(cluster_of(broker, "grpc"), SOON)
 
 
@@ -211,7 +211,7 @@ async def test_a_delay_that_is_too_long_is_told(door: str, days: int) -> None:
     delays_us = *SOON.delays_us, days * 86_400 * US_PER_S
     async with forked_broker() as broker:
         with pytest.raises(
-            ProbeError, match=f"the cluster takes no message delayed by {days}d: .*(24 h|40d)"
+            ClusterError, match=f"the cluster takes no message delayed by {days}d: .*(24 h|40d)"
         ):
             await probed(cluster_of(broker, door), SOON._replace(delays_us=delays_us))
 
@@ -224,7 +224,7 @@ async def test_a_server_that_speaks_otherwise_is_told(kind: Any) -> None:
 
     server = await asyncio.start_server(answer, HOST, 0)
     there = f"{HOST}:{server.sockets[0].getsockname()[1]}"
-    with pytest.raises(ProbeError, match=there):
+    with pytest.raises(ClusterError, match=there):
         await probed(kind(f"http://{there}" if kind is AliyunCluster else there), SOON)
     server.close()
 

@@ -20,10 +20,10 @@ TOPIC = "mocketmq-probe"
 DOORS = {"remoting": "--name-server", "grpc": "--grpc", "aliyun": "--aliyun-http"}
 """The doors of a broker, and the options by which the command knows them."""
 PATIENT = f"""
-from mocketmq.probe import cluster
+from mocketmq.calling import call
 from mocketmq.__main__ import main
 
-cluster.CALL_S = {HANGING_S}
+call.CALL_S = {HANGING_S}
 main()
 """
 """The command, whose requests may take long on a busy machine."""

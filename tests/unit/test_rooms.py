@@ -51,6 +51,8 @@ ROOMS = {
     "remoting": {"mocketmq.remoting"},  # what becomes of every request
     "requests": {"mocketmq.remoting.requests"},
     "listening": {"mocketmq.remoting.listening"},
+    # The other side of it
+    "calling": {"mocketmq.calling"},
     # The other doors
     "protobuf": {f"mocketmq.grpc_proxy.{name}" for name in ("definitions", "messages", "times")},
     "grpc": {"mocketmq.grpc_proxy"},  # the rest of it
@@ -108,6 +110,7 @@ KNOWS = {
     "remoting": f"ground access store faults {BROKER} wire",
     "requests": f"ground access store schedule {BROKER} wire remoting",
     "listening": f"ground access store faults {BROKER} connections wire remoting requests",
+    "calling": "ground wire",
     "protobuf": "ground",
     "grpc": f"ground access store schedule faults {BROKER} connections protobuf",
     "http": "ground faults",
@@ -118,7 +121,7 @@ KNOWS = {
     "aliyun": f"ground access faults {BROKER} http signed",
     "client": "ground",
     "testing": "ground client",
-    "probe": "ground schedule wire protobuf signed",
+    "probe": "ground schedule wire calling protobuf signed",
     "demo": "ground schedule client",
     "document": "ground",
     "ledger": "ground store delay document",
@@ -131,9 +134,9 @@ KNOWS = {
         f"ground access store schedule delay {BROKER} connections listening grpc http json console"
         " discovery aliyun"
     ),
-    "lab": f"ground schedule delay {BROKER} wire client probe app",
+    "lab": f"ground schedule delay {BROKER} wire calling client probe app",
     "lab-report": "ground document judge report spark lab",
-    "cli": "ground store delay client probe demo document ledger judge spark app lab lab-report",
+    "cli": "ground store delay calling client probe demo document ledger judge spark app lab lab-report",
 }
 
 MODULES = {

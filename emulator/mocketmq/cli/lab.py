@@ -221,8 +221,8 @@ def _cluster(
 ) -> "ClusterRun | None":
     if not name_servers:
         return None
+    from mocketmq.calling.call import Account  # noqa: PLC0415
     from mocketmq.lab.cluster_run import ClusterRun  # noqa: PLC0415 - if it is asked for
-    from mocketmq.probe.cluster import Account  # noqa: PLC0415
 
     account = Account(access_key, secret_key) if access_key and secret_key else None
     return ClusterRun(name_servers, account, load)
@@ -232,8 +232,8 @@ def _measure(
     schemes: tuple[SchemeName, ...], load: Load, place: Path, cluster: "ClusterRun | None"
 ) -> "Results":
     """Run the lab. A signal ends it, once its brokers have stopped."""
+    from mocketmq.calling.call import NoAnswerError  # noqa: PLC0415
     from mocketmq.lab.laboratory import run_lab  # noqa: PLC0415 - takes the whole broker
-    from mocketmq.probe.cluster import NoAnswerError  # noqa: PLC0415
     from mocketmq_report.command import progress_shown  # noqa: PLC0415
 
     code = 0

@@ -10,6 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError
+from mocketmq.calling.tls import tls_context
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output
@@ -20,11 +22,10 @@ from mocketmq.doors import split_address
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
 from mocketmq.message.names import check_group_name, check_topic_name
-from mocketmq.probe.cluster import Account, Cluster, NoAnswerError, ProbeError
+from mocketmq.probe.cluster import Cluster
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import MAX_RATE, Plan, Probing, Progress
 from mocketmq.probe.remoting_cluster import RemotingCluster
-from mocketmq.probe.tls import tls_context
 
 _COLUMNS = ("level", "delay", ">sent", ">received", ">p50", ">p90", ">p99", ">max")
 _SIGNALS = {signal.SIGINT: Exit.INTERRUPTED.value, signal.SIGTERM: 143}
@@ -166,7 +167,7 @@ def probe(
         ledger = ProbeLedger(probing)
         if ledger.rows:
             ledger.write(out)
-    except ProbeError as error:
+    except ClusterError as error:
         not_ready = isinstance(error, NoAnswerError)
         raise Failure(str(error), Exit.NOT_READY if not_ready else Exit.REFUSED) from error
     finally:
@@ -210,7 +211,7 @@ def _connecting(
             raise click.UsageError("--tls-ca and --tls-insecure exclude each other")
         try:
             context = tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=name_servers is None)
-        except ProbeError as error:
+        except ClusterError as error:
             raise click.UsageError(str(error)) from error
     if name_servers is not None:
         return partial(RemotingCluster, name_servers, account, context)

@@ -5,11 +5,11 @@ from functools import partial
 from pathlib import Path
 from typing import Final
 
+from mocketmq.calling.call import Account, ClusterError
 from mocketmq.clock import US_PER_S
 from mocketmq.duration import format_duration
 from mocketmq.lab.load import Load, level_of
 from mocketmq.lab.measured import Measured
-from mocketmq.probe.cluster import Account, ProbeError
 from mocketmq.probe.probe_ledger import ProbeLedger
 from mocketmq.probe.probing import Plan, Probing, Progress
 from mocketmq.probe.remoting_cluster import RemotingCluster
@@ -20,7 +20,7 @@ _SLOWER: Final = 0.95
 
 
 class ClusterRun:
-    """A cluster, looked at before the lab begins: ``check`` raises ProbeError if it cannot be measured."""
+    """A cluster, looked at before the lab begins: ``check`` raises ClusterError if it cannot be measured."""
 
     def __init__(self, name_servers: str, account: Account | None, load: Load) -> None:
         levels = tuple(map(level_of, load.delays_us))
@@ -38,7 +38,7 @@ class ClusterRun:
             await cluster.close()
         for level, delay_us in zip(self._plan.levels, self._load.delays_us, strict=True):
             if level > cluster.table.highest or cluster.table.delay_us(level) != delay_us:
-                raise ProbeError(
+                raise ClusterError(
                     f"level {level} of the cluster is not {format_duration(delay_us)}:"
                     f" its delay levels are {cluster.table.text}"
                 )
@@ -46,7 +46,7 @@ class ClusterRun:
         return f"RocketMQ {versions}"
 
     async def measure(self, name: str, place: Path, progress: Progress) -> Measured:
-        """Send at the load's rate and receive; the ledger is left at ``place``, as CSV. Raises ProbeError."""
+        """Send at the load's rate and receive; the ledger is left at ``place``. Raises ClusterError."""
         probing = Probing(self._plan, self._connect(), progress)
         await probing.run(asyncio.Event())
         ledger = ProbeLedger(probing)

@@ -5,12 +5,12 @@ from collections.abc import Mapping
 from types import TracebackType
 from typing import Final, Self
 
+from mocketmq.calling.call import ClusterError
+from mocketmq.calling.connection import Connection
 from mocketmq.clock import wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import UNIQ_KEY, WAIT
-from mocketmq.probe.cluster import ProbeError
-from mocketmq.probe.connection import Connection
 from mocketmq.probe.remoting_cluster import send_ext
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
@@ -36,14 +36,14 @@ class Producer:
         await self._connection.close()
 
     async def send(self, topic: str, delay: Mapping[str, str]) -> None:
-        """Return when the broker has answered. Raises ProbeError."""
+        """Return when the broker has answered. Raises ClusterError."""
         now_us = wall_us()
         self._sent += 1
         properties = {UNIQ_KEY: new_unique_key(now_us), WAIT: "true", **delay}
         ext = send_ext(topic, _GROUP, self._sent % _QUEUES, now_us, properties)
         answer = await self._connection.call(RequestCode.SEND_MESSAGE, ext, self._body)
         if answer.code != ResponseCode.SUCCESS:
-            raise ProbeError(f"the broker refuses a message: {answer.reason}")
+            raise ClusterError(f"the broker refuses a message: {answer.reason}")
 
     async def try_to_send(self, topic: str, delay: Mapping[str, str]) -> None:
         """The same, and count a failure."""

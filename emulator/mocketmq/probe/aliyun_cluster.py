@@ -16,20 +16,12 @@ from xml.sax.saxutils import escape
 from aiohttp import ClientError, ClientSession, ClientTimeout, TCPConnector
 from yarl import URL
 
+from mocketmq.calling import call
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError
+from mocketmq.calling.tls import reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME
-from mocketmq.probe import cluster
-from mocketmq.probe.cluster import (
-    Account,
-    Cluster,
-    NoAnswerError,
-    Poll,
-    ProbedBroker,
-    ProbeError,
-    Received,
-    Sent,
-)
-from mocketmq.probe.tls import reason_of
+from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
 from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 
 _POLLS: Final = 3
@@ -41,7 +33,7 @@ _NAMESPACE: Final = "http://mq.aliyuncs.com/doc/v1/"
 Fields = Mapping[str, str]
 
 
-class AliyunRefusedError(ProbeError):
+class AliyunRefusedError(ClusterError):
     """The service refuses a request, in its own words; ``code`` is its own, too."""
 
     def __init__(self, code: str, words: str) -> None:
@@ -74,7 +66,7 @@ class AliyunCluster(Cluster):
         self._waited_from_us = 0  # while somebody waits
 
     async def open(self, topic: str, group: str) -> None:
-        """Receive once, so that the group's start is known. Raises ProbeError."""
+        """Receive once, so that the group's start is known. Raises ClusterError."""
         self._topic, self._group = topic, group
         connector = TCPConnector(ssl=self._tls or True)
         self._session = ClientSession(connector=connector, auto_decompress=False)
@@ -82,7 +74,7 @@ class AliyunCluster(Cluster):
         try:
             await self._receive(wait_s=0)
         except AliyunRefusedError as error:
-            raise ProbeError(f"group {group} may not receive from topic {topic}: {error}") from None
+            raise ClusterError(f"group {group} may not receive from topic {topic}: {error}") from None
 
     async def send(self, sent: Sent, size: int) -> None:
         """Publish the message with its start-deliver time, which is past for one without delay."""
@@ -115,7 +107,7 @@ class AliyunCluster(Cluster):
             waited_from_us = self._waited_from_us
             self._waiting -= 1
         messages = [_fields(each) for each in answer.document] if answer.document is not None else []
-        with suppress(ProbeError):  # it comes again then, and says the same
+        with suppress(ClusterError):  # it comes again then, and says the same
             await self._acknowledge([each["ReceiptHandle"] for each in messages])
         return [
             Received(
@@ -142,7 +134,7 @@ class AliyunCluster(Cluster):
         target = f"/topics/{self._topic}/messages"
         if given := {**query, **self._instance}:
             target += f"?{urlencode(given)}"
-        limit = ClientTimeout(total=cluster.CALL_S + wait_s)
+        limit = ClientTimeout(total=call.CALL_S + wait_s)
         url = URL(self._url + target, encoded=True)
         headers = self._signed(method, url.raw_path_qs)
         data = body.encode() or None
@@ -174,7 +166,7 @@ class AliyunCluster(Cluster):
         try:
             return ET.fromstring(content) if content else None  # noqa: S314 - expat expands no entities without bound
         except ET.ParseError:
-            raise ProbeError(
+            raise ClusterError(
                 f"{self._url} does not speak Aliyun's HTTP protocol: its answer ({status}) is no XML"
             ) from None
 

@@ -3,30 +3,11 @@
 from abc import ABC, abstractmethod
 from collections.abc import Awaitable, Callable, Sequence
 from dataclasses import dataclass, field
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from mocketmq.duration import format_duration
-from mocketmq.errors import EmulatorError
 from mocketmq.schedule.level_table import LevelTable
 from mocketmq.settings import Settings
-
-CALL_S: Final = 10.0
-"""Real seconds that a request may take, beside what it asks the cluster to wait."""
-
-
-class ProbeError(EmulatorError):
-    """The cluster cannot be probed, as it said or as was seen."""
-
-
-class NoAnswerError(ProbeError):
-    """An address cannot be reached, or does not answer."""
-
-
-class Account(NamedTuple):
-    """An access key with its secret, by which requests are signed."""
-
-    access_key: str
-    secret: str
 
 
 class Delay(NamedTuple):
@@ -104,7 +85,7 @@ class Cluster(ABC):
     async def open(self, topic: str, group: str) -> None:
         """Find the brokers, and make sure that the group receives what is sent from now on.
 
-        Raises ProbeError.
+        Raises ClusterError.
         """
 
     @abstractmethod

@@ -13,10 +13,11 @@ from functools import partial
 from ipaddress import ip_address
 from typing import Any, Final
 
+from mocketmq.calling.call import Account, ClusterError
 from mocketmq.clock import US_PER_MS
 from mocketmq.grpc_proxy.messages import message_class
 from mocketmq.grpc_proxy.times import set_us, us_of
-from mocketmq.probe.cluster import Account, Cluster, Poll, ProbedBroker, ProbeError, Received, Sent
+from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
 from mocketmq.probe.grpc_connection import OK, GrpcConnection, GrpcRefusedError
 
 _IPV4, _IPV6, _DOMAIN_NAME = 1, 2, 3
@@ -55,16 +56,16 @@ class GrpcCluster(Cluster):
             route = await self._connection.call("QueryRoute", **where)
         except GrpcRefusedError as error:
             if error.code == _TOPIC_NOT_FOUND:
-                raise ProbeError(
+                raise ClusterError(
                     f"topic {topic} does not exist, and a proxy makes none: make it with type DELAY,"
                     f" or name another with --topic: {error}"
                 ) from None
-            raise ProbeError(f"the proxy gives no route of topic {topic}: {error}") from None
+            raise ClusterError(f"the proxy gives no route of topic {topic}: {error}") from None
         queues = route.messages[0].message_queues
         types = {each for queue in queues for each in queue.accept_message_types}
         if _DELAY not in types:
             named = " and ".join(_TYPES[each - 1] for each in sorted(types) if 0 < each <= len(_TYPES))
-            raise ProbeError(
+            raise ClusterError(
                 f"topic {topic} is not of type DELAY: it takes {named or 'no'} messages;"
                 " name another with --topic"
             )
@@ -77,7 +78,7 @@ class GrpcCluster(Cluster):
             self._queues = [each.message_queue for each in found.messages[0].assignments]
             await asyncio.gather(*(self._receive(queue, 0) for queue in self._queues))
         except GrpcRefusedError as error:
-            raise ProbeError(f"group {group} may not receive from topic {topic}: {error}") from None
+            raise ClusterError(f"group {group} may not receive from topic {topic}: {error}") from None
 
     def _name_brokers(self, names: Sequence[str]) -> None:
         address = self._connection.address
@@ -101,7 +102,7 @@ class GrpcCluster(Cluster):
                             "Heartbeat", group={"name": self._group}, client_type=_SIMPLE_CONSUMER
                         )
                         await asyncio.sleep(_BEAT_S)
-            except ProbeError as error:
+            except ClusterError as error:
                 if not ready.done():
                     ready.set_exception(error)
                     return
@@ -138,7 +139,7 @@ class GrpcCluster(Cluster):
                 raise GrpcRefusedError(part.status)
         messages = [part.message for part in answer.messages if part.HasField("message")]
         if messages:
-            with suppress(ProbeError):  # it comes again then, and is known
+            with suppress(ClusterError):  # it comes again then, and is known
                 await self._acknowledge(messages)
         return [
             Received(

@@ -18,20 +18,20 @@ from grpclib.const import Cardinality
 from grpclib.exceptions import GRPCError, StreamTerminatedError
 from h2.exceptions import H2Error
 
+from mocketmq.calling import call
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError
+from mocketmq.calling.tls import reason_of
 from mocketmq.clock import US_PER_S, wall_us
 from mocketmq.doors import split_address
 from mocketmq.grpc_proxy.definitions import SERVICE
 from mocketmq.grpc_proxy.messages import Codec, message_class
 from mocketmq.message.message_id import new_unique_key
-from mocketmq.probe import cluster
-from mocketmq.probe.cluster import Account, NoAnswerError, ProbeError
-from mocketmq.probe.tls import reason_of
 
 PORT: Final = 8081
 OK: Final = 20_000
 
 
-class GrpcRefusedError(ProbeError):
+class GrpcRefusedError(ClusterError):
     """The proxy refuses a request, in its own words; ``code`` is that of its status."""
 
     def __init__(self, status: Any) -> None:
@@ -75,7 +75,7 @@ class GrpcConnection:
         """
         request_type, reply_type = message_class(f"{rpc}Request"), message_class(f"{rpc}Response")
         kind = Cardinality.UNARY_STREAM if many else Cardinality.UNARY_UNARY
-        limit_s = cluster.CALL_S + wait_s
+        limit_s = call.CALL_S + wait_s
         path, metadata = f"/{SERVICE}/{rpc}", self._metadata()
         with self._spoken():
             async with (
@@ -95,7 +95,7 @@ class GrpcConnection:
 
     @asynccontextmanager
     async def session(self, **settings: Any) -> AsyncIterator[None]:
-        """Says the client's settings; they are known while it lasts. Raises NoAnswerError or ProbeError."""
+        """Says the client's settings; they are known while it lasts. Raises NoAnswerError or ClusterError."""
         command = message_class("TelemetryCommand")
         with self._spoken():
             async with self._channel.request(
@@ -105,7 +105,7 @@ class GrpcConnection:
                 command,
                 metadata=self._metadata(),
             ) as stream:
-                async with asyncio.timeout(cluster.CALL_S):
+                async with asyncio.timeout(call.CALL_S):
                     await stream.send_message(command(settings=settings))
                     answer = await stream.recv_message()
                 if answer is None or answer.status.code != OK:
@@ -143,7 +143,7 @@ class GrpcConnection:
         except TimeoutError:
             raise NoAnswerError(f"{self.address} does not answer") from None
         except GRPCError as error:
-            raise ProbeError(
+            raise ClusterError(
                 f"{self.address} does not serve the request: {error.message or 'no reason'}"
                 f" ({error.status.name})"
             ) from None

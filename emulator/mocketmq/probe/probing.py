@@ -6,10 +6,11 @@ from collections.abc import Callable
 from itertools import cycle
 from typing import Final, NamedTuple
 
+from mocketmq.calling.call import ClusterError
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
-from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, ProbeError, Received, Sent
+from mocketmq.probe.cluster import Cluster, Delay, Poll, ProbedBroker, Received, Sent
 
 MAX_RATE: Final = 200
 _AGAIN_S: Final = 1.0
@@ -54,7 +55,7 @@ class Probing:
         self._last_due_us = 0  # by our clock
 
     async def run(self, stop: asyncio.Event) -> None:
-        """Do it, until everything has come, patience is over, or ``stop`` is set. Raises ProbeError."""
+        """Do it, until everything has come, patience is over, or ``stop`` is set. Raises ClusterError."""
         stopping = asyncio.create_task(stop.wait())
         work = asyncio.create_task(self._run())
         try:
@@ -72,7 +73,7 @@ class Probing:
         await cluster.open(plan.topic, plan.group)
         for level in plan.levels:
             if level > cluster.table.highest:
-                raise ProbeError(f"there is no level {level}: the cluster has {cluster.table.text}")
+                raise ClusterError(f"there is no level {level}: the cluster has {cluster.table.text}")
             self.delays.append(Delay(cluster.table.delay_us(level), level))
         self.delays += map(Delay, plan.delays_us)
         receivers = [asyncio.create_task(self._receive(poll)) for poll in cluster.polls()]
@@ -103,7 +104,7 @@ class Probing:
                 hopeless[delay] -= 1
                 if not hopeless[delay]:
                     what = "message" if delay is None else f"message delayed by {delay}"
-                    raise ProbeError(f"the cluster takes no {what}: {reason}")
+                    raise ClusterError(f"the cluster takes no {what}: {reason}")
         self._is_sent = True
         self._look()
 

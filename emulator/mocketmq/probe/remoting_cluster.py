@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
+from mocketmq.calling.call import Account, ClusterError, NoAnswerError
+from mocketmq.calling.connection import Answer, Connection
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import commit_offset_of
@@ -22,17 +24,7 @@ from mocketmq.message.properties import (
     WAIT,
     encode_properties,
 )
-from mocketmq.probe.cluster import (
-    Account,
-    Cluster,
-    NoAnswerError,
-    Poll,
-    ProbedBroker,
-    ProbeError,
-    Received,
-    Sent,
-)
-from mocketmq.probe.connection import Answer, Connection
+from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
 from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
@@ -82,7 +74,7 @@ class RemotingCluster(Cluster):
         ]
 
     async def open(self, topic: str, group: str) -> None:
-        """Find the brokers of the topic. Topic and group are made if they do not exist. Raises ProbeError."""
+        """Find the brokers of the topic. Makes topic and group if they do not exist. Raises ClusterError."""
         self._topic, self._group = topic, group
         route = await self._route(topic)
         if route is None:
@@ -90,7 +82,7 @@ class RemotingCluster(Cluster):
             until_us = steady_us() + round(_ROUTE_S * US_PER_S)
             while (route := await self._route(topic)) is None:
                 if steady_us() > until_us:
-                    raise ProbeError(f"the name server does not know topic {topic} after it was made")
+                    raise ClusterError(f"the name server does not know topic {topic} after it was made")
                 await asyncio.sleep(_POLL_S)
         addresses = _masters(route["brokerDatas"])
         for queues in route["queueDatas"]:
@@ -101,7 +93,7 @@ class RemotingCluster(Cluster):
                 numbers = int(queues["writeQueueNums"]), int(queues["readQueueNums"])
                 self._masters[name] = Master(name, address, *connections, *numbers)
         if not self._masters:
-            raise ProbeError(f"topic {topic} cannot be both written and read on any broker with a master")
+            raise ClusterError(f"topic {topic} cannot be both written and read on any broker with a master")
         self.brokers = list(self._masters.values())
         await self._ask_brokers()
         for master in self._masters.values():
@@ -125,7 +117,7 @@ class RemotingCluster(Cluster):
         ext = send_ext(self._topic, self._group, master.next_queue(), sent.sent_us, properties)
         answer = await master.requests.call(RequestCode.SEND_MESSAGE, ext, bytes(size))
         if answer.code not in _STORED:
-            raise ProbeError(answer.reason)
+            raise ClusterError(answer.reason)
         sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
         sent.parked_offset = commit_offset_of(answer.ext.get("msgId", "")) if sent.delay else None
         if sent.parked_offset is not None:
@@ -182,12 +174,12 @@ class RemotingCluster(Cluster):
         }
 
     async def _end_of(self, master: Master, queue_id: int) -> int:
-        """The offset of the next message of a queue. Raises ProbeError."""
+        """The offset of the next message of a queue. Raises ClusterError."""
         answer = await master.requests.call(
             RequestCode.GET_MAX_OFFSET, {"topic": self._topic, "queueId": str(queue_id)}
         )
         if answer.code != ResponseCode.SUCCESS:
-            raise ProbeError(
+            raise ClusterError(
                 f"broker {master.name} does not tell the end of topic {self._topic}: {answer.reason}"
             )
         return int(answer.ext["offset"])
@@ -217,7 +209,7 @@ class RemotingCluster(Cluster):
         table = _object(answer, "the name server lists no brokers")["brokerAddrTable"]
         masters = _masters(table.values())
         if not masters:
-            raise ProbeError("the name server knows no broker that is a master")
+            raise ClusterError("the name server knows no broker that is a master")
         ext = {
             "topic": topic,
             "defaultTopic": _DEFAULT_TOPIC,
@@ -237,7 +229,7 @@ class RemotingCluster(Cluster):
             finally:
                 await connection.close()
             if made.code != ResponseCode.SUCCESS:
-                raise ProbeError(
+                raise ClusterError(
                     f"topic {topic} does not exist, and broker {name} does not make it: {made.reason};"
                     " name a topic that exists with --topic"
                 )
@@ -259,14 +251,14 @@ class RemotingCluster(Cluster):
                 if name.strip() == "messageDelayLevel":
                     tables.add(value.strip())
         if len(tables) > 1:
-            raise ProbeError(f"the brokers differ in their delay levels: {'; '.join(sorted(tables))}")
+            raise ClusterError(f"the brokers differ in their delay levels: {'; '.join(sorted(tables))}")
         if tables:
             self.table = LevelTable.parse(tables.pop())
         else:
             self.notes.append(f"no broker tells its delay levels: taken to be {self.table.text}")
 
     async def _open_group(self, master: Master) -> None:
-        """Make sure that the group may pull. Raises ProbeError."""
+        """Make sure that the group may pull. Raises ClusterError."""
         group = self._group
         end = _Queue(master, 0, await self._end_of(master, 0))
         pulled = await master.requests.call(RequestCode.PULL_MESSAGE, self._pull_ext(end))
@@ -278,12 +270,12 @@ class RemotingCluster(Cluster):
                 RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body.encode()
             )
             if made.code != ResponseCode.SUCCESS:
-                raise ProbeError(
+                raise ClusterError(
                     f"group {group} does not exist, and broker {master.name} does not make it:"
                     f" {made.reason}; name a group that exists with --group"
                 )
         elif pulled.code == ResponseCode.NO_PERMISSION:
-            raise ProbeError(f"group {group} may not read topic {self._topic}: {pulled.reason}")
+            raise ClusterError(f"group {group} may not read topic {self._topic}: {pulled.reason}")
 
 
 @dataclass
@@ -348,15 +340,15 @@ def _masters(brokers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
 
 
 def _object(answer: Answer, failed: str) -> Mapping[str, Any]:
-    """The JSON object in the answer. Raises ProbeError."""
+    """The JSON object in the answer. Raises ClusterError."""
     if answer.code != ResponseCode.SUCCESS:
-        raise ProbeError(f"{failed}: {answer.reason}")
+        raise ClusterError(f"{failed}: {answer.reason}")
     try:
         found = fastjson.loads(answer.body)
     except EmulatorError as error:
-        raise ProbeError(f"{failed}: {error}") from None
+        raise ClusterError(f"{failed}: {error}") from None
     if not isinstance(found, Mapping):
-        raise ProbeError(f"{failed}: its answer is no object")
+        raise ClusterError(f"{failed}: its answer is no object")
     return found
 
 

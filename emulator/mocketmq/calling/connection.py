@@ -8,11 +8,11 @@ from typing import NamedTuple
 
 from msgspec.structs import replace
 
+from mocketmq.calling import call
+from mocketmq.calling.call import Account, NoAnswerError
+from mocketmq.calling.tls import reason_of
 from mocketmq.clock import wall_us
 from mocketmq.doors import split_address
-from mocketmq.probe import cluster
-from mocketmq.probe.cluster import Account, NoAnswerError
-from mocketmq.probe.tls import reason_of
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
 from mocketmq.remoting.wire.errors import FrameError
@@ -64,7 +64,7 @@ class Connection:
         sent_us = wall_us()
         writer.write(frame)
         try:
-            async with asyncio.timeout(cluster.CALL_S + wait_s):
+            async with asyncio.timeout(call.CALL_S + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
             raise NoAnswerError(f"{self.address} does not answer") from None
@@ -84,7 +84,7 @@ class Connection:
             if self._writer is None:
                 try:
                     host, port = split_address(self.address, 0)
-                    async with asyncio.timeout(cluster.CALL_S):
+                    async with asyncio.timeout(call.CALL_S):
                         reader, self._writer = await asyncio.open_connection(host, port, ssl=self._tls)
                 except TimeoutError:
                     raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None

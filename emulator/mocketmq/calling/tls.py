@@ -3,18 +3,18 @@
 import ssl
 from pathlib import Path
 
-from mocketmq.probe.cluster import ProbeError
+from mocketmq.calling.call import ClusterError
 
 
 def tls_context(ca: Path | None, *, trusts_anybody: bool, checks_host: bool) -> ssl.SSLContext:
     """Trusts certificates of the authorities in the file ``ca``, without one of those that the system knows.
 
-    Raises ProbeError if the file cannot be used.
+    Raises ClusterError if the file cannot be used.
     """
     try:
         context = ssl.create_default_context(cafile=ca)
     except OSError as error:
-        raise ProbeError(
+        raise ClusterError(
             f"--tls-ca is {str(ca)!r}; allowed: a PEM file with certificates ({error})"
         ) from None
     context.check_hostname = checks_host and not trusts_anybody

@@ -1,0 +1,23 @@
+"""What requests to a cluster have in common, whatever their protocol: a time limit, an account, errors."""
+
+from typing import Final, NamedTuple
+
+from mocketmq.errors import EmulatorError
+
+CALL_S: Final = 10.0
+"""Real seconds that a request may take, beside what it asks the cluster to wait."""
+
+
+class ClusterError(EmulatorError):
+    """The cluster cannot be used, as it said or as was seen."""
+
+
+class NoAnswerError(ClusterError):
+    """An address cannot be reached, or does not answer."""
+
+
+class Account(NamedTuple):
+    """An access key with its secret, by which requests are signed."""
+
+    access_key: str
+    secret: str
