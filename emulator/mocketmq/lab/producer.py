@@ -7,11 +7,11 @@ from typing import Final, Self
 
 from mocketmq.calling.call import ClusterError
 from mocketmq.calling.connection import Connection
+from mocketmq.calling.headers import send_ext
 from mocketmq.clock import wall_us
 from mocketmq.errors import EmulatorError
 from mocketmq.message.message_id import new_unique_key
 from mocketmq.message.properties import UNIQ_KEY, WAIT
-from mocketmq.probe.remoting_cluster import send_ext
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
 _GROUP: Final = "lab"

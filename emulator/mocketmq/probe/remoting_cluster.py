@@ -1,20 +1,20 @@
 """A cluster over RocketMQ's TCP protocol: a name server's brokers, and topic and group of the probe.
 
-Sources: docs/protocol/remoting.md; PermName.java, TlsSystemConfig.java (4.9.8).
+Source: docs/protocol/remoting.md.
 """
 
 import asyncio
-import json
 import ssl
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from mocketmq.calling.call import Account, ClusterError, NoAnswerError
 from mocketmq.calling.connection import Answer, Connection
-from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
-from mocketmq.errors import EmulatorError
+from mocketmq.calling.headers import STORED, group_body, pull_ext, send_ext, topic_ext
+from mocketmq.calling.name_servers import NameServers, object_in
+from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.message.message_id import commit_offset_of
 from mocketmq.message.properties import (
     DELAY,
@@ -22,24 +22,16 @@ from mocketmq.message.properties import (
     TIMER_DELIVER_MS,
     UNIQ_KEY,
     WAIT,
-    encode_properties,
 )
 from mocketmq.probe.cluster import Cluster, Poll, ProbedBroker, Received, Sent
-from mocketmq.remoting.wire import fastjson
 from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 from mocketmq.remoting.wire.record import Record, decode_properties, decode_records
 from mocketmq.schedule.level_table import LevelTable
 
-_READ, _WRITE = 4, 2
-"""Bits of a topic's permission (PermName.java)."""
-_MASTER: Final = "0"
-_DEFAULT_TOPIC: Final = "TBW102"
 _ROUTE_S: Final = 30.0
 _FIGURES_S: Final = 10.0
 _POLL_S: Final = 0.1
 _SUSPEND_MS: Final = 15_000
-_STORED: Final = (0, 10, 11, 12)
-"""Success, and answers that only say what was not flushed or copied in time (ResponseCode.java)."""
 
 
 @dataclass
@@ -69,29 +61,23 @@ class RemotingCluster(Cluster):
         self._masters: dict[str, Master] = {}
         self._polls: list[Poll] = []
         self._connect = partial(Connection, account=account, tls=tls)
-        self._name_servers = [
-            self._connect(each.strip()) for each in name_servers.replace(";", ",").split(",")
-        ]
+        self._name_servers = NameServers(name_servers, self._connect, self.note)
 
     async def open(self, topic: str, group: str) -> None:
         """Find the brokers of the topic. Makes topic and group if they do not exist. Raises ClusterError."""
         self._topic, self._group = topic, group
-        route = await self._route(topic)
+        route = await self._name_servers.route(topic)
         if route is None:
             await self._make_topic(topic)
             until_us = steady_us() + round(_ROUTE_S * US_PER_S)
-            while (route := await self._route(topic)) is None:
+            while (route := await self._name_servers.route(topic)) is None:
                 if steady_us() > until_us:
                     raise ClusterError(f"the name server does not know topic {topic} after it was made")
                 await asyncio.sleep(_POLL_S)
-        addresses = _masters(route["brokerDatas"])
-        for queues in route["queueDatas"]:
-            name, perm = queues["brokerName"], int(queues["perm"])
-            if name in addresses and perm & _READ and perm & _WRITE:
-                address = addresses[name]
+        for name, address, readable, writable in route:
+            if readable and writable:
                 connections = self._connect(address), self._connect(address)
-                numbers = int(queues["writeQueueNums"]), int(queues["readQueueNums"])
-                self._masters[name] = Master(name, address, *connections, *numbers)
+                self._masters[name] = Master(name, address, *connections, writable, readable)
         if not self._masters:
             raise ClusterError(f"topic {topic} cannot be both written and read on any broker with a master")
         self.brokers = list(self._masters.values())
@@ -105,8 +91,9 @@ class RemotingCluster(Cluster):
     async def close(self) -> None:
         """Close all connections."""
         brokers = [each for master in self._masters.values() for each in (master.requests, master.pulls)]
-        for connection in (*brokers, *self._name_servers):
+        for connection in brokers:
             await connection.close()
+        await self._name_servers.close()
 
     # Send
 
@@ -116,7 +103,7 @@ class RemotingCluster(Cluster):
         properties = {UNIQ_KEY: sent.key, WAIT: "true"} | _delaying(sent)
         ext = send_ext(self._topic, self._group, master.next_queue(), sent.sent_us, properties)
         answer = await master.requests.call(RequestCode.SEND_MESSAGE, ext, bytes(size))
-        if answer.code not in _STORED:
+        if answer.code not in STORED:
             raise ClusterError(answer.reason)
         sent.sent_us, sent.answered_us, sent.is_stored = answer.sent_us, answer.answered_us, True
         sent.parked_offset = commit_offset_of(answer.ext.get("msgId", "")) if sent.delay else None
@@ -158,20 +145,7 @@ class RemotingCluster(Cluster):
         ]
 
     def _pull_ext(self, queue: "_Queue", suspend_ms: int = 0) -> dict[str, str]:
-        """The header of a pull, which waits so long for messages."""
-        return {
-            "consumerGroup": self._group,
-            "topic": self._topic,
-            "queueId": str(queue.queue_id),
-            "queueOffset": str(queue.offset),
-            "maxMsgNums": "32",
-            "sysFlag": str(4 | (2 if suspend_ms else 0)),  # it says what it subscribes to; it may wait
-            "commitOffset": "0",
-            "suspendTimeoutMillis": str(suspend_ms),
-            "subscription": "*",
-            "subVersion": "0",
-            "expressionType": "TAG",
-        }
+        return pull_ext(self._topic, self._group, queue.queue_id, queue.offset, suspend_ms)
 
     async def _end_of(self, master: Master, queue_id: int) -> int:
         """The offset of the next message of a queue. Raises ClusterError."""
@@ -186,44 +160,11 @@ class RemotingCluster(Cluster):
 
     # Prepare
 
-    async def _ask_name_server(self, code: int, ext: Mapping[str, str] | None = None) -> Answer:
-        """The answer of the first that gives one."""
-        for connection in self._name_servers[:-1]:
-            try:
-                return await connection.call(code, ext)
-            except NoAnswerError as error:
-                self.note(str(error))
-        try:
-            return await self._name_servers[-1].call(code, ext)
-        except NoAnswerError as error:
-            raise NoAnswerError(f"no name server: {error}") from None
-
-    async def _route(self, topic: str) -> Mapping[str, Any] | None:
-        answer = await self._ask_name_server(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
-        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
-            return None
-        return _object(answer, f"the name server gives no route of topic {topic}")
-
     async def _make_topic(self, topic: str) -> None:
-        answer = await self._ask_name_server(RequestCode.GET_BROKER_CLUSTER_INFO)
-        table = _object(answer, "the name server lists no brokers")["brokerAddrTable"]
-        masters = _masters(table.values())
-        if not masters:
-            raise ClusterError("the name server knows no broker that is a master")
-        ext = {
-            "topic": topic,
-            "defaultTopic": _DEFAULT_TOPIC,
-            "readQueueNums": "1",
-            "writeQueueNums": "1",
-            "perm": str(_READ | _WRITE),
-            "topicFilterType": "SINGLE_TAG",
-            "topicSysFlag": "0",
-            "order": "false",
-        }
-        for name, address in masters.items():
+        for name, address in (await self._name_servers.masters()).items():
             connection = self._connect(address)
             try:
-                made = await connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, ext)
+                made = await connection.call(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_ext(topic, queues=1))
             except NoAnswerError as error:
                 raise _out_of_reach(name, error) from None
             finally:
@@ -244,7 +185,7 @@ class RemotingCluster(Cluster):
             except NoAnswerError as error:
                 raise _out_of_reach(broker.name, error) from None
             if info.code == ResponseCode.SUCCESS:
-                figures = _object(info, "no figures").get("table", {})
+                figures = object_in(info, "no figures").get("table", {})
                 broker.version = str(figures.get("brokerVersionDesc", broker.version))
             for line in config.body.decode("utf-8", "replace").splitlines():
                 name, _, value = line.partition("=")
@@ -263,11 +204,8 @@ class RemotingCluster(Cluster):
         end = _Queue(master, 0, await self._end_of(master, 0))
         pulled = await master.requests.call(RequestCode.PULL_MESSAGE, self._pull_ext(end))
         if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
-            config = {"groupName": group, "retryQueueNums": 1, "retryMaxTimes": 16, "brokerId": 0}
-            flags = ("consumeEnable", "consumeFromMinEnable", "consumeBroadcastEnable")
-            body = json.dumps(config | dict.fromkeys(flags, True) | {"whichBrokerWhenConsumeSlowly": 1})
             made = await master.requests.call(
-                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=body.encode()
+                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(group)
             )
             if made.code != ResponseCode.SUCCESS:
                 raise ClusterError(
@@ -302,26 +240,6 @@ def _key_of(record: Record) -> str:
     return decode_properties(record.properties).get(UNIQ_KEY, "")
 
 
-def send_ext(
-    topic: str, group: str, queue_id: int, born_us: int, properties: dict[str, str]
-) -> dict[str, str]:
-    """The header of a send, of a message born then by our wall clock."""
-    return {
-        "producerGroup": group,
-        "topic": topic,
-        "defaultTopic": _DEFAULT_TOPIC,
-        "defaultTopicQueueNums": "4",
-        "queueId": str(queue_id),
-        "sysFlag": "0",
-        "bornTimestamp": str(born_us // US_PER_MS),
-        "flag": "0",
-        "properties": encode_properties(properties),
-        "reconsumeTimes": "0",
-        "unitMode": "false",
-        "batch": "false",
-    }
-
-
 async def _figures(broker: Master) -> Answer:
     """What the broker tells of itself. 4.9 fails until its first sample, a second after its start."""
     until_us = steady_us() + round(_FIGURES_S * US_PER_S)
@@ -330,26 +248,6 @@ async def _figures(broker: Master) -> Answer:
         if answer.code != ResponseCode.SYSTEM_ERROR or steady_us() > until_us:
             return answer
         await asyncio.sleep(_POLL_S)
-
-
-def _masters(brokers: Sequence[Mapping[str, Any]]) -> dict[str, str]:
-    """The address of each broker's master by the broker's name."""
-    return {
-        each["brokerName"]: each["brokerAddrs"][_MASTER] for each in brokers if _MASTER in each["brokerAddrs"]
-    }
-
-
-def _object(answer: Answer, failed: str) -> Mapping[str, Any]:
-    """The JSON object in the answer. Raises ClusterError."""
-    if answer.code != ResponseCode.SUCCESS:
-        raise ClusterError(f"{failed}: {answer.reason}")
-    try:
-        found = fastjson.loads(answer.body)
-    except EmulatorError as error:
-        raise ClusterError(f"{failed}: {error}") from None
-    if not isinstance(found, Mapping):
-        raise ClusterError(f"{failed}: its answer is no object")
-    return found
 
 
 def _out_of_reach(name: str, error: NoAnswerError) -> NoAnswerError:

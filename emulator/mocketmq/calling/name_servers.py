@@ -1,0 +1,97 @@
+"""Name servers: they tell on which brokers a topic is, and who is the master of each broker."""
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any, Final, NamedTuple
+
+from mocketmq.calling.call import ClusterError, NoAnswerError
+from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.headers import READ, WRITE
+from mocketmq.errors import EmulatorError
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+
+_MASTER: Final = "0"
+
+
+class BrokerQueues(NamedTuple):
+    """Queues of a topic on a broker, at the ``address`` of its master."""
+
+    broker: str
+    address: str
+    readable: int  # how many may be read
+    writable: int  # how many may be written
+
+
+class NameServers:
+    """Several, separated by commas or semicolons: the first that answers counts.
+
+    ``note`` hears a sentence for each that does not answer.
+    """
+
+    def __init__(
+        self, addresses: str, connect: Callable[[str], Connection], note: Callable[[str], object]
+    ) -> None:
+        self._servers = [connect(each.strip()) for each in addresses.replace(";", ",").split(",")]
+        self._note = note
+
+    async def route(self, topic: str) -> list[BrokerQueues] | None:
+        """Where the topic is; None if it does not exist. Raises ClusterError."""
+        answer = await self._ask(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": topic})
+        if answer.code == ResponseCode.TOPIC_NOT_EXIST:
+            return None
+        route = object_in(answer, f"the name server gives no route of topic {topic}")
+        addresses = _masters(route["brokerDatas"])
+        return [
+            BrokerQueues(
+                name,
+                addresses[name],
+                int(each["readQueueNums"]) if int(each["perm"]) & READ else 0,
+                int(each["writeQueueNums"]) if int(each["perm"]) & WRITE else 0,
+            )
+            for each in route["queueDatas"]
+            if (name := each["brokerName"]) in addresses
+        ]
+
+    async def masters(self) -> dict[str, str]:
+        """The address of each broker's master, by the broker's name. Raises ClusterError."""
+        answer = await self._ask(RequestCode.GET_BROKER_CLUSTER_INFO)
+        table = object_in(answer, "the name server lists no brokers")["brokerAddrTable"]
+        masters = _masters(table.values())
+        if not masters:
+            raise ClusterError("the name server knows no broker that is a master")
+        return masters
+
+    async def close(self) -> None:
+        """Close all connections."""
+        for server in self._servers:
+            await server.close()
+
+    async def _ask(self, code: int, ext: Mapping[str, str] | None = None) -> Answer:
+        for server in self._servers[:-1]:
+            try:
+                return await server.call(code, ext)
+            except NoAnswerError as error:
+                self._note(str(error))
+        try:
+            return await self._servers[-1].call(code, ext)
+        except NoAnswerError as error:
+            raise NoAnswerError(f"no name server: {error}") from None
+
+
+def object_in(answer: Answer, failed: str) -> Mapping[str, Any]:
+    """The JSON object in the answer. Raises ClusterError."""
+    if answer.code != ResponseCode.SUCCESS:
+        raise ClusterError(f"{failed}: {answer.reason}")
+    try:
+        found = fastjson.loads(answer.body)
+    except EmulatorError as error:
+        raise ClusterError(f"{failed}: {error}") from None
+    if not isinstance(found, Mapping):
+        raise ClusterError(f"{failed}: its answer is no object")
+    return found
+
+
+def _masters(brokers: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {
+        each["brokerName"]: each["brokerAddrs"][_MASTER] for each in brokers if _MASTER in each["brokerAddrs"]
+    }
