@@ -10,8 +10,8 @@ from urllib.parse import urlsplit
 
 import click
 
-from mocketmq.calling.call import Account, ClusterError, NoAnswerError
-from mocketmq.calling.tls import tls_context
+from mocketmq.calling.call import ClusterError, NoAnswerError
+from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.output import Output
@@ -102,15 +102,7 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
     metavar="TIME",
     help="How long to wait for what is overdue.",
 )
-@click.option("--access-key", envvar="ROCKETMQ_ACCESS_KEY", help="For a cluster with ACL.")
-@click.option("--secret-key", envvar="ROCKETMQ_SECRET_KEY", help="The secret of the access key.")
-@click.option("--tls", is_flag=True, help="Speak TLS, and trust whom the system trusts.")
-@click.option(
-    "--tls-ca",
-    type=click.Path(dir_okay=False, path_type=Path),
-    help="Speak TLS, and trust certificates signed by those in this file.",
-)
-@click.option("--tls-insecure", is_flag=True, help="Speak TLS, and trust any certificate.")
+@access_options
 @click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
@@ -189,30 +181,16 @@ def _connecting(
     proxy: str | None,
     url: str | None,
     instance: str | None,
-    access_key: str | None,
-    secret_key: str | None,
-    tls: bool,
-    tls_ca: Path | None,
-    tls_insecure: bool,
+    **access: Any,
 ) -> Callable[[], Cluster]:
     """What makes the cluster, in a loop that runs. Raises click.UsageError."""
     if sum(each is not None for each in (name_servers, proxy, url)) != 1:
         raise click.UsageError("needed: one of --name-server, --grpc and --aliyun-http")
-    if (access_key is None) is not (secret_key is None):
-        raise click.UsageError("--access-key and --secret-key are needed together")
     if instance and url is None:
         raise click.UsageError("--instance goes with --aliyun-http alone")
-    account = Account(access_key, secret_key) if access_key and secret_key else None
-    context = None
-    if tls or tls_ca or tls_insecure:
-        if url is not None and not url.startswith("https://"):
-            raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
-        if tls_ca and tls_insecure:
-            raise click.UsageError("--tls-ca and --tls-insecure exclude each other")
-        try:
-            context = tls_context(tls_ca, trusts_anybody=tls_insecure, checks_host=name_servers is None)
-        except ClusterError as error:
-            raise click.UsageError(str(error)) from error
+    account, context = access_of(**access, checks_host=name_servers is None)
+    if context and url is not None and not url.startswith("https://"):
+        raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
     if name_servers is not None:
         return partial(RemotingCluster, name_servers, account, context)
     if proxy is not None:
