@@ -71,6 +71,7 @@ ROOMS = {
     "probe": {"mocketmq.probe"},
     "demo": {"mocketmq.demo"},
     "lab": {"mocketmq.lab"},
+    "relay": {"mocketmq.relay"},
     # Lateness reports
     "document": {f"mocketmq_report.{name}" for name in ("document", "figures", "progress", "schema")},
     "ledger": {"mocketmq_report.ledger"},
@@ -135,8 +136,11 @@ KNOWS = {
         " discovery aliyun"
     ),
     "lab": f"ground schedule delay {BROKER} wire calling client probe app",
+    "relay": "ground store delay wire calling",
     "lab-report": "ground document judge report spark lab",
-    "cli": "ground store delay calling client probe demo document ledger judge spark app lab lab-report",
+    "cli": (
+        "ground store delay calling client probe demo document ledger judge spark app lab relay lab-report"
+    ),
 }
 
 MODULES = {

@@ -1,0 +1,166 @@
+"""Where a relay holds the pending messages of a partition, in order of due time: the store of a delay scheme.
+
+A shelf is made anew whenever a partition is taken over, from the partition's pending log. Its files give
+messages room, and need not survive anything, so nothing is synced.
+"""
+
+import asyncio
+import shutil
+import struct
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
+from pathlib import Path
+from tempfile import TemporaryDirectory, mkdtemp
+from typing import Final, Literal, TypeVar
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.relay.partition import Pending, Settled
+from mocketmq.store.lock import DirectoryLock
+from mocketmq_compat.delay.delayed_file import Entry
+from mocketmq_compat.delay.records.memory_records import MemoryRecords
+from mocketmq_compat.delay.records.record_store import RecordStore
+from mocketmq_compat.delay.slots.slot_store import SlotStore
+from mocketmq_compat.delay.sorted.kind import sorted_store
+
+ShelfScheme = Literal["slots", "sorted", "memory"]
+
+BATCH: Final = 500
+BATCH_BYTES: Final = 4 << 20
+_PREFIX: Final = "shelf-"
+_ID_SIZE: Final = struct.Struct(">H")
+T = TypeVar("T")
+
+
+class Shelf:
+    """The pending messages of a partition. All methods but the properties may raise OSError."""
+
+    def __init__(self, store: RecordStore, folder: Path | None = None) -> None:
+        self._store = store
+        self._folder = folder
+        self._highest = -1  # number: what is above it is new
+        self._aside: set[Entry] = set()
+        self._thread = ThreadPoolExecutor(1, "relay-shelf")
+
+    @property
+    def count(self) -> int:
+        """How many messages wait."""
+        return self._store.count
+
+    @property
+    def aside(self) -> int:
+        """How many of these are set aside."""
+        return len(self._aside)
+
+    async def take_in(self, log: Sequence[Pending | Settled]) -> None:
+        """Add what is pending, and remove what is settled.
+
+        Of a message that comes again, the later content counts. One that is not here cannot be removed.
+        """
+        await self._in_thread(lambda: self._take_in(log))
+
+    def _take_in(self, log: Sequence[Pending | Settled]) -> None:
+        left = {_entry(one) for one in log if isinstance(one, Settled)}
+        for one in log:
+            entry = _entry(one)
+            if isinstance(one, Settled):
+                if entry.number <= self._highest:
+                    self._store.forget([entry])
+            elif entry not in left:  # a message is settled after it was kept
+                if entry.number <= self._highest:
+                    self._store.forget([entry])
+                self._store.write(entry, _packed(one))
+                self._highest = max(self._highest, entry.number)
+
+    async def due(self, now_us: int) -> list[Pending]:
+        """The first that are due and not set aside: up to ``BATCH``, and about ``BATCH_BYTES``."""
+        return await self._in_thread(lambda: list(self._due(now_us)))
+
+    def _due(self, now_us: int) -> Iterator[Pending]:
+        size = 0
+        for entry in self._store.first(BATCH, self._aside):
+            if entry.due_us > now_us or size > BATCH_BYTES:
+                return
+            record = self._store.read(entry)
+            size += len(record)
+            yield _unpacked(entry, record)
+
+    async def next_due_us(self) -> int | None:
+        """When the next one is due that is not set aside."""
+        first = await self._in_thread(lambda: self._store.first(1, self._aside))
+        return first[0].due_us if first else None
+
+    async def forget(self, gone: Iterable[Pending]) -> None:
+        """Remove these."""
+        entries = [_entry(one) for one in gone]
+        self._aside.difference_update(entries)
+        await self._in_thread(lambda: self._store.forget(entries))
+
+    def set_aside(self, stayed: Iterable[Pending]) -> None:
+        """Pass over these until they are brought back."""
+        self._aside.update(map(_entry, stayed))
+
+    def bring_back(self) -> None:
+        """Offer all again that were set aside."""
+        self._aside.clear()
+
+    async def tidy(self, now_us: int) -> None:
+        """Remove files that nothing will need."""
+        await self._in_thread(lambda: self._store.tidy(now_us))
+
+    async def close(self) -> None:
+        """Close it, and remove its files."""
+        try:
+            await self._in_thread(self._store.close)
+        finally:
+            self._thread.shutdown()
+            if self._folder is not None:
+                await asyncio.to_thread(shutil.rmtree, self._folder, ignore_errors=True)
+
+    async def _in_thread(self, act: Callable[[], T]) -> T:
+        return await asyncio.get_running_loop().run_in_executor(self._thread, act)
+
+
+OpenShelf = Callable[[], Shelf]
+"""Opens an empty shelf. Raises OSError, or StoreUnavailableError without the extra of a scheme."""
+
+
+@contextmanager
+def shelves(scheme: ShelfScheme, root: Path | None) -> Iterator[OpenShelf]:
+    """What opens shelves, in folders below ``root``; None: a temporary folder.
+
+    Removes what a killed relay left there. Raises OSError; StoreLockedError when another relay uses it.
+    """
+    if scheme == "memory":
+        yield lambda: Shelf(MemoryRecords())
+        return
+    if root is None:
+        with TemporaryDirectory(prefix="mocketmq-relay-") as folder:
+            yield lambda: _open(scheme, Path(folder))
+        return
+    lock = DirectoryLock(root)
+    try:
+        for left in root.glob(f"{_PREFIX}*"):
+            shutil.rmtree(left)
+        yield lambda: _open(scheme, root)
+    finally:
+        lock.close()
+
+
+def _open(scheme: ShelfScheme, root: Path) -> Shelf:
+    folder = Path(mkdtemp(prefix=_PREFIX, dir=root))
+    return Shelf(SlotStore(folder) if scheme == "slots" else sorted_store(folder), folder)
+
+
+def _entry(one: Pending | Settled) -> Entry:
+    return Entry(one.due_us // US_PER_MS, one.number, 0)
+
+
+def _packed(pending: Pending) -> bytes:
+    name = pending.id.encode()
+    return _ID_SIZE.pack(len(name)) + name + pending.content
+
+
+def _unpacked(entry: Entry, record: bytes) -> Pending:
+    end = _ID_SIZE.size + _ID_SIZE.unpack_from(record)[0]
+    return Pending(record[_ID_SIZE.size : end].decode(), entry.number, entry.due_us, record[end:])

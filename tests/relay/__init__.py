@@ -1,0 +1,1 @@
+"""The relay, over a log in memory and over a real Kafka."""
