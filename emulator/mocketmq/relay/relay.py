@@ -1,0 +1,93 @@
+"""The relay: serves those partitions of the delay topic that the broker's group gives to it."""
+
+import asyncio
+from collections.abc import Callable, Collection
+from typing import Generic, NamedTuple
+
+from mocketmq.relay.partition import A, Cluster, Partition
+from mocketmq.relay.serving import Serving
+from mocketmq.relay.shelf import OpenShelf
+
+
+class Figures(NamedTuple):
+    """What a relay has done since its start; ``pending`` is now, ``lateness_us`` the latest that is known."""
+
+    pending: int = 0
+    kept: int = 0
+    forwarded: int = 0
+    refused: int = 0
+    lateness_us: int | None = None
+
+
+class Relay(Generic[A]):
+    """``tell`` is called with a sentence whenever the partitions that it serves have changed."""
+
+    def __init__(self, cluster: Cluster[A], open_shelf: OpenShelf, tell: Callable[[str], None]) -> None:
+        self._cluster = cluster
+        self._open_shelf = open_shelf
+        self._tell = tell
+        self._serving: dict[Partition[A], Serving[A]] = {}
+        self._announcing: asyncio.Task[None] | None = None
+        self._before = Figures()  # of partitions that were given up
+
+    async def run(self, stop: asyncio.Event) -> None:
+        """Serve until ``stop``, then leave the group. Raises RelayError."""
+        following = asyncio.create_task(self._follow())
+        stopping = asyncio.create_task(stop.wait())
+        try:
+            await asyncio.wait([following, stopping], return_when=asyncio.FIRST_COMPLETED)
+            if following.done():
+                following.result()
+        finally:
+            for task in (following, stopping):
+                task.cancel()
+            await asyncio.gather(following, stopping, return_exceptions=True)
+            await self._give_up([*self._serving])
+            await self._cluster.close()
+
+    def figures(self) -> Figures:
+        """All that is known now."""
+        return _sum(self._before, self._serving.values())
+
+    async def _follow(self) -> None:
+        await self._cluster.open()
+        while True:
+            owned = await self._cluster.changed()
+            await self._give_up([each for each in self._serving if each not in owned])
+            for partition in owned:
+                if partition not in self._serving:
+                    self._serving[partition] = Serving(partition, self._open_shelf)
+            if self._announcing is not None:
+                self._announcing.cancel()
+            self._announcing = asyncio.create_task(self._announce())
+
+    async def _give_up(self, partitions: Collection[Partition[A]]) -> None:
+        if self._announcing is not None:
+            self._announcing.cancel()
+        await asyncio.gather(*(self._serving[each].end() for each in partitions))
+        ended = [self._serving.pop(each) for each in partitions]
+        self._before = _sum(self._before, ended)._replace(pending=0)
+
+    async def _announce(self) -> None:
+        """Tell of the partitions once all of them have been taken over."""
+        for serving in self._serving.values():
+            await serving.restored.wait()
+        names = sorted(each.name for each in self._serving)
+        figures = self.figures()
+        count = f"{len(names)} partition{'' if len(names) == 1 else 's'}"
+        self._tell(
+            f"serving {count} ({', '.join(names)}), {figures.pending} pending"
+            if names
+            else "serving no partition: other relays have them all"
+        )
+
+
+def _sum(before: Figures, serving: Collection[Serving[A]]) -> Figures:
+    latest = [each.lateness_us for each in serving if each.lateness_us is not None]
+    return Figures(
+        sum(each.pending for each in serving),
+        before.kept + sum(each.kept for each in serving),
+        before.forwarded + sum(each.forwarded for each in serving),
+        before.refused + sum(each.refused for each in serving),
+        max(latest, default=before.lateness_us),
+    )

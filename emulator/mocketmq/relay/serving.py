@@ -1,0 +1,242 @@
+"""Serves one partition while it is this relay's: keeps what arrives, forwards what is due.
+
+A hold begins with an empty shelf and the partition's pending log. When it is lost, the partition is taken
+over anew, until the relay is told that another one has it.
+"""
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Coroutine, Sequence
+from contextlib import aclosing
+from functools import partial
+from typing import Any, Final, Generic, TypeVar
+
+from mocketmq.clock import US_PER_S, steady_us, wall_us
+from mocketmq.errors import EmulatorError, as_emulator_error
+from mocketmq.relay.partition import A, Partition, Pending, TroubleError
+from mocketmq.relay.shelf import OpenShelf, Shelf
+
+log = logging.getLogger(__name__)
+
+PAUSES_S: Final = (1, 2, 4, 8, 16, 30)
+"""Real seconds before what failed is tried again, growing."""
+GRACE_S: Final = 10.0
+"""Real seconds that what is under way gets when the partition is given up."""
+MOST_ASIDE: Final = 10_000
+"""Messages that wait for their next try while others go on."""
+_LONGEST_REST_S: Final = 1.0  # the wall clock may be set
+_TIDYING_S: Final = 60.0
+T = TypeVar("T")
+
+
+class Pauses:
+    """How long to wait before the next try."""
+
+    def __init__(self) -> None:
+        self._failures = 0
+
+    def next_s(self) -> float:
+        """After a failure."""
+        self._failures += 1
+        return PAUSES_S[min(self._failures, len(PAUSES_S)) - 1]
+
+    def reset(self) -> None:
+        """After a success."""
+        self._failures = 0
+
+
+class Serving(Generic[A]):
+    """Of one partition; each hold is a :class:`_Hold`."""
+
+    def __init__(self, partition: Partition[A], open_shelf: OpenShelf) -> None:
+        self.partition = partition
+        self.restored = asyncio.Event()
+        self.kept = 0
+        self.forwarded = 0
+        self.lateness_us: int | None = None  # of the last message that was forwarded
+        self.pauses = Pauses()  # before it is taken over anew
+        self._refused_before = partition.refused
+        self._open_shelf = open_shelf
+        self._hold: _Hold[A] | None = None
+        self._over = asyncio.Event()
+        self._task = asyncio.create_task(self._run(), name=f"relay-{partition.name}")
+
+    @property
+    def pending(self) -> int:
+        """How many messages wait; 0 while that is unknown."""
+        return 0 if self._hold is None else self._hold.shelf.count
+
+    @property
+    def refused(self) -> int:
+        """How many messages were refused."""
+        return self.partition.refused - self._refused_before
+
+    async def end(self) -> None:
+        """Give the partition up, once what is under way has ended."""
+        self._over.set()
+        if self._hold is not None:
+            self._hold.end()
+        _, late = await asyncio.wait([self._task], timeout=GRACE_S)
+        for task in late:
+            log.warning("%s is given up before its broker has answered", self.partition.name)
+            task.cancel()
+        await asyncio.gather(self._task, return_exceptions=True)
+
+    async def _run(self) -> None:
+        while not self._over.is_set():
+            try:
+                await self._take_over()
+            except Exception as error:  # noqa: BLE001 - a defect is logged, and other partitions go on
+                known = isinstance(error, (EmulatorError, OSError))
+                reason = error if known else as_emulator_error(error)
+                if not self._over.is_set():
+                    pause_s = self.pauses.next_s()
+                    text = "%s: %s; it is taken over anew in %s s if it is still ours"
+                    log.warning(text, self.partition.name, reason, pause_s)
+                    await _wait(self._over, pause_s)
+
+    async def _take_over(self) -> None:
+        shelf = self._open_shelf()
+        try:
+            if not await _unless(self._over, self._restore(shelf)):
+                return
+            self._hold = _Hold(self, shelf)
+            if self._over.is_set():
+                self._hold.end()
+            self.restored.set()
+            await self._hold.work()
+        finally:
+            self._hold = None
+            self.restored.clear()
+            try:
+                await self.partition.close()
+            finally:
+                await shelf.close()
+
+    async def _restore(self, shelf: Shelf) -> bool:
+        async with aclosing(self.partition.restore()) as restored:
+            async for some in restored:
+                await shelf.take_in(some)
+        return True
+
+
+class _Hold(Generic[A]):
+    """From the time when the partition's log has been read, until it is given up or lost."""
+
+    def __init__(self, serving: Serving[A], shelf: Shelf) -> None:
+        self.shelf = shelf
+        self._serving = serving
+        self._partition = serving.partition
+        self._over = asyncio.Event()
+        self._news = asyncio.Event()  # something may be due earlier, or the hold is over
+
+    def end(self) -> None:
+        """End it once what is under way has ended."""
+        self._over.set()
+        self._news.set()
+
+    async def work(self) -> None:
+        """Until the end. Raises LostPartitionError, OSError."""
+        tasks = [asyncio.create_task(each) for each in (self._arrive(), self._forward())]
+        try:
+            await asyncio.wait(tasks, return_when=asyncio.FIRST_COMPLETED)
+            self.end()
+            await asyncio.wait(tasks)
+        except asyncio.CancelledError:
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            raise
+        await asyncio.gather(*tasks)
+
+    async def _arrive(self) -> None:
+        while not self._over.is_set():
+            arrivals = await self._patiently(lambda: _unless(self._over, self._partition.arrivals()))
+            if not arrivals:
+                continue
+            kept = await self._patiently(partial(self._partition.keep, arrivals))
+            if kept:
+                await self.shelf.take_in(kept)
+                self._serving.kept += len(kept)
+                self._serving.pauses.reset()
+                self._news.set()
+
+    async def _forward(self) -> None:
+        pauses = Pauses()
+        back_us = tidied_us = steady_us()
+        while not self._over.is_set():
+            self._news.clear()
+            now_us = steady_us()
+            if self.shelf.aside and now_us >= back_us:
+                self.shelf.bring_back()
+            due = await self.shelf.due(wall_us()) if self.shelf.aside < MOST_ASIDE else []
+            if not due:
+                if now_us - tidied_us > _TIDYING_S * US_PER_S:
+                    tidied_us = now_us
+                    await self.shelf.tidy(wall_us())
+                await self._rest((back_us - now_us) / US_PER_S if self.shelf.aside else None)
+                continue
+            answer = await self._patiently(partial(self._partition.forward, due))
+            if answer is None:
+                return
+            gone = set(answer)
+            await self._left([one for one in due if one.id in gone])
+            if len(gone) < len(due):
+                self.shelf.set_aside(one for one in due if one.id not in gone)
+                back_us = steady_us() + int(pauses.next_s() * US_PER_S)
+            elif not self.shelf.aside:
+                pauses.reset()
+
+    async def _left(self, gone: Sequence[Pending]) -> None:
+        if gone:
+            self._serving.lateness_us = wall_us() - gone[-1].due_us
+            self._serving.forwarded += len(gone)
+            self._serving.pauses.reset()
+            await self.shelf.forget(gone)
+
+    async def _rest(self, back_s: float | None) -> None:
+        """Until something is due, or there is news."""
+        next_us = await self.shelf.next_due_us()
+        rest_s = _LONGEST_REST_S if back_s is None else min(_LONGEST_REST_S, back_s)
+        if next_us is not None:
+            rest_s = min(rest_s, (next_us - wall_us()) / US_PER_S)
+        await _wait(self._news, max(rest_s, 0.001))
+
+    async def _patiently(self, call: Callable[[], Awaitable[T]]) -> T | None:
+        """The answer, tried again while there is trouble; None once the hold is over."""
+        pauses, trouble = Pauses(), ""
+        while True:
+            try:
+                answer = await call()
+            except TroubleError as error:
+                if str(error) != trouble:
+                    trouble = str(error)
+                    log.warning("%s: %s; tried again", self._partition.name, trouble)
+                if await _wait(self._over, pauses.next_s()):
+                    return None
+            else:
+                if trouble:
+                    log.warning("%s goes on", self._partition.name)
+                return answer
+
+
+async def _unless(event: asyncio.Event, work: Coroutine[Any, Any, T]) -> T | None:
+    """The result, or None if the event comes before; then the work is cancelled."""
+    task, coming = asyncio.create_task(work), asyncio.create_task(event.wait())
+    try:
+        await asyncio.wait([task, coming], return_when=asyncio.FIRST_COMPLETED)
+        return await task if task.done() else None
+    finally:
+        for each in (task, coming):
+            each.cancel()
+        await asyncio.gather(task, coming, return_exceptions=True)
+
+
+async def _wait(event: asyncio.Event, seconds: float) -> bool:
+    """Wait so long for the event; whether it came."""
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

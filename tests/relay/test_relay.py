@@ -1,0 +1,89 @@
+"""A relay whose group gives it partitions and takes them away."""
+
+import asyncio
+from collections.abc import Collection
+
+import pytest
+
+from mocketmq.clock import LATEST_US
+from mocketmq.relay.partition import Pending, RelayError
+from mocketmq.relay.relay import Relay
+from mocketmq.relay.shelf import Shelf
+from mocketmq_compat.delay.records.memory_records import MemoryRecords
+from tests.relay.log_broker import LogBroker, LogPartition
+from tests.support.patience import PATIENCE_S
+
+FAR_US = LATEST_US // 1_000 * 1_000
+
+
+class Group:
+    """Gives a relay whatever a test says."""
+
+    def __init__(self) -> None:
+        self.given: asyncio.Queue[Collection[LogPartition] | RelayError] = asyncio.Queue()
+        self.log: list[str] = []
+
+    async def open(self) -> None:
+        """Note it."""
+        self.log.append("open")
+
+    async def changed(self) -> Collection[LogPartition]:
+        """The next that is given."""
+        given = await self.given.get()
+        if isinstance(given, RelayError):
+            raise given
+        return given
+
+    async def close(self) -> None:
+        """Note it."""
+        self.log.append("close")
+
+
+class Running:
+    """A relay, and what it told."""
+
+    def __init__(self, group: Group) -> None:
+        self.told: asyncio.Queue[str] = asyncio.Queue()
+        self.stop = asyncio.Event()
+        self.relay = Relay(group, lambda: Shelf(MemoryRecords()), self.told.put_nowait)
+        self.task = asyncio.create_task(self.relay.run(self.stop))
+
+    async def line(self) -> str:
+        """The next sentence."""
+        async with asyncio.timeout(PATIENCE_S):
+            return await self.told.get()
+
+
+async def test_it_serves_what_it_is_given_and_tells_of_it() -> None:
+    group, brokers = Group(), [LogBroker(), LogBroker()]
+    one, two = (LogPartition(broker, f"delayed-{n}") for n, broker in enumerate(brokers))
+    brokers[0].log.append(Pending("id-0", 0, FAR_US, b"body"))
+    running = Running(group)
+    group.given.put_nowait([one, two])
+    assert await running.line() == "serving 2 partitions (delayed-0, delayed-1), 1 pending"
+    await brokers[1].send(0)
+    await brokers[1].until_out(1)
+    group.given.put_nowait([one])
+    assert await running.line() == "serving 1 partition (delayed-0), 1 pending"
+    assert (one.closed, two.closed) == (0, 1)
+    group.given.put_nowait([])
+    assert await running.line() == "serving no partition: other relays have them all"
+    group.given.put_nowait([one])
+    assert await running.line() == "serving 1 partition (delayed-0), 1 pending"
+    running.stop.set()
+    await running.task
+    figures = running.relay.figures()
+    assert (figures.kept, figures.forwarded, figures.pending) == (1, 1, 0)
+    assert group.log == ["open", "close"]
+    assert one.closed == 2
+
+
+async def test_the_end_of_the_group_ends_it_in_order() -> None:
+    group, partition = Group(), LogPartition(LogBroker())
+    running = Running(group)
+    group.given.put_nowait([partition])
+    await running.line()
+    group.given.put_nowait(RelayError("the group is forbidden"))
+    with pytest.raises(RelayError, match="the group is forbidden"):
+        await running.task
+    assert (partition.closed, group.log) == (1, ["open", "close"])
