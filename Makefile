@@ -52,8 +52,8 @@ test-lowest: build/lowest/.made  ## run some tests on the oldest versions that p
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http tests/doors/grpc \
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
-interop: setup-dev  ## run the tests with frameworks and clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
-	@$(PYTEST) -m interop tests/clients $(ARGS)
+interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, and a real Kafka, which need Maven, Go, Cargo and protoc
+	@$(PYTEST) -m interop tests/clients tests/relay $(ARGS)
 
 from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
 	@$(PYTEST) -rs -m from_source tests/clients $(ARGS)
@@ -81,7 +81,7 @@ lock: $(UV)  ## resolve pyproject.toml into the lock files (ARGS=--upgrade for t
 	@$(COMPILE) --group build --output-file requirements.lock
 	@$(COMPILE) --group build --group source --extra report --constraint requirements.lock \
 		--output-file requirements-report.lock
-	@$(COMPILE) --group dev --extra report --extra sorted --constraint requirements-report.lock --output-file requirements-dev.lock
+	@$(COMPILE) --group dev --extra relay --extra report --extra sorted --constraint requirements-report.lock --output-file requirements-dev.lock
 
 clean:  ## remove .venv, caches and builds; data directories stay
 	@rm -rf .venv build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis .schemathesis
@@ -112,7 +112,7 @@ clean:  ## remove .venv, caches and builds; data directories stay
 
 build/lowest/.made: pyproject.toml | $(UV)
 	@echo "Installing the oldest versions into build/lowest …"
-	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra report --extra sorted \
+	@$(UV) pip compile --no-config --quiet --resolution lowest-direct --python-version 3.11 --extra relay --extra report --extra sorted \
 		--group build --group test --output-file build/lowest.txt pyproject.toml
 	@$(UV) venv --no-config --quiet --clear --python 3.11 --no-python-downloads build/lowest
 	@$(UV) pip install --no-config --quiet --python build/lowest/bin/python -r build/lowest.txt

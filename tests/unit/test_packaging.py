@@ -19,7 +19,9 @@ DEVELOPMENT = [
     if isinstance(line, str)
 ]
 REPORT = PYPROJECT["project"]["optional-dependencies"]["report"]
-SORTED = PYPROJECT["project"]["optional-dependencies"]["sorted"]
+EXTRAS = [
+    line for extra in ("relay", "sorted") for line in PYPROJECT["project"]["optional-dependencies"][extra]
+]
 
 
 def pins(lock: str) -> dict[str, str]:
@@ -32,7 +34,7 @@ def pins(lock: str) -> dict[str, str]:
     [
         ("requirements.lock", RUNTIME),
         ("requirements-report.lock", RUNTIME + REPORT),
-        ("requirements-dev.lock", RUNTIME + REPORT + SORTED + DEVELOPMENT),
+        ("requirements-dev.lock", RUNTIME + REPORT + EXTRAS + DEVELOPMENT),
     ],
 )
 def test_the_locks_hold_what_pyproject_asks_for(lock: str, wanted: list[str]) -> None:
@@ -63,7 +65,7 @@ def test_every_package_is_in_the_wheel_the_image_and_the_type_check() -> None:
 def test_what_users_install_has_an_upper_bound_only_with_its_reason() -> None:
     bounded = {
         requirement.name
-        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT + SORTED)
+        for requirement in map(Requirement, PYPROJECT["project"]["dependencies"] + REPORT + EXTRAS)
         if not {each.operator for each in requirement.specifier} <= {">="}
     }
     lines = (ROOT / "pyproject.toml").read_text().splitlines()
