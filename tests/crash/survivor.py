@@ -16,7 +16,7 @@ from mocketmq.failpoint import ENVIRONMENT
 from mocketmq.settings import TimedSchemeName
 from mocketmq.store.database import FILE_NAME
 from mocketmq_compat.delay.delayed_file import DamagedFileError, decode, parse_name
-from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
+from mocketmq_compat.delay.scheme_kind import UNFINISHED, KeptMessage, Trouble
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from tests.crash.faults import files_removed
 from tests.crash.judge import Copy, Judge, Record
@@ -209,7 +209,7 @@ def faults_of_files(data: Path) -> Iterator[str]:
     yield from (
         f"{each.file} is damaged: {each.reason}"
         for each in other_messages(data)
-        if isinstance(each, Trouble) and each.kind != "torn"
+        if isinstance(each, Trouble) and each.kind != UNFINISHED
     )
     for path in delayed_files(data):
         entry = parse_name(path.name.removesuffix(".tmp"))

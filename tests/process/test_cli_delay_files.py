@@ -75,7 +75,7 @@ def test_a_list_has_foreign_files_in_their_turn_and_tells_what_it_left_out(delay
         str(bad.relative_to(delay)): "checksum",
     }
     shown = mocketmq("ls", "--dir", delay).stdout
-    assert shown.endswith("2 files skipped: see mocketmq delayed verify\n")
+    assert shown.endswith("2 skipped: see mocketmq delayed verify\n")
 
 
 def test_where_nothing_waits(delay: Path) -> None:

@@ -33,14 +33,19 @@ class Imported(NamedTuple):
 
 
 def sources_in(directory: Path) -> list[Source]:
-    """The schemes' folders in a data directory, or this folder of a scheme. Raises OSError."""
+    """The schemes' folders in a data directory, or this folder of a scheme, known by what is in it.
+
+    An empty one is known by its name. Raises OSError.
+    """
     folders = [Source(name, directory / place.folder) for name, place in SCHEMES.items()]
     found = [source for source in folders if source.folder.is_dir()]
     if found or (directory / LOCK_FILE).exists():
         return found
-    others = [name for name in SCHEMES if name != DEFAULT]
-    scheme = next((name for name in others if SCHEMES[name].kind.holds_messages(directory)), DEFAULT)
-    return [Source(scheme, directory)]
+    scheme = next((name for name, place in SCHEMES.items() if place.kind.holds_messages(directory)), None)
+    named = next(
+        (name for name, place in SCHEMES.items() if place.folder == directory.resolve().name), DEFAULT
+    )
+    return [Source(scheme or named, directory)]
 
 
 def import_messages(

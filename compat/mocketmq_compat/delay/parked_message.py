@@ -7,7 +7,14 @@ from mocketmq.message.message_id import key_hash, offset_message_id
 from mocketmq.message.names import MAX_QUEUES, check_topic_name, is_forbidden_topic
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, decode_properties, encode_properties, tag_hash
 from mocketmq.store.queue import Queue
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, FileHeader, encode
+from mocketmq_compat.delay.delayed_file import (
+    DamagedFileError,
+    DelayedFile,
+    Entry,
+    FileHeader,
+    decode,
+    encode,
+)
 
 
 def entry_of(parked: StoredMessage) -> Entry:
@@ -52,6 +59,15 @@ def check_deliverable(file: DelayedFile) -> str:
     if header.queue_id not in range(MAX_QUEUES) or not file.body:
         raise DamagedFileError("header", f"queue {header.queue_id} or the empty body cannot be")
     return properties
+
+
+def message_in(entry: Entry, content: bytes) -> DelayedFile:
+    """The message of a record. Raises DamagedFileError when it would not be delivered as this entry."""
+    file = decode(content)
+    check_deliverable(file)
+    if file.header.entry != entry:
+        raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
+    return file
 
 
 def draft_in(file: DelayedFile, properties: str) -> Draft:

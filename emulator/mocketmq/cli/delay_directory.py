@@ -1,4 +1,4 @@
-"""``mocketmq delayed`` on files: list, show, verify and import those of a delay directory.
+"""``mocketmq delayed`` on files: list, show, verify and import what waits in the folder of a delay scheme.
 
 A broker may be running on it, or none.
 """
@@ -30,44 +30,34 @@ from mocketmq.store.database import MEMORY
 from mocketmq.store.lock import LOCK_FILE
 from mocketmq_compat.delay.delay_import import Source, import_messages, sources_in
 from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, decode, parse_name
-from mocketmq_compat.delay.directories.delay_directory import FOLDER
-from mocketmq_compat.delay.directories.delay_inspection import (
-    DeliverableFile,
-    Inspection,
-    find,
-    in_order,
-    list_files,
-)
-from mocketmq_compat.delay.directories.delay_inspection import verify as check
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
-from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES, holding_messages
+from mocketmq_compat.delay.scheme_kind import Inspection, InspectionProgress, Inspector, KeptMessage, Trouble
+from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 
 _TROUBLE = ("file", "trouble", "reason")
 
 _json = click.option("--json", "as_json", is_flag=True, help="Print the answer as JSON.")
+_scheme = click.option(
+    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to look into, if --dir has several."
+)
 
 
 def show_list(
-    output: Output, directory: Path, topic: str | None, max_messages: int, after: str | None
+    output: Output,
+    directory: Path,
+    scheme: str | None,
+    topic: str | None,
+    max_messages: int,
+    after: str | None,
 ) -> None:
     """``delayed ls --dir``: list the messages of a directory in order of due time."""
     behind = None if after is None else parse_name(after)
     if after is not None and behind is None:
         raise click.BadParameter(f"{after!r} is not the value that a page ended with", param_hint="--after")
-    with _reading(directory) as (root, progress):
-        listing = list_files(root, progress)
-        troubles = [*listing.strays]
-        files: list[DeliverableFile] = []
-        for each in in_order(root, listing.places, progress, behind):
-            if isinstance(each, Trouble):
-                troubles.append(each)
-            elif topic in (None, each.file.header.topic):
-                files.append(each)
-                if len(files) == max_messages:
-                    break
-    more = files[-1].entry.name if len(files) == max_messages else None
+    with _inspecting(directory, scheme) as (_, inspector):
+        messages, troubles = inspector.first(max_messages, topic=topic, after=behind)
+    more = messages[-1].entry.name if len(messages) == max_messages else None
     columns = ("due", "topic", ">queue", "message", "tag", "keys", ">size", "file")
-    shown = [_described(each) for each in files]
+    shown = [_described(each) for each in messages]
     rows = (
         (
             instant(each["due_ms"]),
@@ -81,7 +71,7 @@ def show_list(
         )
         for each in shown
     )
-    notes = [f"{_count(len(troubles), 'file')} skipped: see mocketmq delayed verify"] if troubles else []
+    notes = [f"{len(troubles):,} skipped: see mocketmq delayed verify"] if troubles else []
     answer = {"messages": shown, "next_after": more, "troubles": _described_all(troubles)}
     found = Table(columns, rows, least=("keys", "tag", "size", "queue", "file", "topic", "due"))
     output.show_page(answer, found, "nothing is pending", *notes)
@@ -94,18 +84,20 @@ def show_list(
     )
 )
 @click.option("--dir", "directory", type=DIRECTORY, help="Directory to look in, if no path is given.")
+@_scheme
 @click.option("--body", "is_body_only", is_flag=True, help="Write only the body, as raw bytes.")
 @_json
 @click.argument("wanted", metavar="ID|FILE")
-def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) -> None:
+def cat(directory: Path | None, scheme: str | None, is_body_only: bool, as_json: bool, wanted: str) -> None:
     """Show the header and the body of a message.
 
-    It is found by the path of its file; or in the delay directory or data directory --dir, by its message id,
-    its offset message id, or the name of its file.
+    It is found by the path of its file; or in --dir, the folder of a delay scheme or a data directory, by its
+    message id, its offset message id, or the name of its file as "delayed ls" shows it.
     """
     if is_body_only and as_json:
         raise click.UsageError("only one of --body and --json can be given")
-    name, file = _file_at(Path(wanted)) if Path(wanted).is_file() else _file_in(directory, wanted)
+    is_file = Path(wanted).is_file()
+    name, file = _file_at(Path(wanted)) if is_file else _file_in(directory, scheme, wanted)
     if is_body_only:
         sys.stdout.buffer.write(file.body)
         return
@@ -126,16 +118,17 @@ def cat(directory: Path | None, is_body_only: bool, as_json: bool, wanted: str) 
 
 @click.command(epilog=examples("delayed verify --dir mocketmq-data"))
 @click.option(
-    "--dir", "directory", type=DIRECTORY, required=True, help="A delay directory, or a data directory."
+    "--dir", "directory", type=DIRECTORY, required=True, help="Folder of a delay scheme, or data directory."
 )
+@_scheme
 @_json
-def verify(directory: Path, as_json: bool) -> None:
-    """Check every file of a directory: content, checksum, name, place, duplicates.
+def verify(directory: Path, scheme: str | None, as_json: bool) -> None:
+    """Check everything that waits in a directory: content, checksum, name, place, duplicates.
 
-    The exit code is 6 if anything is wrong, or if files are in the quarantine.
+    The exit code is 6 if anything is wrong, or if anything is in the quarantine.
     """
-    with _reading(directory) as (root, progress):
-        report = check(root, progress)
+    with _inspecting(directory, scheme) as (root, inspector):
+        report = inspector.verify()
     troubles = [*report.troubles, *report.quarantined]
     answer: JsonObject = report._asdict() | {
         "directory": str(root),
@@ -200,15 +193,29 @@ def import_(data: Path, scheme: TimedSchemeName, as_json: bool, source: Path) ->
 
 
 @contextmanager
-def _reading(directory: Path) -> Iterator[tuple[Path, InspectionProgress]]:
-    """The delay directory: this one, or the one in it. Raises StoreUnavailableError for an OSError."""
-    root = directory / FOLDER
-    if not root.is_dir():
-        root = directory
-        if (directory / LOCK_FILE).exists():
-            raise _nothing_delayed(directory)
-    with _progress(root) as meter:
-        yield root, meter
+def _inspecting(directory: Path, scheme: str | None) -> Iterator[tuple[Path, Inspector]]:
+    """The folder to look into, and who does. Raises StoreUnavailableError for an OSError."""
+    if scheme is not None and scheme not in SCHEMES:
+        raise click.BadParameter(
+            f"{scheme!r} is no delay scheme; allowed: {', '.join(SCHEMES)}", param_hint="--timed-scheme"
+        )
+    with _progress(directory) as meter:
+        source = _source(directory, scheme)
+        yield source.folder, SCHEMES[source.scheme].kind.inspector(source.folder, meter)
+
+
+def _source(directory: Path, scheme: str | None) -> Source:
+    """The folder of this scheme in the directory; without a scheme, the one that has messages."""
+    found = sources_in(directory)
+    if scheme is not None:
+        found = [each for each in found if each.scheme == scheme]
+    if not found:
+        raise _nothing_delayed(directory, scheme)
+    holding = [each for each in found if SCHEMES[each.scheme].kind.holds_messages(each.folder)]
+    if len(holding) > 1:
+        names = " and ".join(each.scheme for each in holding)
+        raise click.UsageError(f"the schemes {names} have messages in {directory}; choose: --timed-scheme")
+    return (holding or found)[0]
 
 
 @contextmanager
@@ -217,7 +224,7 @@ def _sources(directory: Path) -> Iterator[tuple[list[Source], InspectionProgress
     with _progress(directory) as meter:
         found = sources_in(directory)
         if not found:
-            raise _nothing_delayed(directory)
+            raise _nothing_delayed(directory, None)
         yield found, meter
 
 
@@ -230,11 +237,9 @@ def _progress(root: Path) -> Iterator[InspectionProgress]:
         raise StoreUnavailableError(f"{error.filename or root} cannot be read: {error.strerror}") from error
 
 
-def _nothing_delayed(directory: Path) -> Failure:
-    if schemes := holding_messages(directory):
-        where = f"the messages in {directory} wait in the delay scheme {' and '.join(schemes)}"
-        instead = f"mocketmq delayed import brings them into the scheme {DEFAULT}"
-        return Failure(f"{where}, which only a broker lists; {instead}", Exit.NOTHING)
+def _nothing_delayed(directory: Path, scheme: str | None) -> Failure:
+    if scheme is not None:
+        return Failure(f"{directory} has no folder of the delay scheme {scheme}", Exit.NOTHING)
     return Failure(f"{directory} is a data directory in which nothing was ever delayed", Exit.NOTHING)
 
 
@@ -247,25 +252,25 @@ def _file_at(path: Path) -> tuple[str, DelayedFile]:
         raise StoreUnavailableError(f"{path} cannot be read: {error.strerror}") from error
 
 
-def _file_in(directory: Path | None, wanted: str) -> tuple[str, DelayedFile]:
+def _file_in(directory: Path | None, scheme: str | None, wanted: str) -> tuple[str, DelayedFile]:
     if directory is None:
         raise click.UsageError(f"there is no file {wanted!r}; name the directory of the message with --dir")
-    with _reading(directory) as (root, progress):
-        found = find(root, list_files(root, progress).places, wanted)
+    with _inspecting(directory, scheme) as (root, inspector):
+        found = inspector.find(wanted)
     match found:
         case []:
             raise Failure(f"no file in {root} holds a message {wanted}", Exit.NOTHING)
-        case [DeliverableFile() as one]:
-            return one.place.path, one.file
+        case [KeptMessage() as one]:
+            return one.file, one.message
         case [Trouble() as trouble]:
             raise Failure(f"{trouble.file}: {trouble.reason}", Exit.DAMAGED)
-    files = ", ".join(each.file if isinstance(each, Trouble) else each.place.path for each in found)
+    files = ", ".join(each.file for each in found)
     raise Failure(f"several files match {wanted}; name one of them: {files}", Exit.USAGE)
 
 
-def _described(each: DeliverableFile) -> JsonObject:
-    """The fields of a broker's list that a file has, and the file's path."""
-    header = each.file.header
+def _described(each: KeptMessage) -> JsonObject:
+    """The fields of a broker's list that a message has without a broker, and its file."""
+    header = each.message.header
     return {
         "message_id": header.unique_key,
         "offset_message_id": offset_message_id(header.store_host, header.number),
@@ -279,7 +284,7 @@ def _described(each: DeliverableFile) -> JsonObject:
         "store_ms": header.stored_us // US_PER_MS,
         "reconsume_times": header.reconsume_times,
         "size": header.size,
-        "file": each.place.path,
+        "file": each.file,
     }
 
 

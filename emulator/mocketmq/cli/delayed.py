@@ -84,7 +84,10 @@ def delayed() -> None:
     ),
 )
 @click.option(
-    "--dir", "directory", type=DIRECTORY, help="List the files in this directory instead of asking a broker."
+    "--dir", "directory", type=DIRECTORY, help="List what waits in this directory instead of asking a broker."
+)
+@click.option(
+    "--timed-scheme", "scheme", metavar="NAME", help="The delay scheme to list, if --dir has several."
 )
 @click.option("--topic", help="Only messages for this topic.")
 @click.option("--level", type=int, help="Only messages of this delay level.")
@@ -102,6 +105,7 @@ def delayed() -> None:
 def ls(
     ctx: click.Context,
     directory: Path | None,
+    scheme: str | None,
     topic: str | None,
     level: int | None,
     max_messages: int,
@@ -112,11 +116,13 @@ def ls(
 ) -> None:
     """List the messages that wait for their due time.
 
-    A broker lists up to 1000 in order of arrival. With --dir, the files of a delay directory or a data
-    directory are listed in order of due time.
+    A broker lists up to 1000 in order of arrival. With --dir, the messages in the folder of a delay scheme or
+    in a data directory are listed in order of due time.
     """
     output = Output(as_json)
     if directory is None:
+        if scheme is not None:
+            raise click.UsageError("--timed-scheme has no effect on a broker; add --dir, or leave it out")
         try:
             number = None if after is None else int(after)
         except ValueError:
@@ -128,7 +134,9 @@ def ls(
     for name in ("level", "url", "token"):
         if ctx.get_parameter_source(name) is ParameterSource.COMMANDLINE:
             raise click.UsageError(f"--{name} has no effect on files; leave out --{name} or --dir")
-    import_module("mocketmq.cli.delay_directory").show_list(output, directory, topic, max_messages, after)
+    import_module("mocketmq.cli.delay_directory").show_list(
+        output, directory, scheme, topic, max_messages, after
+    )
 
 
 def _list_pending(

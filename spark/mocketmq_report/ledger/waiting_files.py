@@ -8,7 +8,7 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq.message.message_id import Identity
 from mocketmq_compat.delay.delayed_file import Entry, FileHeader, parse_name
 from mocketmq_compat.delay.directories.delay_directory import FOLDER
-from mocketmq_compat.delay.directories.delay_inspection import DeliverableFile, in_order, list_files
+from mocketmq_compat.delay.directories.delay_inspection import in_order, list_files
 from mocketmq_compat.delay.scheme_kind import KeptMessage, Trouble
 from mocketmq_compat.delay.schemes import DEFAULT, SCHEMES
 from mocketmq_report.progress import ProgressCallback
@@ -52,8 +52,7 @@ def waiting_files(data: Path, progress: ProgressCallback) -> list[WaitingFile]:
             if name != DEFAULT and (data / place.folder).is_dir():
                 for each in place.kind.read_messages(data / place.folder, progress):
                     if isinstance(each, KeptMessage):
-                        header = each.message.header
-                        found.setdefault(header.entry.identity, _pending(header, name))
+                        found.setdefault(each.entry.identity, _pending(each.message.header, name))
     except OSError as error:
         raise StoreUnavailableError(f"{error.filename or data} cannot be read: {error.strerror}") from error
     return list(found.values())
@@ -64,8 +63,8 @@ def _add_files(found: dict[Identity, WaitingFile], root: Path, progress: Progres
     troubles: list[Trouble] = []
     listing = list_files(root, progress)
     for each in in_order(root, listing.places, progress):
-        if isinstance(each, DeliverableFile):
-            found.setdefault(each.entry.identity, _pending(each.file.header, None))
+        if isinstance(each, KeptMessage):
+            found.setdefault(each.entry.identity, _pending(each.message.header, None))
         elif each.kind == "unreadable":
             raise StoreUnavailableError(f"{root / each.file}: {each.reason}")
         else:

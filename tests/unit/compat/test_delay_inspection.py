@@ -8,7 +8,6 @@ from mocketmq.errors import StoreUnavailableError
 from mocketmq_compat.delay.delay_import import Imported, Source, import_messages
 from mocketmq_compat.delay.delayed_file import DamagedFileError
 from mocketmq_compat.delay.directories.delay_inspection import (
-    DeliverableFile,
     FileLocation,
     find,
     in_order,
@@ -17,7 +16,7 @@ from mocketmq_compat.delay.directories.delay_inspection import (
     read,
     verify,
 )
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
+from mocketmq_compat.delay.scheme_kind import InspectionProgress, KeptMessage, Trouble
 from tests.support.delayed_files import DUE_MS, made
 
 FIRST, SECOND = made("first"), made("second", due_ms=DUE_MS + 1_000)
@@ -49,7 +48,7 @@ def test_what_is_delivered_meanwhile_counts_as_if_it_had_never_been_there(root: 
 
     report = verify(root, deliver)
     assert (report.files, report.messages, report.is_good) == (1, 1, True)
-    assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, DeliverableFile)] == [
+    assert [each.entry for each in in_order(root, places, ignore) if isinstance(each, KeptMessage)] == [
         SECOND.entry
     ]
     assert find(root, places, "first") == []

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from mocketmq.message.message_id import Identity, commit_offset_of, key_hash, offset_message_id
+from mocketmq.message.message_id import Identity, commit_offset_of, key_hash
 from mocketmq_compat.delay.delayed_file import (
     DamagedFileError,
     DelayedFile,
@@ -22,7 +22,7 @@ from mocketmq_compat.delay.delayed_file import (
 )
 from mocketmq_compat.delay.directories.delay_directory import QUARANTINE, REASON, TEMPORARY
 from mocketmq_compat.delay.parked_message import check_deliverable
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, Trouble
+from mocketmq_compat.delay.scheme_kind import Inspection, InspectionProgress, KeptMessage, Page, Trouble
 
 
 class FileLocation(NamedTuple):
@@ -52,31 +52,33 @@ class Listing(NamedTuple):
     temporary: int  # files being written, or left by a kill, which the next start removes
 
 
-class DeliverableFile(NamedTuple):
-    """A file whose message will be delivered; ``entry`` is that of its header."""
+class DirectoryInspector:
+    """As :class:`~mocketmq_compat.delay.scheme_kind.Inspector`."""
 
-    place: FileLocation
-    entry: Entry
-    file: DelayedFile
+    def __init__(self, root: Path, progress: InspectionProgress) -> None:
+        self._root = root
+        self._progress = progress
 
+    def first(self, limit: int, *, topic: str | None = None, after: Entry | None = None) -> Page:
+        """Reads no more files than it has to, as their names tell the due times."""
+        listing = list_files(self._root, self._progress)
+        page = Page([], [*listing.strays])
+        for each in in_order(self._root, listing.places, self._progress, after):
+            if isinstance(each, Trouble):
+                page.troubles.append(each)
+            elif topic in (None, each.message.header.topic):
+                page.messages.append(each)
+                if len(page.messages) == limit:
+                    break
+        return page
 
-class Inspection(NamedTuple):
-    """The result of a check. Instants in emulated milliseconds, sizes in bytes of content."""
+    def find(self, wanted: str) -> list[KeptMessage | Trouble]:
+        """Reads the files whose names may be those of the message."""
+        return find(self._root, list_files(self._root, self._progress).places, wanted)
 
-    files: int
-    messages: int  # files without a problem
-    bytes: int  # of all files
-    first_due_ms: int | None
-    last_due_ms: int | None
-    topics: dict[str, int]  # messages by topic
-    troubles: list[Trouble]
-    quarantined: list[Trouble]
-    temporary: int
-
-    @property
-    def is_good(self) -> bool:
-        """Whether there is no problem."""
-        return not self.troubles and not self.quarantined
+    def verify(self) -> Inspection:
+        """Checks names and places, too."""
+        return verify(self._root, self._progress)
 
 
 def readable(name: str) -> str:
@@ -93,7 +95,7 @@ def list_files(root: Path, progress: InspectionProgress) -> Listing:
             second = parse_second(directory.name)
             is_directory = directory.is_dir(follow_symlinks=False)
             if is_directory and directory.name == QUARANTINE:
-                listing.quarantined.extend(_quarantined(root / QUARANTINE))
+                listing.quarantined.extend(quarantined(root))
             elif is_directory and second is not None:
                 for name, is_file in _files_in(directory.path):
                     if not is_file:
@@ -129,21 +131,20 @@ def deliverable(content: bytes) -> DelayedFile:
     return file
 
 
-def message_in(place: FileLocation, content: bytes) -> DeliverableFile:
+def message_in(place: FileLocation, content: bytes) -> KeptMessage:
     """The message of a file. Raises DamagedFileError when it would not be delivered from this location.
 
     A file with a foreign name gets its right name from the broker, and is delivered.
     """
-    file = deliverable(content)
-    entry = file.header.entry
-    if place.entry not in (None, entry):
-        raise DamagedFileError("name", _belongs(entry))
-    return DeliverableFile(place, entry, file)
+    message = KeptMessage(place.path, deliverable(content))
+    if place.entry not in (None, message.entry):
+        raise DamagedFileError("name", _belongs(message.entry))
+    return message
 
 
 def in_order(
     root: Path, places: Sequence[FileLocation], progress: InspectionProgress, after: Entry | None = None
-) -> Iterator[DeliverableFile | Trouble]:
+) -> Iterator[KeptMessage | Trouble]:
     """The messages behind ``after`` in order of due time, and the damaged files among them.
 
     Files are read one by one; those whose names do not tell the due time are read first.
@@ -155,7 +156,7 @@ def in_order(
             found = _message_or_trouble(root, place)
             if isinstance(found, Trouble):
                 yield found
-            if not isinstance(found, DeliverableFile):
+            if not isinstance(found, KeptMessage):
                 continue
             entry = found.entry
         if after is None or entry > after:
@@ -167,22 +168,20 @@ def in_order(
             yield found
 
 
-def find(root: Path, places: Iterable[FileLocation], wanted: str) -> list[DeliverableFile | Trouble]:
+def find(root: Path, places: Iterable[FileLocation], wanted: str) -> list[KeptMessage | Trouble]:
     """The messages with this unique key or offset message id, or in the file of this name.
 
     A damaged file is found by its name, and by the number and key hash in it.
     """
     number, digest = commit_offset_of(wanted), key_hash(wanted)
-    found: list[DeliverableFile | Trouble] = []
+    found: list[KeptMessage | Trouble] = []
     for place in places:
         entry = place.entry
         is_named = wanted in (place.name, f"{place.second}/{place.name}")
         if is_named or entry is None or entry.key_hash == digest or entry.number == number:
             each = _message_or_trouble(root, place)
-            if isinstance(each, DeliverableFile):
-                header = each.file.header
-                ids = (header.unique_key, offset_message_id(header.store_host, header.number))
-                if is_named or wanted == ids[0] or wanted.upper() == ids[1]:
+            if isinstance(each, KeptMessage):
+                if is_named or each.has_id(wanted):
                     found.append(each)
             elif each is not None and (is_named or entry is not None):
                 found.append(each)
@@ -212,7 +211,7 @@ def verify(root: Path, progress: InspectionProgress) -> Inspection:
         except DamagedFileError as error:
             troubles.append(Trouble(place.path, error.kind, str(error)))
         else:
-            topics[message.file.header.topic] += 1
+            topics[message.message.header.topic] += 1
             dues_ms.append(message.entry.due_ms)
     return Inspection(
         files,
@@ -227,9 +226,7 @@ def verify(root: Path, progress: InspectionProgress) -> Inspection:
     )
 
 
-def _only_message_in(
-    place: FileLocation, content: bytes, seen: dict[Identity, FileLocation]
-) -> DeliverableFile:
+def _only_message_in(place: FileLocation, content: bytes, seen: dict[Identity, FileLocation]) -> KeptMessage:
     """As ``message_in``; also raises DamagedFileError for a repeated message or a wrong name."""
     message = message_in(place, content)
     first = seen.setdefault(message.entry.identity, place)
@@ -244,7 +241,7 @@ def _belongs(entry: Entry) -> str:
     return f"by its header, the file is {entry.second}/{entry.name}"
 
 
-def _message_or_trouble(root: Path, place: FileLocation) -> DeliverableFile | Trouble | None:
+def _message_or_trouble(root: Path, place: FileLocation) -> KeptMessage | Trouble | None:
     try:
         content = read(root, place)
         return None if content is None else message_in(place, content)
@@ -265,7 +262,9 @@ def _is_temporary(name: str) -> bool:
     return name.endswith(TEMPORARY) and parse_name(name.removesuffix(TEMPORARY)) is not None
 
 
-def _quarantined(directory: Path) -> Iterator[Trouble]:
+def quarantined(root: Path) -> Iterator[Trouble]:
+    """What lies in the quarantine below a scheme's folder. Raises OSError."""
+    directory = root / QUARANTINE
     for name in os.listdir(directory):  # noqa: PTH208 - also names that are not Unicode
         if not name.endswith(REASON):
             reason = "no reason was noted"

@@ -86,7 +86,7 @@ class NewFiles:
             content = read(self._directory.root, place)
             if content is None:
                 return False
-            there = message_in(place, content).file
+            there = message_in(place, content).message
         except DamagedFileError as error:
             self._directory.quarantine(place.second, place.name, str(error))
             return False

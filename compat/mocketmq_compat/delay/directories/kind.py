@@ -8,6 +8,7 @@ from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
 from mocketmq_compat.delay.directories.delay_directory import FOLDER, DelayDirectory
+from mocketmq_compat.delay.directories.delay_inspection import DirectoryInspector
 from mocketmq_compat.delay.directories.dongwo import Dongwo, Scans
 from mocketmq_compat.delay.directories.kept_files import holds_files, new_files, read_files
 from mocketmq_compat.delay.directories.memory_directory import MemoryDirectory
@@ -35,4 +36,4 @@ async def open_second_directories(settings: Settings, context: SchemeContext) ->
     return scheme
 
 
-KIND = SchemeKind(open_second_directories, holds_files, read_files, new_files)
+KIND = SchemeKind(open_second_directories, holds_files, read_files, new_files, DirectoryInspector)

@@ -1,8 +1,8 @@
 """Add messages to a record store that no broker uses, one by one."""
 
 from mocketmq.message.message_id import Identity
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, decode, encode
-from mocketmq_compat.delay.parked_message import check_deliverable
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
+from mocketmq_compat.delay.parked_message import message_in
 from mocketmq_compat.delay.records.record_store import RecordStore
 
 
@@ -21,7 +21,7 @@ class NewRecords:
         entry = message.header.entry
         if (there := self._there.get(entry.identity)) is not None:
             try:
-                known = message_of(self._store, there)
+                known = message_in(there, self._store.read(there))
             except DamagedFileError as error:
                 self._store.put_aside(there, error.kind, str(error))
             else:
@@ -37,12 +37,3 @@ class NewRecords:
     def sync(self) -> None:
         """Sync what was added."""
         self._store.sync(self._added)
-
-
-def message_of(store: RecordStore, entry: Entry) -> DelayedFile:
-    """The message of a record. Raises DamagedFileError."""
-    file = decode(store.read(entry))
-    check_deliverable(file)
-    if file.header.entry != entry:
-        raise DamagedFileError("name", f"by its header, the record is {file.header.entry.name}")
-    return file

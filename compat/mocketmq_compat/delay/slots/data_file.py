@@ -36,10 +36,11 @@ class Record(NamedTuple):
 
 
 class Damage(NamedTuple):
-    """A part that holds no record."""
+    """A part that holds no record; ``is_last``, if the file ends with it."""
 
     offset: int
     size: int
+    is_last: bool
 
 
 def encode(entry: Entry, content: bytes) -> bytes:
@@ -64,17 +65,32 @@ def records(fd: int) -> Iterator[Record | Damage]:
             offset += record.size
         else:
             following = _next_record(fd, offset + 1, end)
-            yield Damage(offset, following - offset)
+            yield Damage(offset, following - offset, following == end)
             offset = following
+
+
+def is_begun(fd: int, damage: Damage) -> bool:
+    """Whether it is the beginning of a record, or empty: its sender got no answer."""
+    if not damage.is_last:
+        return False
+    prefix = os.pread(fd, PREFIX_BYTES, damage.offset)
+    if len(prefix) == PREFIX_BYTES and prefix.startswith(MAGIC):
+        return _is_checked(prefix)
+    is_empty = not os.pread(fd, damage.size, damage.offset).strip(b"\0")
+    return MAGIC.startswith(prefix[: len(MAGIC)]) or is_empty
+
+
+def _is_checked(prefix: bytes) -> bool:
+    return zlib.crc32(prefix[8:-4]) == int.from_bytes(prefix[-4:], "little")
 
 
 def _record_at(fd: int, offset: int, end: int) -> Record | None:
     prefix = os.pread(fd, PREFIX_BYTES, offset)
     if len(prefix) < PREFIX_BYTES or not prefix.startswith(MAGIC):
         return None
-    _, mark, due_ms, number, digest, size, check = _RECORD.unpack(prefix)
+    _, mark, due_ms, number, digest, size, _ = _RECORD.unpack(prefix)
     whole = PREFIX_BYTES + size
-    if zlib.crc32(prefix[8:-4]) != check or offset + whole > end:
+    if not _is_checked(prefix) or offset + whole > end:
         return None
     return Record(offset, whole, Entry(due_ms, number, digest), mark)
 

@@ -8,6 +8,7 @@ from pathlib import Path
 from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
+from mocketmq_compat.delay.folder_inspector import FolderInspector
 from mocketmq_compat.delay.records.new_records import NewRecords
 from mocketmq_compat.delay.records.opening import open_records
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, SchemeKind
@@ -28,4 +29,6 @@ def new_records(root: Path, _progress: InspectionProgress) -> Iterator[NewRecord
         yield NewRecords(store)
 
 
-KIND = SchemeKind(open_slots, holds_records, read_records, new_records)
+KIND = SchemeKind(
+    open_slots, holds_records, read_records, new_records, partial(FolderInspector, read_records)
+)

@@ -11,7 +11,9 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq_compat.delay.delayed_file import DamagedFileError
-from mocketmq_compat.delay.records.new_records import NewRecords, message_of
+from mocketmq_compat.delay.folder_inspector import FolderInspector
+from mocketmq_compat.delay.parked_message import message_in
+from mocketmq_compat.delay.records.new_records import NewRecords
 from mocketmq_compat.delay.records.opening import open_records
 from mocketmq_compat.delay.records.record_scheme import RecordScheme
 from mocketmq_compat.delay.scheme_kind import InspectionProgress, KeptMessage, SchemeKind, Trouble
@@ -50,11 +52,13 @@ def holds_records(root: Path) -> bool:
 
 def read_records(root: Path, progress: InspectionProgress) -> Iterator[KeptMessage | Trouble]:
     """Each record that waits, and what is damaged. Raises OSError."""
+    if not (root / "db").is_dir():
+        return
     with closing(sorted_store(root, reads_only=True)) as store:
         for done, entry in enumerate(store.all()):
-            progress("importing messages", done, store.count)
+            progress("reading messages", done, store.count)
             try:
-                yield KeptMessage(entry.name, message_of(store, entry))
+                yield KeptMessage(entry.name, message_in(entry, store.read(entry)))
             except DamagedFileError as error:
                 yield Trouble(entry.name, error.kind, str(error))
 
@@ -66,4 +70,6 @@ def new_records(root: Path, _progress: InspectionProgress) -> Iterator[NewRecord
         yield NewRecords(store)
 
 
-KIND = SchemeKind(open_sorted, holds_records, read_records, new_records)
+KIND = SchemeKind(
+    open_sorted, holds_records, read_records, new_records, partial(FolderInspector, read_records)
+)

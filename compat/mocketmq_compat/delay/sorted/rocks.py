@@ -1,6 +1,7 @@
 """A RocksDB that small brokers can bear, and whose errors are the system's.
 
 After a write that failed, RocksDB takes no other until it is opened again; here the next one does that.
+``rocksdict`` writes a file where it opens a database, even to read. So readers open links to the others.
 """
 
 import errno
@@ -8,7 +9,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from itertools import islice
 from pathlib import Path
-from tempfile import NamedTemporaryFile
+from tempfile import NamedTemporaryFile, TemporaryDirectory
 from typing import Final
 
 from rocksdict import AccessType, BlockBasedOptions, Cache, Options, Rdict, WriteBatch
@@ -17,6 +18,9 @@ WRITE_BUFFER_BYTES: Final = 8 << 20
 CACHE_BYTES: Final = 8 << 20
 OPEN_FILES: Final = 64
 OPENING_BYTES: Final = 256 << 10
+_OWN_FILE: Final = "rocksdict-config.json"
+_TRIES: Final = 10
+"""Of a reader, while a broker replaces files."""
 
 
 class Rocks:
@@ -24,10 +28,13 @@ class Rocks:
 
     def __init__(self, path: Path, *, reads_only: bool = False) -> None:
         self._path = path
-        self._access = AccessType.read_only() if reads_only else AccessType.read_write()
+        self._links: TemporaryDirectory[str] | None = None
         self._database: Rdict | None = None
         self._has_failed = False
-        self._open()
+        if reads_only:
+            self._open_links()
+        else:
+            self._open()
 
     def close(self) -> None:
         """Close it. May be called twice."""
@@ -35,6 +42,8 @@ class Rocks:
         if database is not None:
             with suppress(Exception):  # after a failed write it complains, and is closed
                 database.close()
+        if self._links is not None:
+            self._links.cleanup()
 
     def get(self, key: bytes) -> bytes | None:
         """The value of a key."""
@@ -92,19 +101,30 @@ class Rocks:
 
     def _open(self) -> Rdict:
         if self._database is None:
-            options = Options(raw_mode=True)
+            options = _options()
             options.create_if_missing(True)
-            options.set_write_buffer_size(WRITE_BUFFER_BYTES)
-            options.set_max_write_buffer_number(2)
             options.set_max_open_files(OPEN_FILES)
-            options.set_keep_log_file_num(2)
-            tables = BlockBasedOptions()
-            tables.set_block_cache(Cache(CACHE_BYTES))
-            options.set_block_based_table_factory(tables)
             with self._system_errors():
-                self._database = Rdict(str(self._path), options, access_type=self._access)
+                self._database = Rdict(str(self._path), options)
             self._has_failed = False
         return self._database
+
+    def _open_links(self) -> None:
+        options = _options()
+        options.set_max_open_files(-1)  # all are opened now, and may be removed later
+        for left in reversed(range(_TRIES)):
+            self._links = TemporaryDirectory(prefix="mocketmq-")
+            try:
+                with self._system_errors():
+                    for path in self._path.resolve().iterdir():
+                        if path.name != _OWN_FILE:
+                            Path(self._links.name, path.name).symlink_to(path)
+                    self._database = Rdict(self._links.name, options, access_type=AccessType.read_only())
+                return
+            except OSError:
+                self._links.cleanup()
+                if not left:
+                    raise
 
     @contextmanager
     def _system_errors(self) -> Iterator[None]:
@@ -117,3 +137,14 @@ class Rocks:
             text = str(error)
             number = errno.ENOSPC if "No space left" in text else errno.EIO
             raise OSError(number, text, str(self._path)) from error
+
+
+def _options() -> Options:
+    options = Options(raw_mode=True)
+    options.set_write_buffer_size(WRITE_BUFFER_BYTES)
+    options.set_max_write_buffer_number(2)
+    options.set_keep_log_file_num(2)
+    tables = BlockBasedOptions()
+    tables.set_block_cache(Cache(CACHE_BYTES))
+    options.set_block_based_table_factory(tables)
+    return options

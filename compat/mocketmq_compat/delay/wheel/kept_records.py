@@ -1,14 +1,15 @@
 """The messages of the wheel's files that no broker uses: read and added one by one."""
 
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from pathlib import Path
 
 from mocketmq.message.message_id import Identity
-from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, decode, encode
-from mocketmq_compat.delay.parked_message import check_deliverable
-from mocketmq_compat.delay.scheme_kind import InspectionProgress, KeptMessage, Trouble
-from mocketmq_compat.delay.wheel.record import Damage, Record, records, waiting
+from mocketmq_compat.delay.delayed_file import DamagedFileError, DelayedFile, Entry, encode
+from mocketmq_compat.delay.directories.delay_inspection import readable
+from mocketmq_compat.delay.parked_message import message_in
+from mocketmq_compat.delay.scheme_kind import UNFINISHED, InspectionProgress, KeptMessage, Trouble
+from mocketmq_compat.delay.wheel.record import Content, Damage, is_begun, records, waiting
 from mocketmq_compat.delay.wheel.wheel_log import WheelLog
 from mocketmq_compat.delay.wheel.wheel_storage import SUFFIX, DiskStorage, parse_start
 
@@ -22,25 +23,30 @@ def read_records(root: Path, progress: InspectionProgress) -> Iterator[KeptMessa
     """Each message that waits, in order of files and arrival, and what is damaged. Raises OSError."""
     with closing(DiskStorage(root)) as storage:
         sizes, others = storage.sizes()
-        yield from (Trouble(name, "stray", "it is not a file of the wheel") for name in sorted(others))
+        reason = "it is not a file of the wheel"
+        yield from (Trouble(readable(name), "stray", reason) for name in sorted(others))
         for done, start in enumerate(sorted(sizes)):
-            progress("importing files", done, len(sizes))
-            with storage.open(start) as data:
-                found = list(records(data))
-                for each in found:
-                    if isinstance(each, Damage):
-                        file = f"{start}{SUFFIX}:{each.begin}"
-                        reason = f"{each.end - each.begin} bytes are no record"
-                        yield Trouble(file, "torn" if each.is_torn else "damaged", reason)
-                offsets = set(waiting(found).values())
-                for each in found:
-                    if isinstance(each, Record) and each.offset in offsets:
-                        file = f"{start}{SUFFIX}:{each.offset}"
-                        try:
-                            content = bytes(data[each.end - each.size : each.end])
-                            yield KeptMessage(file, _message(each.entry, content))
-                        except DamagedFileError as error:
-                            yield Trouble(file, error.kind, str(error))
+            progress("reading files", done, len(sizes))
+            with suppress(FileNotFoundError), storage.open(start) as data:
+                yield from _read(f"{start}{SUFFIX}", data)
+
+
+def _read(name: str, data: Content) -> Iterator[KeptMessage | Trouble]:
+    """The same of one file."""
+    found = list(records(data))
+    offsets = set(waiting(found).values())
+    for each in found:
+        if isinstance(each, Damage):
+            is_unfinished = each.is_torn and is_begun(data, each.begin)
+            reason = f"{each.end - each.begin} bytes are no record"
+            yield Trouble(f"{name}:{each.begin}", UNFINISHED if is_unfinished else "damaged", reason)
+        elif each.offset in offsets:
+            file = f"{name}/{each.entry.name}"
+            try:
+                content = bytes(data[each.end - each.size : each.end])
+                yield KeptMessage(file, message_in(each.entry, content))
+            except DamagedFileError as error:
+                yield Trouble(file, error.kind, str(error))
 
 
 @contextmanager
@@ -69,7 +75,7 @@ class NewRecords:
         if (there := self._there.get(entry.identity)) is not None:
             content = self._log.read(there[0], [there[1]])
             try:
-                if _message(there[0], content) == message:
+                if message_in(there[0], content) == message:
                     return False
             except DamagedFileError as error:
                 self._log.storage.put_aside(there[0].name, content, str(error))
@@ -86,12 +92,3 @@ class NewRecords:
     def sync(self) -> None:
         """Sync what was added."""
         self._log.sync(self._saved)
-
-
-def _message(entry: Entry, content: bytes) -> DelayedFile:
-    """The message of a record. Raises DamagedFileError when it cannot be delivered."""
-    file = decode(content)
-    check_deliverable(file)
-    if file.header.entry != entry:
-        raise DamagedFileError("name", f"by its header, the message is {file.header.entry.name}")
-    return file

@@ -1,5 +1,6 @@
 """The wheel as one of the delay schemes."""
 
+from functools import partial
 from pathlib import Path
 
 from mocketmq.errors import StoreUnavailableError
@@ -7,6 +8,7 @@ from mocketmq.schedule.scheme_context import SchemeContext
 from mocketmq.schedule.timed_scheme import TimedScheme
 from mocketmq.settings import Settings
 from mocketmq.store.database import MEMORY
+from mocketmq_compat.delay.folder_inspector import FolderInspector
 from mocketmq_compat.delay.scheme_kind import SchemeKind
 from mocketmq_compat.delay.wheel.kept_records import holds_records, new_records, read_records
 from mocketmq_compat.delay.wheel.wheel import Wheel
@@ -30,4 +32,6 @@ async def open_wheel(settings: Settings, context: SchemeContext) -> TimedScheme:
     return scheme
 
 
-KIND = SchemeKind(open_wheel, holds_records, read_records, new_records)
+KIND = SchemeKind(
+    open_wheel, holds_records, read_records, new_records, partial(FolderInspector, read_records)
+)

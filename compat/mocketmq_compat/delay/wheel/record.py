@@ -84,6 +84,14 @@ def record_at(data: Content, offset: int) -> Record | None:
     return None if record.end > len(data) or min(record.entry) < 0 else record
 
 
+def is_begun(data: Content, offset: int) -> bool:
+    """Whether the rest of the file is the beginning of a record, or empty: its sender got no answer."""
+    head = data[offset : offset + HEAD.size]
+    if len(head) == HEAD.size and head.startswith(MAGIC):
+        return int.from_bytes(head[4:8], "little") == zlib.crc32(head[8:])
+    return MAGIC.startswith(head[: len(MAGIC)]) or not data[offset : len(data)].strip(b"\0")
+
+
 def records(data: Content) -> Iterator[Record | Damage]:
     """All records of a file, and what lies between them."""
     offset = 0

@@ -70,7 +70,8 @@ class DiskStorage:
             for file in files:
                 start = parse_start(file.name)
                 if start is not None and file.is_file(follow_symlinks=False):
-                    found[start] = file.stat(follow_symlinks=False).st_size
+                    with contextlib.suppress(FileNotFoundError):  # removed meanwhile
+                        found[start] = file.stat(follow_symlinks=False).st_size
                 elif file.name != QUARANTINE:
                     others.append(file.name)
         return found, others
