@@ -66,7 +66,7 @@ class NewRecords:
         log.open()
         for done, start in enumerate(log.starts):
             progress("looking for files", done, len(log.starts))
-            for entry, offset in log.mend(start).offsets.items():
+            for entry, offset in log.mend(start).items():
                 self._there[entry.identity] = entry, offset
 
     def add(self, message: DelayedFile) -> bool:

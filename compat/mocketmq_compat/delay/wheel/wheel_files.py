@@ -60,8 +60,8 @@ class WheelFiles(Chore):
         self.index = WheelIndex(self.log, self._is_hidden)
         self.saves = FileSaves(self.log, sync, self._saved, ("wheel.appended", "wheel.saved"))
         self.repeats = 0  # messages that were refused because they were done with
-        self.put_aside: Counter[str] = Counter()  # since the start, by kind
-        self.quarantined = 0  # pieces of damaged files
+        self._put_aside: Counter[str] = Counter()  # since the start, by kind
+        self._quarantined = 0  # pieces of damaged files, but those that the log has put aside since the start
         self._syncs_later = sync == "interval"
         self._quota_bytes = quota_bytes
         self._being_saved = 0  # bytes
@@ -80,18 +80,15 @@ class WheelFiles(Chore):
         """Find what waits; load what is due soon. Raises StoreUnavailableError."""
         self.index.loaded_to_s = self._now_s() + AHEAD_S
         for name in await self._in_thread(self.log.open):
-            self.put_aside["ignored"] += 1
+            self._put_aside["ignored"] += 1
             log.warning("the wheel's directory holds %s, which is not ours and is left alone", name)
         for start in self.log.starts:
-            offsets, damaged = await self._in_thread(partial(self.log.mend, start))
-            if damaged:
-                self.put_aside["damaged"] += damaged
-                log.warning("the file of delayed messages due from %d on is damaged; see .bad", start)
+            offsets = await self._in_thread(partial(self.log.mend, start))
             self._numbers.note(max((entry.number for entry in offsets), default=0))
             self.index.found(start, offsets)
             if not offsets:
                 await self._in_thread(partial(self.log.remove_file, start, self.log.size(start)))
-        self.quarantined = await self._in_thread(self.log.storage.put_aside_before)
+        self._quarantined = await self._in_thread(self.log.storage.put_aside_before) - self.log.damaged
 
     def start(self) -> asyncio.Task[None]:
         """Start the chore, and the syncs of the policy ``interval``."""
@@ -191,13 +188,23 @@ class WheelFiles(Chore):
 
     async def quarantine(self, entry: Entry, error: DamagedFileError) -> None:
         """Copy the content of a message into the quarantine, with the reason, and forget it."""
-        self.put_aside[error.kind] += 1
+        self._put_aside[error.kind] += 1
         log.warning("the delayed message %s is put aside: %s", entry.name, error)
         [(_, content)] = await self.read([entry])
         if isinstance(content, bytes):
             act = partial(self.log.storage.put_aside, entry.name, content, str(error))
-            self.quarantined += await self._in_thread(act)
+            self._quarantined += await self._in_thread(act)
         self.remove([entry])
+
+    @property
+    def quarantined(self) -> int:
+        """How many pieces of files lie in the quarantine."""
+        return self._quarantined + self.log.damaged
+
+    @property
+    def put_aside(self) -> Counter[str]:
+        """What was put aside or ignored since the start, by kind."""
+        return self._put_aside + Counter(damaged=self.log.damaged)
 
     @property
     def unremoved(self) -> int:

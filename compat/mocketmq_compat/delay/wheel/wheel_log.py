@@ -4,10 +4,11 @@ All methods block, run in threads, and may raise OSError. One lock keeps appends
 apart, so a message never goes into a file that is just being removed.
 """
 
+import logging
 import threading
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from typing import Final, NamedTuple
+from typing import Final
 
 from mocketmq.failpoint import pass_point
 from mocketmq_compat.delay.delayed_file import Entry
@@ -15,9 +16,11 @@ from mocketmq_compat.delay.wheel.record import (
     HEAD,
     KEY_OFFSET,
     NUMBER_OFFSET,
+    Content,
     Damage,
     Record,
     encode_record,
+    is_begun,
     record_at,
     records,
     start_of,
@@ -25,15 +28,10 @@ from mocketmq_compat.delay.wheel.record import (
 )
 from mocketmq_compat.delay.wheel.wheel_storage import WheelStorage
 
+log = logging.getLogger(__name__)
+
 _LIKELY_BYTES: Final = 4_096
 """Most records are no longer."""
-
-
-class Scanned(NamedTuple):
-    """A file: the offsets of messages that wait, and how much damage was put aside."""
-
-    offsets: dict[Entry, int]
-    put_aside: int
 
 
 class WheelLog:
@@ -43,6 +41,7 @@ class WheelLog:
         self.storage = storage
         self.offsets: dict[Entry, int] = {}  # of what was written, until its save is over
         self.refused: set[Entry] = set()  # whose senders were told that nothing was kept
+        self.damaged = 0  # pieces that were no record and are put aside now
         self._sizes: dict[int, int] = {}
         self._lock = threading.Lock()
 
@@ -107,7 +106,10 @@ class WheelLog:
     # Reading
 
     def read(self, entry: Entry, offsets: Sequence[int]) -> bytes:
-        """The content of a message that is at one of these offsets. Raises FileNotFoundError."""
+        """The content of a message that is at one of these offsets; if its head is damaged, all of it.
+
+        Raises FileNotFoundError.
+        """
         start = start_of(entry)
         for offset in offsets:
             data = self.storage.read(start, offset, _LIKELY_BYTES)
@@ -117,32 +119,48 @@ class WheelLog:
                     content = data[HEAD.size : HEAD.size + size]
                     rest = size - len(content)
                     return content + self.storage.read(start, offset + len(data), rest) if rest else content
+        with self.storage.open(start) as whole:
+            for each in records(whole):
+                if isinstance(each, Damage) and each.begin in offsets:
+                    return bytes(whole[each.begin : each.end])
         raise FileNotFoundError(2, "the record is gone", entry.name)
 
     def scan(self, start: int) -> dict[Entry, int]:
-        """The offsets of the messages of a file that wait, in order of arrival."""
+        """The offsets of the messages of a file that wait, in order of arrival; damage is put aside."""
         try:
             with self.storage.open(start) as data:
-                return waiting(records(data))
+                found = list(records(data))
+                for each in found:
+                    # What is begun is being written.
+                    if isinstance(each, Damage) and not (each.is_torn and is_begun(data, each.begin)):
+                        self._put_aside(start, data, each)
+                return waiting(found)
         except FileNotFoundError:
             return {}
 
-    def mend(self, start: int) -> Scanned:
-        """As ``scan``, before anything is appended: put damaged bytes aside, and cut off a torn end."""
-        put_aside, torn = 0, None
+    def mend(self, start: int) -> dict[Entry, int]:
+        """As ``scan``, before anything is appended: a torn end is cut off, too."""
+        torn = None
         with self.storage.open(start) as data:
             found = list(records(data))
             for each in found:
                 if isinstance(each, Damage):
-                    damaged = bytes(data[each.begin : each.end])
-                    if damaged.strip(b"\0"):
-                        name, reason = f"{start}-{each.begin}", "these bytes are no record"
-                        put_aside += self.storage.put_aside(name, damaged, reason)
+                    self._put_aside(start, data, each)
                     torn = each if each.is_torn else torn
         if torn is not None:
             self.storage.cut(start, torn.begin)
             self._sizes[start] = torn.begin
-        return Scanned(waiting(found), put_aside)
+        return waiting(found)
+
+    def _put_aside(self, start: int, data: Content, damage: Damage) -> None:
+        damaged = bytes(data[damage.begin : damage.end])
+        if damaged.strip(b"\0"):
+            name, reason = f"{start}-{damage.begin}", "these bytes are no record"
+            if self.storage.put_aside(name, damaged, reason):
+                self.damaged += 1
+                log.warning(
+                    "the file of delayed messages due from %d on is damaged; see .bad/%s", start, name
+                )
 
     def numbered(self, start: int, number: int) -> list[Entry]:
         """The messages of a file that have this number, done with or not."""

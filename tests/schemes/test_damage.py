@@ -1,0 +1,129 @@
+"""The second of three records is damaged: the others are delivered, it is put aside and counted."""
+
+from pathlib import Path
+
+import pytest
+
+from mocketmq.broker.broker import Broker
+from mocketmq.settings import TimedSchemeName
+from mocketmq_compat.delay.slots.data_file import MAGIC as SLOTS_MAGIC
+from mocketmq_compat.delay.wheel.record import MAGIC as WHEEL_MAGIC
+from mocketmq_compat.delay.wheel.wheel import Wheel
+from tests.support.brokers import running_broker
+from tests.support.second_directories import HOUR_MS, MS, in_order_of_delivery, send_in
+
+SECOND = 2
+"""The part of the file that begins with the second record, when it is split at their heads."""
+
+
+def spoil_second(path: Path, magic: bytes, part: str) -> None:
+    """Change the head of the second record, or the content, and no byte of its body."""
+    parts = path.read_bytes().split(magic)
+    head, content = parts[SECOND][:20], parts[SECOND][20:]
+    if part == "head":
+        head = bytes(byte ^ 0xFF for byte in head)
+    else:
+        content = content.replace(b'"topic"', b'"TOPIC"')
+    parts[SECOND] = head + content
+    path.write_bytes(magic.join(parts))
+
+
+def spoil_wheel(data: Path, part: str) -> None:
+    path = max((data / "wheel").glob("*.log"))  # the later one
+    spoil_second(path, WHEEL_MAGIC, part)
+
+
+def spoil_slots(data: Path, part: str) -> None:
+    [path] = (data / "slots" / "data").iterdir()
+    spoil_second(path, SLOTS_MAGIC, "content" if part == "content" else "head")
+    if part == "head, and the index is lost":
+        [index] = (data / "slots" / "index").iterdir()
+        index.unlink()
+
+
+def put_aside(data: Path) -> bytes:
+    [reason] = data.glob("*/.bad/*.reason")
+    return reason.with_suffix("").read_bytes()
+
+
+async def send_three(broker: Broker, delay_ms: int) -> None:
+    for body in ("one", "two", "three"):
+        await send_in(broker, delay_ms, body)
+
+
+async def delivered(broker: Broker) -> list[str]:
+    await broker.mover.advance(2 * HOUR_MS * MS)
+    return await in_order_of_delivery(broker)
+
+
+async def assert_two_of_three_come(broker: Broker, data: Path) -> None:
+    assert [body for body in await delivered(broker) if body != "soon"] == ["one", "three"]
+    figures = broker.schemes.file_figures()
+    assert (figures.quarantined, sum(figures.put_aside.values()), broker.schemes.pending) == (1, 1, 0)
+    assert b"two" in put_aside(data)
+    scheme = broker.schemes.timed()
+    if isinstance(scheme, Wheel):
+        await scheme.files.removed()
+
+
+async def assert_counted_once(data: Path, scheme: TimedSchemeName) -> None:
+    async with running_broker(data, timed_scheme=scheme) as broker:
+        figures = broker.schemes.file_figures()
+        assert (figures.quarantined, sum(figures.put_aside.values()), broker.schemes.pending) == (1, 0, 0)
+
+
+@pytest.mark.parametrize("part", ["head", "content"])
+async def test_wheel_with_a_damaged_second_record_at_the_start(part: str, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="wheel") as broker:
+        await send_three(broker, HOUR_MS)
+    spoil_wheel(tmp_path, part)
+    async with running_broker(tmp_path, timed_scheme="wheel") as broker:
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "wheel")
+
+
+@pytest.mark.parametrize("part", ["head", "content"])
+@pytest.mark.parametrize("delay_ms", [1_000, HOUR_MS], ids=["loaded", "not loaded yet"])
+async def test_wheel_with_a_second_record_that_is_damaged_while_it_runs(
+    part: str, delay_ms: int, tmp_path: Path
+) -> None:
+    async with running_broker(tmp_path, timed_scheme="wheel") as broker:
+        if delay_ms == HOUR_MS:
+            await send_in(broker, 1, "soon")  # so that the file of the others is not the first
+        await send_three(broker, delay_ms)
+        spoil_wheel(tmp_path, part)
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "wheel")
+
+
+@pytest.mark.parametrize("part", ["content", "head, and the index is lost"])
+async def test_slots_with_a_damaged_second_record_at_the_start(part: str, tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="slots") as broker:
+        await send_three(broker, HOUR_MS)
+    spoil_slots(tmp_path, part)
+    async with running_broker(tmp_path, timed_scheme="slots") as broker:
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "slots")
+
+
+async def test_slots_with_a_second_record_that_is_damaged_while_it_runs(tmp_path: Path) -> None:
+    async with running_broker(tmp_path, timed_scheme="slots") as broker:
+        await send_three(broker, HOUR_MS)
+        spoil_slots(tmp_path, "content")
+        await assert_two_of_three_come(broker, tmp_path)
+    await assert_counted_once(tmp_path, "slots")
+
+
+@pytest.mark.parametrize("is_running", [True, False])
+async def test_slots_deliver_a_record_whose_head_alone_is_damaged(is_running: bool, tmp_path: Path) -> None:
+    """The index says where it is, and its content has a checksum of its own."""
+    async with running_broker(tmp_path, timed_scheme="slots") as broker:
+        await send_three(broker, HOUR_MS)
+        if is_running:
+            spoil_slots(tmp_path, "head")
+            assert await delivered(broker) == ["one", "two", "three"]
+    if not is_running:
+        spoil_slots(tmp_path, "head")
+        async with running_broker(tmp_path, timed_scheme="slots") as broker:
+            assert await delivered(broker) == ["one", "two", "three"]
+            assert broker.schemes.file_figures().put_aside == {}
