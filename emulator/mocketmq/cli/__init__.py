@@ -50,6 +50,7 @@ _COMMANDS = {
     "report": ("mocketmq_report.command", "Report how late delayed messages were, and check thresholds."),
     "probe": ("mocketmq.cli.probe", "Measure how late a real cluster delivers."),
     "lab": ("mocketmq.cli.lab", "Lay the delay schemes side by side, under the same load."),
+    "relay": ("mocketmq.cli.relay", "Delay messages for a real Kafka or RocketMQ."),
     "healthcheck": ("mocketmq.cli.healthcheck", "Check that the broker is ready."),
     "demo": ("mocketmq.cli.demo", "Play a day of delayed messages, and check what consumers receive."),
 }

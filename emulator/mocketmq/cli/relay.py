@@ -1,0 +1,212 @@
+"""``mocketmq relay``: delayed messages for a real broker."""
+
+import asyncio
+import logging
+import signal
+import sys
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any, Final, NamedTuple, get_args
+from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
+
+import click
+
+from mocketmq.cli.examples import examples
+from mocketmq.cli.exit_codes import Exit, Failure
+from mocketmq.cli.progress_line import ProgressLine
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
+from mocketmq.duration import parse_duration_us
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.relay.judging import Judge
+from mocketmq.relay.partition import Cluster, RelayError
+from mocketmq.relay.relay import Figures, Relay
+from mocketmq.relay.shelf import OpenShelf, ShelfScheme, shelves
+
+_QUIET_US: Final = 60 * US_PER_S
+_FIGURES_S: Final = 0.5
+
+
+class Orders(NamedTuple):
+    """What both kinds of relay are told."""
+
+    topic: str
+    pending_topic: str
+    refused_topic: str
+    group: str
+    judge: Judge
+    scheme: ShelfScheme
+    data: Path | None
+
+
+def _orders(
+    topic: str,
+    group: str,
+    pending_topic: str | None,
+    refused_topic: str | None,
+    scheme: ShelfScheme,
+    data: Path | None,
+    longest: str,
+    json_bodies: str | None,
+) -> Orders:
+    """Check the common options. Raises click.UsageError."""
+    try:
+        longest_us = parse_duration_us(longest, "--longest")
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+    try:
+        zone = None if json_bodies is None else ZoneInfo(json_bodies)
+    except (ZoneInfoNotFoundError, ValueError):
+        allowed = "a time zone such as UTC or Asia/Shanghai"
+        raise click.UsageError(f"--json-bodies is {json_bodies!r}; allowed: {allowed}") from None
+    own = (topic, pending_topic or f"{topic}-pending", refused_topic or f"{topic}-refused")
+    if len(set(own)) < len(own):
+        raise click.UsageError("--topic, --pending-topic and --refused-topic must be three topics")
+    return Orders(*own, group, Judge(longest_us, own, zone), scheme, data)
+
+
+def _common(command: Callable[..., None]) -> Callable[..., None]:
+    """The options of both kinds of relay."""
+    for option in reversed(
+        (
+            click.option("--topic", required=True, help="The delay topic."),
+            click.option("--group", default="mocketmq-relay", show_default=True, help="The relays' group."),
+            click.option("--pending-topic", help="Where pending messages are.  [default: TOPIC-pending]"),
+            click.option("--refused-topic", help="Where refused messages go.  [default: TOPIC-refused]"),
+            click.option(
+                "--scheme",
+                type=click.Choice(get_args(ShelfScheme)),
+                default="slots",
+                show_default=True,
+                help="How pending messages are held here; sorted needs the extra of this name.",
+            ),
+            click.option(
+                "--data",
+                type=click.Path(file_okay=False, path_type=Path),
+                help="Folder for that, of this relay alone.  [default: a temporary one]",
+            ),
+            click.option(
+                "--longest", default="400d", show_default=True, metavar="TIME", help="The longest delay."
+            ),
+            click.option(
+                "--json-bodies",
+                is_flag=False,
+                flag_value="UTC",
+                metavar="[ZONE]",
+                help="JSON bodies may name topic and time; times are of this zone, or UTC.",
+            ),
+        )
+    ):
+        command = option(command)
+    return command
+
+
+@click.group(
+    epilog=examples(
+        "relay kafka --bootstrap 10.0.0.5:9092 --topic delayed",
+    )
+)
+def relay() -> None:
+    """Take delayed messages from a topic of a real broker, and send them on.
+
+    Each message names its real topic in RELAY_TOPIC, and its due time in
+    __STARTDELIVERTIME or RELAY_DELAY_MS. Several relays of one group share the
+    work. Pending messages are in the broker, so any of them can take over.
+    """
+
+
+@relay.command(
+    epilog=examples(
+        "relay kafka --bootstrap 10.0.0.5:9092 --topic delayed",
+        "relay kafka --bootstrap k1:9093 --topic delayed --scheme memory",
+        "relay kafka --bootstrap k:9093 --topic d --kafka-option client_id=a",
+    )
+)
+@click.option("--bootstrap", required=True, metavar="HOST:PORT[,…]", help="Brokers to ask first.")
+@_common
+@click.option(
+    "--kafka-option",
+    "kafka_options",
+    multiple=True,
+    metavar="NAME=VALUE",
+    help="An option of the client aiokafka, such as security_protocol=SSL.",
+)
+def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None:
+    """Relay for Kafka: each message is sent on exactly once.
+
+    Runs until Ctrl-C or SIGTERM. The topics for pending and refused messages
+    are made if they do not exist.
+    """
+    orders = _orders(**common)
+    try:
+        from mocketmq.relay.kafka.cluster import KafkaCluster  # noqa: PLC0415 - an extra
+        from mocketmq.relay.kafka.options import parse_options  # noqa: PLC0415
+        from mocketmq.relay.kafka.topics import TopicNames  # noqa: PLC0415
+    except ImportError as error:
+        reason = f"{error.name} is not installed: install mocketmq with its extra 'relay'"
+        raise Failure(reason, Exit.USAGE) from error
+    try:
+        options = parse_options(bootstrap, kafka_options)
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+    names = TopicNames(orders.topic, orders.pending_topic, orders.refused_topic)
+    run_relay(orders, lambda: KafkaCluster(orders.group, names, options, orders.judge))
+
+
+def run_relay(orders: Orders, connect: Callable[[], Cluster[Any]]) -> None:
+    """Run a relay until a signal; ``connect`` makes its cluster, in a loop that runs."""
+    logging.basicConfig(stream=sys.stderr, format="%(asctime)s %(levelname)s %(name)s: %(message)s")
+    for handler in logging.getLogger().handlers:
+        handler.addFilter(_once_a_minute({}))
+    with ExitStack() as stack:
+        try:
+            open_shelf = stack.enter_context(shelves(orders.scheme, orders.data))
+            progress = stack.enter_context(ProgressLine())
+            asyncio.run(_run(connect, open_shelf, progress))
+        except OSError as error:
+            raise Failure(f"--data cannot be used: {error}", Exit.NOT_STARTED) from error
+        except RelayError as error:
+            raise Failure(str(error), Exit.NOT_READY) from error
+
+
+async def _run(connect: Callable[[], Cluster[Any]], open_shelf: OpenShelf, progress: ProgressLine) -> None:
+    relay = Relay(connect(), open_shelf, click.echo)
+    stop = asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        asyncio.get_running_loop().add_signal_handler(number, stop.set)
+    showing = asyncio.create_task(_show(relay, progress))
+    try:
+        await relay.run(stop)
+    finally:
+        showing.cancel()
+        figures = relay.figures()
+    click.echo(f"stopped: {figures.kept} kept, {figures.forwarded} forwarded, {figures.refused} refused")
+
+
+async def _show(relay: Relay[Any], progress: ProgressLine) -> None:
+    while True:
+        progress(_shown(relay.figures()), 0, None)
+        await asyncio.sleep(_FIGURES_S)
+
+
+def _shown(figures: Figures) -> str:
+    late = "" if figures.lateness_us is None else f", the last {figures.lateness_us // US_PER_MS} ms late"
+    return f"{figures.pending} pending, {figures.forwarded} forwarded{late}, {figures.refused} refused"
+
+
+def _once_a_minute(said_us: dict[object, int]) -> Callable[[logging.LogRecord], bool]:
+    """Lets each of the Kafka client's messages through once a minute: it repeats them at every try."""
+
+    def passes(record: logging.LogRecord) -> bool:
+        if record.name == "asyncio" and record.exc_info and record.exc_info[0]:
+            # Of the many futures of a transaction that failed, nobody asks each for the error.
+            return not record.exc_info[0].__module__.startswith("aiokafka")
+        if not record.name.startswith("aiokafka"):
+            return True
+        now_us = steady_us()
+        is_new = now_us - said_us.get(record.msg, -_QUIET_US) >= _QUIET_US
+        if is_new:
+            said_us[record.msg] = now_us
+        return is_new
+
+    return passes

@@ -1,0 +1,1 @@
+"""The relay on Kafka, by the client aiokafka, which is an extra."""

@@ -1,0 +1,148 @@
+"""The relays of a group on Kafka: a consumer group of the delay topic divides its partitions among them.
+
+The group's member fetches nothing. It is told which partitions are its own, and whoever has a partition goes
+on with it during a rebalance: nothing but the loss of the partition's producer ends that.
+"""
+
+import asyncio
+import logging
+from collections.abc import Collection, Iterable
+from typing import Final
+
+from aiokafka import AIOKafkaConsumer, ConsumerRebalanceListener, TopicPartition
+from aiokafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+from aiokafka.errors import KafkaError
+
+from mocketmq.relay.judging import Judge
+from mocketmq.relay.kafka.options import KafkaOptions
+from mocketmq.relay.kafka.partition import Ground, KafkaPartition
+from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames, said
+from mocketmq.relay.partition import LostPartitionError, RelayError
+
+log = logging.getLogger(__name__)
+
+_POLL_MS: Final = 1_000
+_HEARTBEAT_MS: Final = 3_000  # as the client has it
+_AGAIN_S: Final = 2.0
+_CLOSING_S: Final = 5.0
+
+
+class KafkaCluster:
+    """As :class:`~mocketmq.relay.partition.Cluster`."""
+
+    def __init__(self, group: str, names: TopicNames, options: KafkaOptions, judge: Judge) -> None:
+        self._group = group
+        self._options = options
+        self._topics = KafkaTopics(names, options.common)
+        self._ground = Ground(group, options, self._topics, judge, self._committed, self._permission)
+        self._partitions: dict[int, KafkaPartition] = {}
+        self._owned: frozenset[int] | None = None
+        self._told: frozenset[int] | None = None
+        self._changed = asyncio.Event()
+        self._settled = asyncio.Event()  # no rebalance is under way
+        self._member: AIOKafkaConsumer | None = None
+        self._staying: asyncio.Task[None] | None = None
+
+    async def open(self) -> None:
+        """Make sure of the topics, and join the group. Raises RelayError."""
+        await self._topics.open()
+        try:
+            await self._join()
+        except KafkaError as error:
+            raise RelayError(f"the group {self._group} cannot be joined ({said(error)})") from error
+        self._staying = asyncio.create_task(self._stay(), name="relay-member")
+
+    async def changed(self) -> Collection[KafkaPartition]:
+        """Wait for another set of partitions."""
+        while self._owned is None or self._owned == self._told:
+            self._changed.clear()
+            await self._changed.wait()
+        self._told = self._owned
+        if any(number >= self._topics.partitions for number in self._owned):
+            await self._topics.prepare()
+        for number in self._owned - self._partitions.keys():
+            self._partitions[number] = KafkaPartition(self._ground, number)
+        return [self._partitions[number] for number in sorted(self._owned)]
+
+    async def close(self) -> None:
+        """Leave the group."""
+        if self._staying is not None:
+            self._staying.cancel()
+            await asyncio.gather(self._staying, return_exceptions=True)
+        await self._leave()
+        await self._topics.close()
+
+    # The group's member
+
+    async def _join(self) -> None:
+        self._member = AIOKafkaConsumer(
+            group_id=self._group,
+            enable_auto_commit=False,
+            partition_assignment_strategy=(StickyPartitionAssignor,),
+            **self._options.common,
+            **self._options.group,
+        )
+        self._member.subscribe([self._topics.names.delay], listener=_Listener(self))
+        await self._member.start()
+
+    async def _stay(self) -> None:
+        """Keep the membership, which a client gives up that nobody asks for records."""
+        while True:
+            try:
+                if self._member is None:
+                    await self._join()
+                while self._member is not None:
+                    await self._member.getmany(timeout_ms=_POLL_MS)
+            except KafkaError as error:
+                log.warning("the group %s is joined anew: %s", self._group, said(error))
+                await self._leave()
+                await asyncio.sleep(_AGAIN_S)
+
+    async def _leave(self) -> None:
+        member, self._member = self._member, None
+        if member is not None:
+            await asyncio.wait([asyncio.create_task(member.stop())], timeout=_CLOSING_S)
+
+    def rebalancing(self) -> None:
+        """Partitions may go to others, or stay."""
+        self._settled.clear()
+
+    def assigned(self, places: Iterable[TopicPartition]) -> None:
+        """These are ours."""
+        places = {*places}
+        if self._member is not None:
+            self._member.pause(*places)
+        self._owned = frozenset(place.partition for place in places)
+        self._settled.set()
+        self._changed.set()
+
+    # What partitions ask
+
+    async def _committed(self, place: TopicPartition) -> int | None:
+        if self._member is None:
+            raise KafkaError("the group is joined anew")
+        committed: int | None = await self._member.committed(place)
+        return committed
+
+    async def _permission(self, number: int, was_fenced: bool) -> None:
+        """Wait until a rebalance is over; who was fenced may not know of it yet."""
+        if was_fenced:
+            await asyncio.sleep(self._options.group.get("heartbeat_interval_ms", _HEARTBEAT_MS) / 1_000)
+        await self._settled.wait()
+        if self._owned is None or number not in self._owned:
+            raise LostPartitionError("another relay has it")
+
+
+class _Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # it is untyped
+    """Tells the cluster of rebalances."""
+
+    def __init__(self, cluster: KafkaCluster) -> None:
+        self._cluster = cluster
+
+    def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:  # noqa: ARG002 - all are
+        """A rebalance has begun."""
+        self._cluster.rebalancing()
+
+    def on_partitions_assigned(self, assigned: Iterable[TopicPartition]) -> None:
+        """It has ended."""
+        self._cluster.assigned(assigned)

@@ -1,0 +1,171 @@
+"""The topics of a relay on Kafka: makes those of its own that are missing, and says which real ones exist."""
+
+import logging
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from contextlib import asynccontextmanager
+from enum import Enum
+from typing import Any, Final, NamedTuple
+
+from aiokafka.admin import AIOKafkaAdminClient, NewPartitions, NewTopic
+from aiokafka.admin.config_resource import ConfigResource, ConfigResourceType
+from aiokafka.errors import KafkaError, TopicAlreadyExistsError, for_code
+
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.relay.partition import RelayError, TroubleError
+
+log = logging.getLogger(__name__)
+
+_LARGEST_BYTES: Final = 32 << 20
+_COMPACTED: Final = {
+    "cleanup.policy": "compact",
+    "min.cleanable.dirty.ratio": "0.1",  # a take-over reads what is not compacted yet
+    "segment.ms": str(3_600_000),
+    "max.message.bytes": str(_LARGEST_BYTES),  # a message is a little larger there than at the delay topic
+}
+_REFUSED: Final = {"max.message.bytes": str(_LARGEST_BYTES)}
+_FRESH_US: Final = 30 * US_PER_S
+_INVALID_TOPIC, _FORBIDDEN, _UNKNOWN_TOPIC = 17, 29, 3
+
+
+class TopicNames(NamedTuple):
+    """Of a relay."""
+
+    delay: str
+    pending: str
+    refused: str
+
+
+class TopicState(Enum):
+    """What can be done with a real topic; the value of the two in the middle says why nothing can."""
+
+    READY = ""
+    MISSING = "does not exist"
+    FORBIDDEN = "may not be written by the relay"
+    LEADERLESS = "has a partition without a leader"
+
+
+class KafkaTopics:
+    """``partitions`` of the delay topic are known once it is open."""
+
+    def __init__(self, names: TopicNames, options: Mapping[str, Any]) -> None:
+        self.names = names
+        self.partitions = 0
+        self._admin = AIOKafkaAdminClient(**options)
+        self._states: dict[str, tuple[TopicState, int]] = {}
+
+    async def open(self) -> None:
+        """Make the topics of the relay that are missing. Raises RelayError."""
+        async with _telling():
+            await self._admin.start()
+        await self.prepare()
+
+    async def prepare(self) -> None:
+        """Make the topics that are missing, with as many partitions as the delay topic has.
+
+        Raises RelayError.
+        """
+        async with _telling():
+            there = set(await self._admin.list_topics())
+            if self.names.delay not in there:
+                raise RelayError(f"there is no topic {self.names.delay}; make it, and start the relay again")
+            counts = await self._counts({self.names.delay, self.names.pending} & there)
+            self.partitions, replicas = counts[self.names.delay]
+            for name, config in ((self.names.pending, _COMPACTED), (self.names.refused, _REFUSED)):
+                if name not in there:
+                    await self._make(name, replicas, config)
+            if self.names.pending in there:
+                await self._check_pending(counts[self.names.pending][0])
+
+    async def _counts(self, names: Iterable[str]) -> dict[str, tuple[int, int]]:
+        """Of each topic its partitions and replicas."""
+        found = {}
+        for topic in await self._admin.describe_topics([*names]):
+            if topic["error_code"]:
+                raise for_code(topic["error_code"])(topic["topic"])
+            found[topic["topic"]] = len(topic["partitions"]), len(topic["partitions"][0]["replicas"])
+        return found
+
+    async def _make(self, name: str, replicas: int, config: dict[str, str]) -> None:
+        new = NewTopic(name, self.partitions, replicas, topic_configs=config)
+        answer = await self._admin.create_topics([new])
+        for _, code, *said in answer.topic_errors:
+            error = for_code(code)
+            if code and error is not TopicAlreadyExistsError:
+                settings = ", ".join(f"{key}={value}" for key, value in config.items())
+                raise RelayError(
+                    f"the topic {name} cannot be made ({said[0] or error.__name__}); make it with"
+                    f" {self.partitions} partitions and {settings}"
+                )
+
+    async def _check_pending(self, count: int) -> None:
+        name = self.names.pending
+        if count < self.partitions:
+            await self._admin.create_partitions({name: NewPartitions(self.partitions)})
+        resource = ConfigResource(ConfigResourceType.TOPIC, name, {"cleanup.policy": ""})
+        for answer in await self._admin.describe_configs([resource]):
+            for code, _, _, _, entries in answer.resources:
+                policies = [entry[1] for entry in entries]
+                if code:
+                    log.warning(
+                        "the settings of the topic %s cannot be read: %s", name, for_code(code).__name__
+                    )
+                elif policies != ["compact"]:
+                    raise RelayError(
+                        f"the topic {name} has cleanup.policy={','.join(policies)}, by which Kafka would"
+                        " remove pending messages; needed: cleanup.policy=compact"
+                    )
+
+    async def states(self, names: Collection[str]) -> dict[str, TopicState]:
+        """What can be done with each of these topics. Raises TroubleError."""
+        now_us = steady_us()
+        found = {
+            name: state
+            for name in names
+            for state, until_us in (self._states.get(name, (TopicState.MISSING, 0)),)
+            if until_us > now_us
+        }
+        if unknown := [name for name in names if name not in found]:
+            try:
+                described = await self._admin.describe_topics(unknown)
+            except KafkaError as error:
+                raise TroubleError(f"Kafka does not say which topics there are ({said(error)})") from error
+            for topic in described:
+                name, state = topic["topic"], _state(topic)
+                found[name] = state
+                if state is TopicState.READY:
+                    self._states[name] = state, now_us + _FRESH_US
+        return found
+
+    def doubt(self) -> None:
+        """Ask again for the state of every topic."""
+        self._states.clear()
+
+    async def close(self) -> None:
+        """Close the connections."""
+        await self._admin.close()
+
+
+def said(error: KafkaError) -> str:
+    """What an error says: often no more than its name."""
+    name = type(error).__name__
+    return f"{name}: {error}" if str(error) else name
+
+
+def _state(topic: Mapping[str, Any]) -> TopicState:
+    code = topic["error_code"]
+    if code in (_UNKNOWN_TOPIC, _INVALID_TOPIC):
+        return TopicState.MISSING
+    if code == _FORBIDDEN:
+        return TopicState.FORBIDDEN
+    if code or any(partition["leader"] < 0 for partition in topic["partitions"]):
+        return TopicState.LEADERLESS
+    return TopicState.READY
+
+
+@asynccontextmanager
+async def _telling() -> AsyncIterator[None]:
+    """What the client raises as a RelayError."""
+    try:
+        yield
+    except KafkaError as error:
+        raise RelayError(f"Kafka cannot be used ({said(error)})") from error

@@ -1,0 +1,96 @@
+"""How the relay writes messages to Kafka, and reads options of its client, without a Kafka."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+from aiokafka.structs import ConsumerRecord
+
+from mocketmq.errors import InvalidArgumentError
+from mocketmq.relay.kafka import message
+from mocketmq.relay.kafka.message import KafkaMessage, Record
+from mocketmq.relay.kafka.options import parse_options
+from mocketmq.relay.partition import Settled
+
+DUE_US = 1_767_225_600_000_000
+HEADERS: list[tuple[str, bytes | None]] = [("trace", b"\xff"), ("RELAY_TOPIC", b"orders"), ("empty", None)]
+MESSAGE = KafkaMessage("orders", b"key", None, HEADERS, 1_767_225_590_000)
+PENDING = message.pending_of("delayed-3/17", 17, DUE_US, MESSAGE)
+
+
+def logged(record: Record) -> ConsumerRecord:
+    """The record as the client reads it."""
+    return ConsumerRecord(
+        record.topic, record.partition, 0, 0, 0, record.key, record.value, None, 0, 0, record.headers
+    )
+
+
+def test_the_log_says_what_was_kept_and_what_has_left() -> None:
+    records = [
+        message.kept(PENDING, "delayed-pending", 3),
+        message.position(18, "delayed-pending", 3),
+        message.settled(PENDING, "delayed-pending", 3),
+        Record("delayed-pending", b"of somebody else", b"", (), 3),
+        Record("delayed-pending", None, b"", (), 3),
+    ]
+    assert list(message.in_log("delayed-3", map(logged, records))) == [PENDING, Settled(17, DUE_US)]
+    assert message.message_in(PENDING) == MESSAGE
+    assert (records[1].key, records[1].value) == (message.POSITION_KEY, b"18")
+
+
+def test_the_real_topic_gets_the_message_as_it_was_sent_with_its_identity() -> None:
+    assert message.forwarded(PENDING, MESSAGE) == Record(
+        "orders",
+        b"key",
+        None,
+        [
+            ("trace", b"\xff"),
+            ("empty", None),
+            ("RELAY_ID", b"delayed-3/17"),
+            ("RELAY_SENT_MS", b"1767225590000"),
+        ],
+    )
+
+
+def test_a_refused_message_keeps_its_orders_and_gets_the_reason() -> None:
+    record = message.refused("delayed-3/17", "delayed-refused", None, None, HEADERS, "it is wrong")
+    assert record == Record(
+        "delayed-refused",
+        None,
+        b"",  # the client sends nothing without a key and a value
+        [*HEADERS, ("RELAY_ID", b"delayed-3/17"), ("RELAY_REFUSED", b"it is wrong")],
+    )
+
+
+def test_options_go_to_the_classes_of_the_client_that_know_them() -> None:
+    given = ["security_protocol=SASL_SSL", "sasl_plain_password=a=b", "session_timeout_ms=6000"]
+    options = parse_options("k1:9092,k2:9092", [*given, "compression_type=lz4"])
+    assert isinstance(options.common.pop("ssl_context"), ssl.SSLContext)
+    assert options.common == {
+        "bootstrap_servers": ["k1:9092", "k2:9092"],
+        "security_protocol": "SASL_SSL",
+        "sasl_plain_password": "a=b",
+    }
+    assert options.group == {"session_timeout_ms": 6000}
+    assert options.producer == {"compression_type": "lz4"}
+
+
+@pytest.mark.parametrize(
+    ("text", "sentence"),
+    [
+        ("nosuch=1", "--kafka-option is 'nosuch=1'; allowed: NAME=VALUE, where NAME is client_id, "),
+        ("client_id", "--kafka-option is 'client_id'; allowed: NAME=VALUE, where NAME is client_id, "),
+        ("session_timeout_ms=6s", "--kafka-option session_timeout_ms is '6s'; allowed: a whole number"),
+        ("ssl_cafile=/no/such/file", "--kafka-option is '/no/such/file'; allowed: files that can be read"),
+    ],
+)
+def test_an_option_that_is_wrong_is_told(text: str, sentence: str) -> None:
+    with pytest.raises(InvalidArgumentError) as wrong:
+        parse_options("k1:9092", [text])
+    assert str(wrong.value).startswith(sentence)
+
+
+def test_a_file_that_holds_no_certificates_is_told(tmp_path: Path) -> None:
+    (tmp_path / "ca.pem").write_text("nothing")
+    with pytest.raises(InvalidArgumentError, match="allowed: files that can be read"):
+        parse_options("k1:9092", [f"ssl_cafile={tmp_path}/ca.pem"])
