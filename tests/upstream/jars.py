@@ -1,4 +1,4 @@
-"""The real broker's jars, from Maven Central."""
+"""Jars of real brokers, from Maven Central."""
 
 import shutil
 import subprocess
@@ -11,26 +11,32 @@ V4, V5 = "4.9.7", "5.3.3"
 """Those whose behaviour is followed. Of 4.9.8, Maven Central has the client only; 4.9.7 differs from it in
 access control and in which settings may be changed while it runs, and in nothing else here."""
 
-_POM = FOLDER / "pom.xml"
-
 
 class JarsMissingError(Exception):
     """There is no Java or no Maven here, or Maven failed."""
 
 
 def class_path(version: str) -> str:
-    """All jars of a version, which are fetched first, unless that has been done. Raises JarsMissingError."""
+    """All jars of a version of RocketMQ. Raises JarsMissingError."""
+    return fetched(FOLDER, "rocketmq", version)
+
+
+def fetched(folder: Path, product: str, version: str) -> str:
+    """All jars that the folder's pom.xml asks for. They are fetched first, unless that has been done.
+
+    Raises JarsMissingError.
+    """
     maven = shutil.which("mvn")
     if maven is None or shutil.which("java") is None:
         raise JarsMissingError("needs Java and Maven")
-    target = FOLDER / "target" / version
+    target = folder / "target" / version
     built = target / "built"
-    if not built.exists() or built.stat().st_mtime < _POM.stat().st_mtime:
+    if not built.exists() or built.stat().st_mtime < (folder / "pom.xml").stat().st_mtime:
         shutil.rmtree(target, ignore_errors=True)
         done = subprocess.run(
-            [maven, "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-Drocketmq={version}"],
+            [maven, "--batch-mode", "--quiet", "dependency:copy-dependencies", f"-D{product}={version}"],
             check=False,
-            cwd=FOLDER,
+            cwd=folder,
             timeout=BUILD_S,
             text=True,
             capture_output=True,

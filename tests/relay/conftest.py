@@ -1,0 +1,33 @@
+"""A real Kafka for all tests that want one."""
+
+from collections.abc import AsyncIterator, Iterator
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING
+
+import pytest
+
+from tests.upstream.jars import JarsMissingError
+
+if TYPE_CHECKING:
+    from tests.relay.real_kafka import RealKafka
+
+
+@pytest.fixture(scope="session")
+def kafka_process() -> "Iterator[RealKafka]":
+    """One Kafka, which may not be ready yet."""
+    from tests.relay.real_kafka import running_kafka
+
+    with TemporaryDirectory(prefix="mocketmq-kafka-") as home:
+        try:
+            with running_kafka(Path(home)) as kafka:
+                yield kafka
+        except JarsMissingError as error:
+            pytest.skip(str(error))
+
+
+@pytest.fixture
+async def kafka(kafka_process: "RealKafka") -> "AsyncIterator[RealKafka]":
+    """The same, ready."""
+    await kafka_process.ready()
+    yield kafka_process
