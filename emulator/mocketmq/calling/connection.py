@@ -3,7 +3,7 @@
 import asyncio
 import itertools
 import ssl
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import NamedTuple
 
 from msgspec.structs import replace
@@ -38,19 +38,33 @@ class Answer(NamedTuple):
 
 
 class Connection:
-    """Opened by the first request, and again by the next one after it was closed."""
+    """Opened by the first request, and again by the next one after it was closed.
+
+    ``heard`` is given the requests of who is there.
+    """
 
     def __init__(
-        self, address: str, account: Account | None = None, tls: ssl.SSLContext | None = None
+        self,
+        address: str,
+        account: Account | None = None,
+        tls: ssl.SSLContext | None = None,
+        heard: Callable[[Command], object] = lambda _: None,
     ) -> None:
         self.address = address
         self._account = account
         self._tls = tls
+        self._heard = heard
+        self._openings = 0
         self._opaques = itertools.count(1)
         self._waiting: dict[int, asyncio.Future[tuple[Command, int]]] = {}
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
+
+    @property
+    def session(self) -> int:
+        """A number that is another whenever the connection is opened anew; 0 while it is closed."""
+        return 0 if self._writer is None else self._openings
 
     async def call(
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", *, wait_s: float = 0.0
@@ -90,6 +104,7 @@ class Connection:
                     raise NoAnswerError(f"{self.address} cannot be reached: it does not answer") from None
                 except (OSError, ValueError) as error:
                     raise NoAnswerError(f"{self.address} cannot be reached: {reason_of(error)}") from None
+                self._openings += 1
                 self._reading = asyncio.create_task(self._read(reader, self._writer))
             return self._writer
 
@@ -99,7 +114,10 @@ class Connection:
             while data := await reader.read(1 << 18):
                 at_us = wall_us()
                 for command in frames.feed(data):
-                    answer = self._waiting.get(command.opaque) if command.is_response else None
+                    if not command.is_response:
+                        self._heard(command)
+                        continue
+                    answer = self._waiting.get(command.opaque)
                     if answer is not None and not answer.done():
                         answer.set_result((command, at_us))
         except FrameError as error:

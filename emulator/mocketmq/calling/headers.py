@@ -25,6 +25,7 @@ def send_ext(
     *,
     flag: int = 0,
     sys_flag: int = 0,
+    is_batch: bool = False,
 ) -> dict[str, str]:
     """The header of a send, of a message born then by our wall clock. Raises IllegalMessageError."""
     return {
@@ -39,7 +40,7 @@ def send_ext(
         "properties": encode_properties(properties),
         "reconsumeTimes": "0",
         "unitMode": "false",
-        "batch": "false",
+        "batch": str(is_batch).lower(),
     }
 
 

@@ -1,6 +1,7 @@
-"""Read batches: several messages in the body of one send (docs/protocol/remoting.md §2.2)."""
+"""Read and write batches: several messages in the body of one send (docs/protocol/remoting.md §2.2)."""
 
 import struct
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
 from mocketmq.errors import IllegalMessageError
@@ -18,6 +19,21 @@ class BatchEntry(NamedTuple):
     flag: int
     body: bytes
     properties: str
+
+
+def encode_batch(entries: Iterable[BatchEntry]) -> bytes:
+    """The body of a send."""
+    parts: list[bytes] = []
+    for flag, body, text in entries:
+        properties = text.encode()
+        size = _HEAD.size + len(body) + _PROPERTIES.size + len(properties)
+        parts += (
+            _HEAD.pack(size, 0, 0, flag, len(body)),
+            body,
+            _PROPERTIES.pack(len(properties)),
+            properties,
+        )
+    return b"".join(parts)
 
 
 def decode_batch(body: bytes) -> list[BatchEntry]:

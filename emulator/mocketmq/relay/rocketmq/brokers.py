@@ -1,0 +1,101 @@
+"""Brokers: two connections to each, as its answers to long polls would hold up others on busy machines."""
+
+import asyncio
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from mocketmq.calling.call import ClusterError
+from mocketmq.calling.connection import Connection
+from mocketmq.calling.headers import STORED, send_ext
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.errors import IllegalMessageError
+from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties
+from mocketmq.relay.judging import UnfitMessageError
+from mocketmq.relay.rocketmq.messages import Message
+from mocketmq.remoting.wire.batch import BatchEntry, encode_batch
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+
+_MOST_PROPERTIES: Final = MAX_PROPERTIES_BYTES - 512
+"""Bytes of properties in a batch; brokers add their own."""
+
+
+@dataclass(frozen=True)
+class Broker:
+    """A master, at an address."""
+
+    name: str
+    requests: Connection
+    pulls: Connection
+
+    @property
+    def address(self) -> str:
+        """Where it is."""
+        return self.requests.address
+
+    async def send(self, group: str, topic: str, queue_id: int, message: Message) -> int:
+        """Send a message; gives its offset in the queue.
+
+        Raises UnfitMessageError if the broker will never take it, else ClusterError.
+        """
+        try:
+            ext = send_ext(
+                topic,
+                group,
+                queue_id,
+                message.born_ms * US_PER_MS,
+                message.properties,
+                flag=message.flag,
+                sys_flag=message.sys_flag,
+            )
+        except IllegalMessageError as error:
+            raise UnfitMessageError(f"with what the relay adds, {error}") from None
+        return await self._stored(ext, message.body)
+
+    async def send_batch(self, group: str, topic: str, queue_id: int, messages: Sequence[Message]) -> int:
+        """Send messages in one request, which keeps no more than body, flag and properties of each.
+
+        Gives the first one's offset; the others follow it. Raises as :meth:`send` does.
+        """
+        try:
+            entries = [
+                BatchEntry(each.flag, each.body, encode_properties(each.properties, _MOST_PROPERTIES))
+                for each in messages
+            ]
+        except IllegalMessageError as error:
+            raise UnfitMessageError(f"with what the relay adds, {error}") from None
+        ext = send_ext(topic, group, queue_id, wall_us(), {}, is_batch=True)
+        return await self._stored(ext, encode_batch(entries))
+
+    async def _stored(self, ext: dict[str, str], body: bytes) -> int:
+        """The offset that the answer names."""
+        answer = await self.requests.call(RequestCode.SEND_MESSAGE, ext, body)
+        if answer.code == ResponseCode.MESSAGE_ILLEGAL:
+            raise UnfitMessageError(f"broker {self.name} does not take it: {answer.reason}")
+        if answer.code not in STORED:
+            raise ClusterError(f"broker {self.name} stores nothing in topic {ext['topic']}: {answer.reason}")
+        return int(answer.ext["queueOffset"])
+
+    async def close(self) -> None:
+        """Close both connections."""
+        await asyncio.gather(self.requests.close(), self.pulls.close())
+
+
+class Brokers:
+    """All that were met, by their addresses."""
+
+    def __init__(self, connect: Callable[[str], Connection]) -> None:
+        self._connect = connect
+        self._known: dict[str, Broker] = {}
+
+    def at(self, address: str, name: str) -> Broker:
+        """The broker of this name there."""
+        found = self._known.get(address)
+        if found is None or found.name != name:
+            found = Broker(name, self._connect(address), self._connect(address))
+            self._known[address] = found
+        return found
+
+    async def close(self) -> None:
+        """Close all connections."""
+        await asyncio.gather(*(broker.close() for broker in self._known.values()))

@@ -1,0 +1,212 @@
+"""A delay topic of RocketMQ in a group of relays: its topics are made, and its queues divided."""
+
+import asyncio
+import logging
+import ssl
+from collections.abc import Collection
+from contextlib import suppress
+from functools import partial
+from typing import Final, NamedTuple
+
+from mocketmq.calling.call import Account, ClusterError
+from mocketmq.calling.connection import Connection
+from mocketmq.calling.headers import group_body, pull_ext, topic_ext
+from mocketmq.calling.name_servers import BrokerQueues, NameServers
+from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.errors import EmulatorError
+from mocketmq.relay.judging import Judge
+from mocketmq.relay.partition import RelayError
+from mocketmq.relay.rocketmq.brokers import Broker, Brokers
+from mocketmq.relay.rocketmq.membership import Locks, Membership, share_of
+from mocketmq.relay.rocketmq.partition import RocketPartition
+from mocketmq.relay.rocketmq.pending_log import PendingLog
+from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.real_topics import RealTopics
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.command import Command
+
+log = logging.getLogger(__name__)
+
+_REVIEW_S: Final = 10.0
+_MADE_S: Final = 30.0
+_POLL_S: Final = 0.1
+_QUEUES: Final = 4
+"""Of a delay topic that the relay makes, on each broker."""
+_BEHIND: Final = 1 << 62
+"""An offset behind all messages."""
+
+
+class Topics(NamedTuple):
+    """The delay topic, and those beside it."""
+
+    delayed: str
+    pending: str
+    refused: str
+
+
+class RocketCluster:
+    """As :class:`~mocketmq.relay.partition.Cluster`."""
+
+    def __init__(
+        self,
+        name_servers: str,
+        topics: Topics,
+        group: str,
+        judge: Judge,
+        *,
+        carry_after_us: int,
+        lock_us: int,
+        account: Account | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
+        connect = partial(Connection, account=account, tls=tls, heard=self._hear)
+        self._name_servers = NameServers(name_servers, connect, lambda text: log.info("%s", text))
+        self._brokers = Brokers(connect)
+        self._topics = topics
+        self._group = group
+        self._judge = judge
+        self._carry_after_us = carry_after_us
+        self._membership = Membership(group, (topics.delayed, topics.pending))
+        self._locks = Locks(group, self._membership.client_id, lock_us)
+        self._real_topics = RealTopics(self._name_servers, self._brokers, group)
+        self._partitions: dict[tuple[Broker, int], RocketPartition] = {}  # of all relays
+        self._mine: list[RocketPartition] | None = None
+        self._news = asyncio.Event()
+        self._changes = asyncio.Event()
+        self._work: list[asyncio.Task[None]] = []
+        self._trouble = ""
+
+    def _hear(self, request: Command) -> None:
+        if request.code == RequestCode.NOTIFY_CONSUMER_IDS_CHANGED:
+            self._news.set()
+
+    async def open(self) -> None:
+        """Make what is missing, and join the group."""
+        try:
+            if await self._name_servers.route(self._topics.delayed) is None:
+                await self._make_delay_topic()
+            await self._find_queues()
+            await self._review()
+        except ClusterError as error:
+            raise RelayError(str(error)) from error
+        self._work = [asyncio.create_task(self._review_on()), asyncio.create_task(self._renew_on())]
+
+    async def changed(self) -> Collection[RocketPartition]:
+        """Wait for a change."""
+        await self._changes.wait()
+        self._changes.clear()
+        return list(self._mine or ())
+
+    async def close(self) -> None:
+        """Leave."""
+        for task in self._work:
+            task.cancel()
+        await asyncio.gather(*self._work, return_exceptions=True)
+        await self._membership.leave(self._masters)
+        await self._brokers.close()
+        await self._name_servers.close()
+
+    # Members
+
+    @property
+    def _masters(self) -> set[Broker]:
+        return {broker for broker, _ in self._partitions}
+
+    async def _review_on(self) -> None:
+        while True:
+            with suppress(TimeoutError):
+                async with asyncio.timeout(_REVIEW_S):
+                    await self._news.wait()
+            self._news.clear()
+            try:
+                await self._find_queues()
+                await self._review()
+            except (EmulatorError, LookupError, ValueError) as error:
+                if str(error) != self._trouble:
+                    self._trouble = str(error)
+                    log.warning("the group goes on as it is: %s", error)
+            else:
+                self._trouble = ""
+
+    async def _review(self) -> None:
+        """Ask who is in the group, and find out what is ours."""
+        members = await self._membership.join(self._masters)
+        order = sorted(self._partitions, key=lambda place: (place[0].name, place[1]))
+        places = share_of(order, members, self._membership.client_id)
+        mine = [self._partitions[place] for place in places]
+        if mine != self._mine:
+            self._mine = mine
+            self._changes.set()
+
+    async def _renew_on(self) -> None:
+        while True:
+            await asyncio.sleep(self._locks.life_us / 6 / US_PER_S)
+            await self._locks.renew()
+
+    # Topics
+
+    async def _make_delay_topic(self) -> None:
+        topic = self._topics.delayed
+        for name, address in (await self._name_servers.masters()).items():
+            await self._make_topic(self._brokers.at(address, name), topic, _QUEUES)
+        until_us = steady_us() + round(_MADE_S * US_PER_S)
+        while await self._name_servers.route(topic) is None:
+            if steady_us() > until_us:
+                raise ClusterError(f"the name server does not know topic {topic} after it was made")
+            await asyncio.sleep(_POLL_S)
+
+    async def _find_queues(self) -> None:
+        """Find the queues of the delay topic, and make what is missing beside them."""
+        found: dict[tuple[Broker, int], RocketPartition] = {}
+        for each in await self._name_servers.route(self._topics.delayed) or ():
+            broker = self._brokers.at(each.address, each.broker)
+            places = [(broker, number) for number in range(each.readable)]
+            if any(place not in self._partitions for place in places):
+                await self._prepare(broker, each)
+            found |= {place: self._partitions.get(place) or self._partition(*place) for place in places}
+        if not found:
+            raise ClusterError(f"topic {self._topics.delayed} cannot be read on any broker with a master")
+        self._partitions = found
+
+    def _partition(self, broker: Broker, number: int) -> RocketPartition:
+        delayed, pending, refused = (Queue(broker, self._group, topic, number) for topic in self._topics)
+        return RocketPartition(
+            delayed,
+            PendingLog(pending, self._carry_after_us),
+            refused._replace(queue_id=0),
+            self._locks,
+            self._real_topics,
+            self._judge,
+        )
+
+    async def _prepare(self, broker: Broker, delayed: BrokerQueues) -> None:
+        """Make sure that a broker has the other topics and the group."""
+        for topic, queues in ((self._topics.pending, delayed.readable), (self._topics.refused, 1)):
+            route = await self._name_servers.route(topic) or ()
+            there = max((each.readable for each in route if each.address == delayed.address), default=0)
+            if there < queues:
+                await self._make_topic(broker, topic, queues)
+        pulled = await broker.requests.call(
+            RequestCode.PULL_MESSAGE, pull_ext(self._topics.delayed, self._group, 0, _BEHIND)
+        )
+        if pulled.code == ResponseCode.SUBSCRIPTION_GROUP_NOT_EXIST:
+            made = await broker.requests.call(
+                RequestCode.UPDATE_AND_CREATE_SUBSCRIPTIONGROUP, body=group_body(self._group)
+            )
+            if made.code != ResponseCode.SUCCESS:
+                raise ClusterError(
+                    f"group {self._group} does not exist, and broker {broker.name} does not make it:"
+                    f" {made.reason}; make it first"
+                )
+        elif pulled.code == ResponseCode.NO_PERMISSION:
+            raise ClusterError(
+                f"group {self._group} may not read topic {self._topics.delayed}: {pulled.reason}"
+            )
+
+    async def _make_topic(self, broker: Broker, topic: str, queues: int) -> None:
+        made = await broker.requests.call(RequestCode.UPDATE_AND_CREATE_TOPIC, topic_ext(topic, queues))
+        if made.code != ResponseCode.SUCCESS:
+            raise ClusterError(
+                f"broker {broker.name} does not make topic {topic} with {queues} queues: {made.reason};"
+                " make it first"
+            )

@@ -1,0 +1,185 @@
+"""A relay among those of its group: heartbeats, the members, which queues are whose, and locks of queues.
+
+Who holds a queue's lock reads and forwards it, so two relays never do, whatever each believes of the group.
+A broker keeps a lock for some time after it was last asked for (docs/protocol/remoting.md §2.5). Its holder
+believes in it for half of that, and only on the connection by which it asked: a broker that was restarted has
+forgotten its locks.
+"""
+
+import asyncio
+import os
+import secrets
+import socket
+from collections import defaultdict
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any, Final, TypeVar
+
+from mocketmq.calling.call import ClusterError
+from mocketmq.calling.name_servers import object_in
+from mocketmq.clock import US_PER_MS, steady_us, wall_us
+from mocketmq.relay.partition import LostPartitionError
+from mocketmq.relay.rocketmq.brokers import Broker
+from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.remoting.wire import fastjson
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+
+T = TypeVar("T")
+
+
+def share_of(queues: Sequence[T], members: Collection[str], member: str) -> list[T]:
+    """The queues of one of the members. Every member that knows the same gets the same answer."""
+    ordered = sorted({*members, member})
+    return list(queues[ordered.index(member) :: len(ordered)])
+
+
+class Membership:
+    """Of one relay, whose id is ``client_id``."""
+
+    def __init__(self, group: str, topics: Iterable[str]) -> None:
+        self.client_id = f"{socket.gethostname()}@{os.getpid()}#{secrets.token_hex(8)}"
+        self._group = group
+        subscriptions = [
+            {
+                "topic": topic,
+                "subString": "*",
+                "tagsSet": [],
+                "codeSet": [],
+                "subVersion": wall_us() // US_PER_MS,
+                "classFilterMode": False,
+                "expressionType": "TAG",
+            }
+            for topic in topics
+        ]
+        consumer = {
+            "groupName": group,
+            "consumeType": "CONSUME_ACTIVELY",
+            "messageModel": "CLUSTERING",
+            "consumeFromWhere": "CONSUME_FROM_FIRST_OFFSET",
+            "unitMode": False,
+            "subscriptionDataSet": subscriptions,
+        }
+        self._heartbeat = fastjson.dumps(
+            {"clientID": self.client_id, "producerDataSet": [], "consumerDataSet": [consumer]}
+        )
+
+    async def join(self, brokers: Iterable[Broker]) -> set[str]:
+        """Send a heartbeat to each; the members that they know. Raises ClusterError if none answers."""
+        told = await asyncio.gather(*map(self._join, brokers), return_exceptions=True)
+        members: set[str] = set()
+        errors = []
+        for each in told:
+            if isinstance(each, ClusterError):
+                errors.append(each)
+            elif isinstance(each, BaseException):
+                raise each
+            else:
+                members |= each
+        if len(errors) == len(told):
+            raise errors[0]
+        return members
+
+    async def _join(self, broker: Broker) -> set[str]:
+        beat = await broker.requests.call(RequestCode.HEART_BEAT, body=self._heartbeat)
+        if beat.code != ResponseCode.SUCCESS:
+            raise ClusterError(
+                f"broker {broker.name} does not let us into group {self._group}: {beat.reason}"
+            )
+        listed = await broker.requests.call(
+            RequestCode.GET_CONSUMER_LIST_BY_GROUP, {"consumerGroup": self._group}
+        )
+        if listed.code == ResponseCode.SYSTEM_ERROR:  # nobody is in the group
+            return set()
+        found = object_in(listed, f"broker {broker.name} does not list group {self._group}")
+        return set(found.get("consumerIdList") or ())
+
+    async def leave(self, brokers: Iterable[Broker]) -> None:
+        """Tell each."""
+        ext = {"clientID": self.client_id, "consumerGroup": self._group}
+        await asyncio.gather(
+            *(broker.requests.call(RequestCode.UNREGISTER_CLIENT, ext) for broker in brokers),
+            return_exceptions=True,
+        )
+
+
+class Hold:
+    """The lock of a queue, as far as it is believed in."""
+
+    def __init__(self, queue: Queue) -> None:
+        self.queue = queue
+        self._until_us = 0
+        self._session = 0
+
+    def renew(self, until_us: int, session: int) -> None:
+        """The broker has locked it again."""
+        self._until_us, self._session = until_us, session
+
+    def end(self) -> None:
+        """Another relay has it, or it was given up."""
+        self._session = 0
+
+    @property
+    def is_believed(self) -> bool:
+        """Whether nobody else can have it."""
+        session = self.queue.broker.requests.session
+        return bool(session) and session == self._session and steady_us() < self._until_us
+
+    def check(self) -> None:
+        """Raises LostPartitionError unless it is believed in."""
+        if not self.is_believed:
+            raise LostPartitionError(f"{self.queue.name} is locked no more by this relay")
+
+
+class Locks:
+    """The holds of one relay. A broker keeps a lock for ``life_us``."""
+
+    def __init__(self, group: str, client_id: str, life_us: int) -> None:
+        self.life_us: Final = life_us
+        self._who = {"consumerGroup": group, "clientId": client_id, "onlyThisBroker": False}
+        self._holds: dict[Queue, Hold] = {}
+        self._asking: defaultdict[Broker, asyncio.Lock] = defaultdict(asyncio.Lock)
+
+    async def take(self, queue: Queue) -> Hold | None:
+        """Lock the queue, unless another relay has it. Raises ClusterError."""
+        async with self._asking[queue.broker]:
+            hold = Hold(queue)
+            await self._lock(queue.broker, [hold])
+            if not hold.is_believed:
+                return None
+            self._holds[queue] = hold
+            return hold
+
+    async def renew(self) -> None:
+        """Renew all, as far as brokers answer."""
+        brokers = {queue.broker for queue in self._holds}
+        await asyncio.gather(*map(self._renew, brokers), return_exceptions=True)
+
+    async def _renew(self, broker: Broker) -> None:
+        async with self._asking[broker]:  # it does not cross a release
+            holds = [hold for queue, hold in self._holds.items() if queue.broker is broker]
+            if holds:
+                await self._lock(broker, holds)
+
+    async def release(self, hold: Hold) -> None:
+        """Unlock the queue. Raises ClusterError."""
+        async with self._asking[hold.queue.broker]:
+            hold.end()
+            self._holds.pop(hold.queue, None)
+            await hold.queue.broker.requests.call(RequestCode.UNLOCK_BATCH_MQ, body=self._body([hold.queue]))
+
+    async def _lock(self, broker: Broker, holds: Sequence[Hold]) -> None:
+        body, asked_us = self._body(hold.queue for hold in holds), steady_us()
+        answer = await broker.requests.call(RequestCode.LOCK_BATCH_MQ, body=body)
+        session = broker.requests.session
+        found = object_in(answer, f"broker {broker.name} locks no queues")
+        ours = {(each["topic"], int(each["queueId"])) for each in found.get("lockOKMQSet") or ()}
+        for hold in holds:
+            if (hold.queue.topic, hold.queue.queue_id) in ours:
+                hold.renew(asked_us + self.life_us // 2, session)
+            else:
+                hold.end()
+
+    def _body(self, queues: Iterable[Queue]) -> bytes:
+        named: list[dict[str, Any]] = [
+            {"brokerName": each.broker.name, "queueId": each.queue_id, "topic": each.topic} for each in queues
+        ]
+        return fastjson.dumps(self._who | {"mqSet": named})

@@ -1,0 +1,254 @@
+"""A queue of the delay topic as a partition of the relay, with its pending log: every step at least once.
+
+What arrives is appended to the log before the group's offset is stored, and what is due is sent before it is
+settled there. A crash in between repeats the step, under the id that the message has for good.
+"""
+
+import asyncio
+import logging
+import zlib
+from collections.abc import AsyncGenerator, Awaitable, Iterable, Iterator, Sequence
+from contextlib import aclosing, contextmanager, suppress
+from typing import Final
+
+from mocketmq.calling.call import ClusterError
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
+from mocketmq.errors import EmulatorError
+from mocketmq.relay.judging import RELAY_TOPIC, Judge, UnfitMessageError
+from mocketmq.relay.partition import Pending, RelayError, Settled, TroubleError
+from mocketmq.relay.rocketmq.membership import Hold, Locks
+from mocketmq.relay.rocketmq.messages import Message, arrived, id_of, pending_of, to_refuse, to_send
+from mocketmq.relay.rocketmq.pending_log import PendingLog
+from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.relay.rocketmq.real_topics import SHARDING_KEY, RealTopics
+from mocketmq.remoting.wire.record import Record, decode_properties
+
+log = logging.getLogger(__name__)
+
+_COMPRESSED: Final = 1
+_SUSPEND_MS: Final = 5_000
+_COMMIT_US: Final = 5 * US_PER_S
+_CARRY_US: Final = 30 * US_PER_S
+_LOCK_POLL_S: Final = 0.5
+_MOST_SENDS: Final = 64
+"""Sends that are under way at once."""
+_UNREADABLE: Final = (LookupError, ValueError)
+
+
+class RocketPartition:
+    """As :class:`~mocketmq.relay.partition.Partition`. ``next_offset`` is that of the next arrival."""
+
+    def __init__(
+        self,
+        delayed: Queue,
+        pending: PendingLog,
+        refused: Queue,
+        locks: Locks,
+        topics: RealTopics,
+        judge: Judge,
+    ) -> None:
+        self.name = delayed.name
+        self.refused = 0
+        self.delayed = delayed
+        self._log = pending
+        self._refused = refused
+        self._locks = locks
+        self._topics = topics
+        self._judge = judge
+        self._hold = Hold(delayed)
+        self.next_offset = 0
+        self._judged: dict[str, Pending | UnfitMessageError | None] = {}  # None: it is refused by now
+        self._owed: list[Pending] = []  # what has left, but is not settled yet
+        self._sends = asyncio.Semaphore(_MOST_SENDS)
+        self._committed_us = self._carried_us = 0
+        self._trouble = ""
+
+    async def restore(self) -> AsyncGenerator[Sequence[Pending | Settled], None]:
+        """Wait for the queue's lock, and read the log."""
+        with _told():
+            hold = await self._locks.take(self.delayed)
+            if hold is None:
+                log.info("%s: waits for its lock, which another relay has", self.name)
+        while hold is None:
+            yield []
+            await asyncio.sleep(_LOCK_POLL_S)
+            with _told():
+                hold = await self._locks.take(self.delayed)
+        self._hold = hold
+        self._owed.clear()
+        self._judged.clear()
+        self._committed_us = self._carried_us = steady_us()
+        with _told():
+            self.next_offset = await self.delayed.committed()
+            async with aclosing(self._log.restore(self.next_offset)) as restored:
+                async for some in restored:
+                    yield some
+        hold.check()
+
+    async def arrivals(self) -> Sequence[Record]:
+        """Pull, after what is to be done now and then."""
+        with _told():
+            await self._tidy()
+            records, then = await self.delayed.pull(self.next_offset, _SUSPEND_MS)
+            if not records and then != self.next_offset:
+                log.warning(
+                    "%s goes on at %s instead of %s, as its broker says", self.name, then, self.next_offset
+                )
+                self.next_offset = then
+            return records
+
+    async def keep(self, arrivals: Sequence[Record]) -> Sequence[Pending]:
+        """Append what fits to the log, and send the rest to the topic of refused messages."""
+        with _told():
+            names = [id_of(self.delayed.broker.name, record) for record in arrivals]
+            new = {
+                name: record
+                for name, record in zip(names, arrivals, strict=True)
+                if name not in self._log.known
+            }
+            await _all(self._judge_one(name, record) for name, record in new.items())
+            self._hold.check()
+            fit = [each for each in self._judged.values() if isinstance(each, Pending)]
+            self._judged |= await self._log.keep([each for each in fit if not self._log.holds(each)])
+            await _all(self._refuse_one(name, record) for name, record in new.items())
+            self._hold.check()
+            await self.delayed.commit(arrivals[-1].queue_offset + 1)
+            self.next_offset = arrivals[-1].queue_offset + 1
+        kept = [each for each in self._judged.values() if isinstance(each, Pending)]
+        self._judged.clear()
+        return kept
+
+    async def _judge_one(self, message_id: str, record: Record) -> None:
+        if message_id in self._judged:
+            return
+        try:
+            judged = self._judge.judge(
+                decode_properties(record.properties),
+                _plain_body(record),
+                record.store_ms * US_PER_MS,
+                wall_us(),
+            )
+            if not await self._topics.exists(judged.topic):
+                raise UnfitMessageError(f"the real topic {judged.topic} does not exist")
+            self._judged[message_id] = pending_of(message_id, arrived(record), judged)
+        except UnfitMessageError as error:
+            self._judged[message_id] = error
+
+    async def _refuse_one(self, message_id: str, record: Record) -> None:
+        judged = self._judged[message_id]
+        if isinstance(judged, UnfitMessageError):
+            await self._refuse(message_id, arrived(record), judged)
+            self._judged[message_id] = None
+
+    async def _refuse(self, message_id: str, message: Message, error: UnfitMessageError) -> None:
+        try:
+            await self._refused.append(to_refuse(message_id, message, str(error)))
+        except UnfitMessageError:  # with the sentence it is too large
+            await self._refused.append(to_refuse(message_id, Message({}, str(error).encode()), str(error)))
+        self.refused += 1
+
+    async def forward(self, due: Sequence[Pending]) -> set[str]:
+        """Send these, those with the same sharding key one after the other; then settle them."""
+        with _told():
+            await self._settle()
+        self._hold.check()
+        lanes: dict[object, list[Pending]] = {}
+        for each in due:
+            topic, message = to_send(each)
+            key = message.properties.get(SHARDING_KEY)
+            lanes.setdefault((topic, key) if key else each.id, []).append(each)
+        left: list[Pending] = []
+        await _all(self._send_all(lane, left) for lane in lanes.values())
+        self._owed += left
+        with suppress(ClusterError):  # it is tried again before anything else
+            await self._settle()
+        return {each.id for each in left}
+
+    async def _send_all(self, lane: Sequence[Pending], left: list[Pending]) -> None:
+        """Send these in order, until one fails."""
+        for each in lane:
+            async with self._sends:
+                if not self._hold.is_believed:
+                    return
+                try:
+                    await self._send(each)
+                except (ClusterError, *_UNREADABLE) as error:
+                    self._tell(str(error))
+                    return
+            left.append(each)
+
+    async def _send(self, pending: Pending) -> None:
+        topic, message = to_send(pending)
+        try:
+            await self._topics.send(topic, message)
+        except UnfitMessageError as error:
+            told = message._replace(properties=message.properties | {RELAY_TOPIC: topic})
+            await self._refuse(pending.id, told, error)
+
+    async def _settle(self) -> None:
+        if not self._owed:
+            return
+        self._hold.check()
+        owed, self._owed = self._owed, []
+        try:
+            await self._log.settle(owed)
+        except BaseException:
+            self._owed += owed
+            raise
+
+    async def _tidy(self) -> None:
+        """What is owed, the offset of the log, and what has to be carried."""
+        self._hold.check()
+        await self._settle()
+        if steady_us() - self._carried_us > _CARRY_US:
+            has_more = await self._log.carry(wall_us())
+            self._carried_us = 0 if has_more else steady_us()
+        if steady_us() - self._committed_us > _COMMIT_US:
+            self._committed_us = steady_us()
+            await self._log.commit()
+
+    async def close(self) -> None:
+        """Settle what is owed, and unlock the queue."""
+        hold, self._hold = self._hold, Hold(self.delayed)
+        if hold.is_believed:
+            with suppress(ClusterError):
+                if self._owed:
+                    await self._log.settle(self._owed)
+                await self._log.commit()
+        self._owed.clear()
+        with suppress(ClusterError):
+            await self._locks.release(hold)
+
+    def _tell(self, trouble: str) -> None:
+        """Log why messages stay, once."""
+        if trouble != self._trouble:
+            self._trouble = trouble
+            log.warning("%s: %s; tried again", self.name, trouble)
+
+
+@contextmanager
+def _told() -> Iterator[None]:
+    """What a broker refuses, does not answer, or answers so that it cannot be read, is trouble."""
+    try:
+        yield
+    except RelayError:
+        raise
+    except EmulatorError as error:
+        raise TroubleError(str(error)) from error
+    except _UNREADABLE as error:
+        raise TroubleError(f"an answer of the broker cannot be read: {error!r}") from error
+
+
+async def _all(work: Iterable[Awaitable[object]]) -> None:
+    """Wait for all; raises the first error then, so that none goes on alone."""
+    for result in await asyncio.gather(*work, return_exceptions=True):
+        if isinstance(result, BaseException):
+            raise result
+
+
+def _plain_body(record: Record) -> bytes:
+    """The body without zlib's compression, if it is."""
+    if record.sys_flag & _COMPRESSED:
+        with suppress(zlib.error):
+            return zlib.decompress(record.body)
+    return record.body

@@ -1,0 +1,150 @@
+"""The pending log of a partition: a queue of the pending topic, of what is kept and of what is settled.
+
+Brokers of RocketMQ do not compact topics as Kafka does, and remove what is older than their retention. So the
+group's offset here is that of the first record that still matters. What has waited too long is *carried*: its
+record is appended anew.
+"""
+
+import asyncio
+import logging
+from collections.abc import AsyncGenerator, Collection, Iterator, Sequence
+from contextlib import aclosing
+from typing import Final
+
+from mocketmq.clock import US_PER_MS
+from mocketmq.relay.judging import UnfitMessageError
+from mocketmq.relay.partition import Pending, Settled
+from mocketmq.relay.rocketmq.messages import read_pending, to_keep, to_settle
+from mocketmq.relay.rocketmq.queue import Queue
+from mocketmq.remoting.wire.record import Record
+
+log = logging.getLogger(__name__)
+
+_SPARE: Final = 10_000
+_BATCH_BYTES: Final = 1 << 20
+_CARRIED: Final = 1_000
+"""Records that are looked at in one go."""
+
+
+class PendingLog:
+    """Every method raises ClusterError. ``known``: ids of what was kept here and may arrive again."""
+
+    def __init__(self, queue: Queue, carry_after_us: int) -> None:
+        self.queue = queue
+        self.known: set[str] = set()
+        self._carry_after_us = carry_after_us
+        self._records: dict[Settled, int] = {}  # of what is pending
+        self._end = 0
+        self._committed = -1
+        self._appending = asyncio.Lock()
+
+    async def restore(self, arrived: int) -> AsyncGenerator[Sequence[Pending | Settled], None]:
+        """All that matters, in order; numbers from ``arrived`` on may arrive again."""
+        self.known.clear()
+        self._records.clear()
+        self._committed = await self.queue.committed()
+        start, self._end = await self.queue.oldest(), await self.queue.end()
+        if self._committed < start:
+            log.warning("%s begins at %s: what was before is lost", self.queue.name, start)
+        async with aclosing(self.queue.read(max(self._committed, start), self._end)) as read:
+            async for records in read:
+                yield list(self._restored(records, arrived))
+
+    def _restored(self, records: Sequence[Record], arrived: int) -> Iterator[Pending | Settled]:
+        for record in records:
+            found = read_pending(record)
+            if isinstance(found, Pending):
+                self._records[_place(found)] = record.queue_offset
+                if found.number >= arrived:
+                    self.known.add(found.id)
+                yield found
+            elif found is not None:
+                for place in found:
+                    self._records.pop(place, None)
+                yield from found
+
+    def holds(self, pending: Pending) -> bool:
+        """Whether it was kept and not settled."""
+        return _place(pending) in self._records
+
+    async def keep(self, pending: Sequence[Pending]) -> dict[str, UnfitMessageError]:
+        """Append these, but for those that the broker will never take: why, by their ids."""
+        unfit: dict[str, UnfitMessageError] = {}
+        for batch in _batches(pending):
+            try:
+                await self._append(batch)
+            except UnfitMessageError as error:
+                if len(batch) == 1:
+                    unfit[batch[0].id] = error
+                else:
+                    for each in batch:
+                        unfit |= await self.keep([each])
+        return unfit
+
+    async def _append(self, batch: Sequence[Pending]) -> None:
+        if len(batch) == 1:  # alone it may be larger
+            offset = await self.queue.append(to_keep(batch[0]))
+        else:
+            offset = await self.queue.append_all([to_keep(each) for each in batch])
+        for each in batch:
+            self._records[_place(each)] = offset
+            offset += 1
+        self._end = max(self._end, offset)
+
+    async def settle(self, left: Collection[Pending]) -> None:
+        """Append that these have left."""
+        async with self._appending:  # behind all records of these
+            offset = await self.queue.append(to_settle(left))
+        self._end = max(self._end, offset + 1)
+        for each in left:
+            self._records.pop(_place(each), None)
+
+    async def commit(self) -> None:
+        """Store from where on the log matters."""
+        lowest = min(self._records.values(), default=self._end)
+        if lowest != self._committed:
+            await self.queue.commit(lowest)
+            self._committed = lowest
+
+    async def carry(self, now_us: int) -> bool:
+        """Append anew what is old, or makes the log longer than what is pending; whether there is more."""
+        lowest = min(self._records.values(), default=self._end)
+        until = min(lowest + _CARRIED, self._end)
+        while lowest < until:
+            pulled, lowest = await self.queue.pull(lowest)
+            records = [record for record in pulled if record.queue_offset < until]
+            old = [record for record in records if self._is_carried(record, now_us)]
+            async with self._appending:
+                found = {record.queue_offset: read_pending(record) for record in old}
+                await self.keep(
+                    [
+                        each
+                        for offset, each in found.items()
+                        if isinstance(each, Pending) and self._records.get(_place(each)) == offset
+                    ]
+                )
+            if not old or len(old) < len(records):
+                return False
+        return until < self._end
+
+    def _is_carried(self, record: Record, now_us: int) -> bool:
+        too_long = self._end - record.queue_offset > _SPARE + 3 * len(self._records)
+        return too_long or now_us - record.store_ms * US_PER_MS >= self._carry_after_us
+
+
+def _batches(pending: Sequence[Pending]) -> Iterator[list[Pending]]:
+    """These, in batches that are not too large for a broker."""
+    batch: list[Pending] = []
+    size = 0
+    for each in pending:
+        if batch and size + len(each.content) > _BATCH_BYTES:
+            yield batch
+            batch, size = [], 0
+        batch.append(each)
+        size += len(each.content)
+    if batch:
+        yield batch
+
+
+def _place(pending: Pending) -> Settled:
+    return Settled(pending.number, pending.due_us)

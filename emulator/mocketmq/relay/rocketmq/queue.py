@@ -1,0 +1,110 @@
+"""A queue of the delay topic or of the pending topic, as the group of relays reads and writes it."""
+
+import asyncio
+from collections import deque
+from collections.abc import AsyncGenerator, Sequence
+from typing import Final, NamedTuple
+
+from mocketmq.calling.call import ClusterError
+from mocketmq.calling.connection import Answer
+from mocketmq.calling.headers import pull_ext
+from mocketmq.relay.rocketmq.brokers import Broker
+from mocketmq.relay.rocketmq.messages import Message
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.record import Record, decode_records
+
+_PULLED: Final = 32
+"""Messages that a broker gives for a pull at the most (MessageStoreConfig.java)."""
+_AHEAD: Final = 8
+"""Pulls that are under way when much is read."""
+_NO_NEW: Final = (ResponseCode.PULL_NOT_FOUND, ResponseCode.PULL_RETRY_IMMEDIATELY)
+
+
+class Queue(NamedTuple):
+    """Every method raises ClusterError."""
+
+    broker: Broker
+    group: str
+    topic: str
+    queue_id: int
+
+    @property
+    def name(self) -> str:
+        """For people."""
+        return f"{self.topic}-{self.broker.name}-{self.queue_id}"
+
+    async def append(self, message: Message) -> int:
+        """Send a message to it; gives its offset. Raises UnfitMessageError, too."""
+        return await self.broker.send(self.group, self.topic, self.queue_id, message)
+
+    async def append_all(self, messages: Sequence[Message]) -> int:
+        """Send messages to it, which must not be many bytes together; the first one's offset."""
+        return await self.broker.send_batch(self.group, self.topic, self.queue_id, messages)
+
+    async def pull(self, offset: int, suspend_ms: int = 0) -> tuple[list[Record], int]:
+        """The next messages, and the offset from which to go on. Waits so long for some."""
+        ext = pull_ext(self.topic, self.group, self.queue_id, offset, suspend_ms)
+        answer = await self.broker.pulls.call(RequestCode.PULL_MESSAGE, ext, wait_s=suspend_ms / 1_000)
+        if answer.code == ResponseCode.SUCCESS:
+            return decode_records(answer.body), int(answer.ext["nextBeginOffset"])
+        if answer.code in (*_NO_NEW, ResponseCode.PULL_OFFSET_MOVED):
+            return [], int(answer.ext["nextBeginOffset"])
+        raise ClusterError(f"{self.name} cannot be read: {answer.reason}")
+
+    async def read(self, start: int, end: int) -> AsyncGenerator[list[Record], None]:
+        """All messages from ``start`` to before ``end``, in order."""
+        ahead: deque[asyncio.Task[list[Record]]] = deque()
+        try:
+            while start < end or ahead:
+                while start < end and len(ahead) < _AHEAD:
+                    stop = min(start + _PULLED, end)
+                    ahead.append(asyncio.create_task(self._read(start, stop)))
+                    start = stop
+                yield await ahead.popleft()
+        finally:
+            for task in ahead:
+                task.cancel()
+            await asyncio.gather(*ahead, return_exceptions=True)
+
+    async def _read(self, start: int, end: int) -> list[Record]:
+        found: list[Record] = []
+        while start < end:
+            records, then = await self.pull(start)
+            if then <= start:
+                raise ClusterError(f"{self.name} ends at {start}, before {end}")
+            found += (record for record in records if record.queue_offset < end)
+            start = then
+        return found
+
+    async def oldest(self) -> int:
+        """The offset of the oldest message."""
+        return await self._offset(RequestCode.GET_MIN_OFFSET)
+
+    async def end(self) -> int:
+        """The offset of the next message."""
+        return await self._offset(RequestCode.GET_MAX_OFFSET)
+
+    async def committed(self) -> int:
+        """Where the group goes on: at the oldest message, if it has not read here."""
+        fields = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
+        answer = await self.broker.requests.call(RequestCode.QUERY_CONSUMER_OFFSET, fields)
+        if answer.code == ResponseCode.QUERY_NOT_FOUND:
+            return await self.oldest()
+        return int(self._done(answer, "does not tell the group's offset").ext["offset"])
+
+    async def commit(self, offset: int) -> None:
+        """Store where the group goes on."""
+        ext = {"consumerGroup": self.group, "topic": self.topic, "queueId": str(self.queue_id)}
+        answer = await self.broker.requests.call(
+            RequestCode.UPDATE_CONSUMER_OFFSET, ext | {"commitOffset": str(offset)}
+        )
+        self._done(answer, "does not take the group's offset")
+
+    async def _offset(self, code: RequestCode) -> int:
+        answer = await self.broker.requests.call(code, {"topic": self.topic, "queueId": str(self.queue_id)})
+        return int(self._done(answer, "does not tell its bounds").ext["offset"])
+
+    def _done(self, answer: Answer, failed: str) -> Answer:
+        if answer.code != ResponseCode.SUCCESS:
+            raise ClusterError(f"{self.name} {failed}: {answer.reason}")
+        return answer

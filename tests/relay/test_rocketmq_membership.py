@@ -1,0 +1,61 @@
+"""Which queues are whose, and when a lock is believed in."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from mocketmq.calling.connection import Connection
+from mocketmq.clock import US_PER_S
+from mocketmq.relay.partition import LostPartitionError
+from mocketmq.relay.rocketmq import membership
+from mocketmq.relay.rocketmq.brokers import Broker
+from mocketmq.relay.rocketmq.membership import Locks, share_of
+from mocketmq.relay.rocketmq.queue import Queue
+from tests.support.relays import GROUP, LATER
+from tests.support.remoting import running_remoting
+
+
+@given(st.integers(0, 40), st.sets(st.text(min_size=1), min_size=1, max_size=8))
+def test_every_queue_is_of_one_member_and_shares_are_even(queues: int, members: set[str]) -> None:
+    shares = [share_of(range(queues), members, member) for member in members]
+    assert sorted(each for share in shares for each in share) == list(range(queues))
+    assert max(map(len, shares)) - min(map(len, shares)) <= 1
+
+
+def test_a_member_that_nobody_knows_yet_counts_itself() -> None:
+    assert share_of("abcd", {"1"}, "2") == ["b", "d"]
+
+
+async def test_a_lock_is_believed_in_for_half_its_life_and_on_its_connection(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    now_us = 0
+    monkeypatch.setattr(membership, "steady_us", lambda: now_us)
+    async with running_remoting(auto_create_topics="send") as remoting:
+        address = f"{remoting.emulator.settings.host}:{remoting.server.broker_port}"
+        broker = Broker("mocketmq", Connection(address), Connection(address))
+        queue = Queue(broker, GROUP, LATER, 0)
+        ours, theirs = Locks(GROUP, "ours", 60 * US_PER_S), Locks(GROUP, "theirs", 60 * US_PER_S)
+        hold = await ours.take(queue)
+        assert hold
+        assert await theirs.take(queue) is None
+        now_us = 29 * US_PER_S
+        hold.check()
+        await ours.renew()
+        now_us = 58 * US_PER_S
+        hold.check()
+        now_us = 59 * US_PER_S
+        with pytest.raises(LostPartitionError, match="is locked no more by this relay"):
+            hold.check()
+        await ours.renew()
+        hold.check()
+        await broker.requests.close()
+        assert not hold.is_believed
+        await broker.requests.call(38, {"consumerGroup": GROUP})  # it is open again
+        assert not hold.is_believed
+        await ours.renew()
+        hold.check()
+        await ours.release(hold)
+        assert not hold.is_believed
+        assert await theirs.take(queue)
+        await broker.close()

@@ -1,0 +1,116 @@
+"""The relay in front of mocketmq, over RocketMQ's protocol: what is kept, forwarded and refused."""
+
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+import pytest
+
+from mocketmq.broker.consuming import queue_locks
+from mocketmq.calling import call
+from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.message.properties import KEYS, START_DELIVER_TIME, TAGS
+from mocketmq.relay.judging import RELAY_ID, RELAY_REFUSED, RELAY_TOPIC
+from tests.support.patience import HANGING_S
+from tests.support.relays import (
+    LATER,
+    LOCK_S,
+    LONG_US,
+    ORDERS,
+    User,
+    ids_of,
+    properties_of,
+    running_relay,
+    user_of,
+)
+from tests.support.remoting import running_remoting
+
+LOCKS = ("--lock-time", f"{LOCK_S}s")
+
+
+@pytest.fixture(autouse=True)
+def patient(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let requests of this process take long on a busy machine, and locks of its broker live long."""
+    monkeypatch.setattr(call, "CALL_S", HANGING_S)
+    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)
+
+
+@asynccontextmanager
+async def broker() -> AsyncIterator[tuple[str, User]]:
+    """The name server's address, and a user."""
+    async with running_remoting(clock="real", auto_create_topics=False) as remoting:
+        host, port = remoting.emulator.settings.host, remoting.server.broker_port
+        async with user_of(host, port) as user:
+            yield f"{host}:{remoting.server.namesrv_port}", user
+
+
+async def test_messages_come_to_their_real_topic_when_they_are_due() -> None:
+    async with broker() as (name_server, user), running_relay(name_server) as relay:
+        bodies = [b"%d" % number for number in range(40)]
+        await user.delay(bodies, 1_200)
+        due_ms = wall_us() // US_PER_MS + 1_500
+        words = {RELAY_TOPIC: ORDERS, TAGS: "paid", KEYS: "k1 k2", "shop": "Köln"}
+        born_ms = await user.send(b"like this", words | {START_DELIVER_TIME: str(due_ms)})
+        records = await user.received([*bodies, b"like this"])
+    assert (relay.figures().kept, relay.figures().forwarded, relay.figures().refused) == (41, 41, 0)
+    assert len(records) == 41
+    assert all(len(ids) == 1 for ids in ids_of(records).values())
+    assert all(record.store_ms >= record.born_ms + 1_200 for record in records if record.body in bodies)
+    [like_this] = [record for record in records if record.body == b"like this"]
+    assert like_this.store_ms >= due_ms
+    assert like_this.born_ms == born_ms
+    properties = properties_of(like_this)
+    assert {name: properties.get(name) for name in words} == words | {RELAY_TOPIC: None}
+    assert properties[START_DELIVER_TIME] == str(due_ms)
+    assert properties[RELAY_ID].startswith("broker-a/")
+
+
+REFUSED = {
+    "RELAY_TOPIC is missing": {"RELAY_DELAY_MS": "1"},
+    "the due time is missing": {"RELAY_TOPIC": ORDERS},
+    "RELAY_DELAY_MS is 'soon'; allowed: milliseconds": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "soon"},
+    "allowed: at most 400d ahead": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": str(401 * 86_400_000)},
+    "the real topic nowhere does not exist": {"RELAY_TOPIC": "nowhere", "RELAY_DELAY_MS": "1"},
+    "one of the relay's own": {"RELAY_TOPIC": "later-pending", "RELAY_DELAY_MS": "1"},
+    "with what the relay adds": {"RELAY_TOPIC": ORDERS, "RELAY_DELAY_MS": "1", "long": '"' * 20_000},
+}
+
+
+async def test_what_is_refused_goes_to_a_topic_of_its_own_and_holds_up_nobody() -> None:
+    async with broker() as (name_server, user), running_relay(name_server) as relay:
+        for sentence, words in REFUSED.items():
+            await user.send(sentence.encode(), words)
+        await user.delay([b"good"], 1)
+        await user.received([b"good"])
+        records = await user.received([sentence.encode() for sentence in REFUSED], f"{LATER}-refused")
+    assert relay.figures().refused == len(REFUSED)
+    assert len(user.read[ORDERS]) == 1
+    assert len(records) == len(REFUSED)
+    for record in records:
+        properties = properties_of(record)
+        assert record.body.decode() in properties[RELAY_REFUSED]
+        assert properties[RELAY_ID].startswith("broker-a/")
+
+
+async def test_what_waits_outlives_the_relay() -> None:
+    bodies = [b"%d" % number for number in range(60)]
+    async with broker() as (name_server, user):
+        async with running_relay(name_server) as first:
+            await user.delay(bodies, 2_000)
+            await user.delay([b"soon"], 1)
+            await user.received([b"soon"])
+        async with running_relay(name_server) as second:
+            records = await user.received(bodies)
+    assert first.figures().forwarded + second.figures().forwarded == len(records) == 61
+    assert all(len(ids) == 1 for ids in ids_of(records).values())
+
+
+async def test_relays_share_the_queues_and_one_leaves_what_it_had() -> None:
+    bodies = [b"%d" % number for number in range(80)]
+    async with broker() as (name_server, user), running_relay(name_server):
+        async with running_relay(name_server) as second:
+            await user.delay(bodies[:40], 500)
+            await user.received(bodies[:40])
+        await user.delay(bodies[40:], 1)
+        records = await user.received(bodies)
+    assert second.figures().forwarded > 0
+    assert all(len(ids) == 1 for ids in ids_of(records).values())
