@@ -17,7 +17,7 @@ from typing import Any, NamedTuple
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
-from tests.support.remoting import connected
+from tests.support.remoting import ClosedError, connected
 from tests.upstream.jars import class_path
 
 HOST = "127.0.0.1"
@@ -80,11 +80,15 @@ class UpstreamError(Exception):
 
 @asynccontextmanager
 async def running_upstream(
-    home: Path, version: str, settings: Mapping[str, str], proxy: Mapping[str, Any] | None = None
+    home: Path,
+    version: str,
+    settings: Mapping[str, str],
+    proxy: Mapping[str, Any] | None = None,
+    java: Sequence[str] = (),
 ) -> AsyncIterator[Upstream]:
     """A RocketMQ that keeps everything in ``home``, with settings of its broker, and of its proxy if given.
 
-    It is killed at the end. Raises JarsMissingError and UpstreamError.
+    ``java`` are more options of Java. It is killed at the end. Raises JarsMissingError and UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port, grpc_port, access_port = _free_ports()
@@ -118,7 +122,7 @@ async def running_upstream(
         commands["proxy"] = ("-pm", "local", "-n", namesrv, "-bc", broker_conf, "-pc", f"{home}/proxy.json")
     async with AsyncExitStack() as stack:
         started = [
-            await stack.enter_async_context(_java(name, jars, home, arguments))
+            await stack.enter_async_context(_java(name, jars, home, arguments, java))
             for name, arguments in commands.items()
         ]
         try:
@@ -130,6 +134,15 @@ async def running_upstream(
         yield Upstream(namesrv_port, broker_port, pids, 0 if proxy is None else grpc_port)
 
 
+@asynccontextmanager
+async def broker_again(home: Path, version: str, java: Sequence[str] = ()) -> AsyncIterator[Process]:
+    """The broker that was killed, started anew; it may not be ready yet."""
+    jars = await asyncio.to_thread(class_path, version)
+    arguments = ("-c", str(home / "broker.properties"))
+    async with _java("broker", jars, home, arguments, java) as process:
+        yield process
+
+
 def _properties(path: Path, **settings: str) -> str:
     """Write a file of settings; returns its path."""
     path.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
@@ -137,12 +150,14 @@ def _properties(path: Path, **settings: str) -> str:
 
 
 @asynccontextmanager
-async def _java(name: str, jars: str, home: Path, arguments: Sequence[str]) -> AsyncIterator[Process]:
+async def _java(
+    name: str, jars: str, home: Path, arguments: Sequence[str], options: Sequence[str]
+) -> AsyncIterator[Process]:
     """The name server, the broker or the proxy, which may not be ready yet."""
     (home / "conf" / f"logback_{name}.xml").write_text(_LOGBACK.format(log=home / f"{name}.log"))
     with (home / f"{name}.out").open("wb") as out:
         process = await asyncio.create_subprocess_exec(
-            *("java", *HEAPS[name], *_JAVA, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
+            *("java", *HEAPS[name], *_JAVA, *options, f"-Duser.home={home}", f"-Drocketmq.home.dir={home}"),
             f"-Drmq.logback.configurationFile={home}/conf/logback_{name}.xml",  # of 5.x
             *("-cp", jars, _CLASSES[name], *arguments),
             cwd=home,
@@ -185,7 +200,7 @@ async def _knows_broker(namesrv_port: int, broker_port: int) -> bool:
             return False
         async with connected(HOST, broker_port) as client:
             return not (await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).code
-    except OSError:
+    except (OSError, ClosedError):  # one that was killed may go away in between
         return False
 
 
