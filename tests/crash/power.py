@@ -4,12 +4,15 @@ Lost are pages of 4,096 bytes of the log: all of them, none, or any. What the br
 its notes (``sync_notes``). SQLite syncs the log before it copies it into the database. So the log is certain
 as far as a copy has begun, and the database as far as one has ended. Pages that a copy is writing may be
 lost. The file of the log's index is lost in any case, and SQLite makes it anew.
+
+Of delay schemes that write into files, copies of these as they were last synced are kept beside the notes.
+Any page may then be the one of the copy, or of the file; what was removed since may be there again.
 """
 
 import os
 import shutil
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from random import Random
 from typing import NamedTuple
@@ -18,6 +21,8 @@ from mocketmq.store.database import FILE_NAME
 
 NOTES = "TEST_SYNC_NOTES"
 """In the environment of a broker, it names the file for its notes."""
+WRITTEN_INTO = {"wheel": "*.log", "slots": "*/*", "sorted": "db/*.log"}
+"""The files of delay schemes that change: those of RocksDB's tables do not, and it syncs them itself."""
 PAGE = 4_096
 HEADER = 32
 FRAME = 24 + PAGE
@@ -54,16 +59,19 @@ class Cut(NamedTuple):
     frames: int  # that were committed
     lost: int  # pages of the log
     lost_copies: int  # pages of the database
+    changed: int = 0  # pages of delay schemes since their last sync
+    lost_changes: int = 0  # of these
 
 
 def cut(data: Path, notes: Path | None, to: Path, random: Random) -> Cut:
     """Copy the directory of a broker that is stopped or dead, and undo some of what was not synced."""
     shutil.copytree(data, to)
+    changed, lost_changes = _lose_changes(to, synced_files(notes), random) if notes else (0, 0)
     index_file = data / f"{FILE_NAME}-shm"
     (to / index_file.name).unlink(missing_ok=True)
     log = to / f"{FILE_NAME}-wal"
     if not index_file.exists() or not log.exists():
-        return Cut(0, 0, 0, 0)
+        return Cut(0, 0, 0, 0, changed, lost_changes)
     content = index_file.read_bytes()
     # Killed while it changed the index, it has changed the second header first.
     index = LogIndex.read(lambda: content[48:96] * 2 + content[96:INDEX_BYTES])
@@ -75,7 +83,56 @@ def cut(data: Path, notes: Path | None, to: Path, random: Random) -> Cut:
     is_begun = log.read_bytes()[16:24] == content[80:88]  # else only what is copied is still in the log
     lost = _lose_log(log, HEADER + certain * FRAME, random) if is_begun else 0
     copies = _lose_copies(to / FILE_NAME, log, index, random)
-    return Cut(certain, index.frames, lost, copies)
+    return Cut(certain, index.frames, lost, copies, changed, lost_changes)
+
+
+def synced_files(notes: Path) -> Path:
+    """Where the copies of synced files are, below the names of their folders."""
+    return notes.with_name(f"{notes.name}.files")
+
+
+def _lose_changes(data: Path, synced: Path, random: Random) -> tuple[int, int]:
+    """Undo changes of the schemes' files. Returns how many pages have changed, and how many are lost."""
+    before, after = _contents(synced), _contents(data)
+    if not after:
+        return 0, 0
+    chance = random.choice((0.0, 1.0, random.random()))
+    changed = lost = 0
+    for name in sorted(before.keys() | after.keys()):
+        old, new = before.get(name, b""), after.get(name)
+        if new is None:
+            if not name.startswith("sorted") and random.random() < chance:
+                (data / name).write_bytes(old)
+            continue
+        pages = [
+            place
+            for place in range(0, max(len(old), len(new)), PAGE)
+            if _page(old, place) != _page(new, place)
+        ]
+        gone = {place for place in pages if random.random() < chance}
+        changed, lost = changed + len(pages), lost + len(gone)
+        content = b"".join(_page(old if place in gone else new, place) for place in range(0, len(new), PAGE))
+        kept = max((place + PAGE for place in pages if place not in gone), default=0)
+        is_short = bool(gone) and random.random() < 0.5  # the file did not grow either
+        content = content[: min(len(new), max(len(old), kept)) if is_short else len(new)]
+        if content or name in before:
+            (data / name).write_bytes(content)
+        else:
+            (data / name).unlink()
+    return changed, lost
+
+
+def _contents(root: Path) -> Mapping[str, bytes]:
+    return {
+        str(path.relative_to(root)): path.read_bytes()
+        for folder, pattern in WRITTEN_INTO.items()
+        for path in (root / folder).glob(pattern)
+        if path.parent.name != ".bad"
+    }
+
+
+def _page(content: bytes, place: int) -> bytes:
+    return content[place : place + PAGE].ljust(PAGE, b"\0")
 
 
 def _lose_log(log: Path, certain: int, random: Random) -> int:

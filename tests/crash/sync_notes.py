@@ -1,14 +1,20 @@
 """Runs inside a broker's process: notes how far SQLite's log was committed when each sync of it began.
 
-Written down once the sync has ended, and before anybody is told of it.
+Of the files of delay schemes, copies are kept as they were then. Both are written down once the sync has
+ended, and before anybody is told of it.
 """
 
 import mmap
 import os
+import threading
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from mocketmq.store import checkpoints, database
-from tests.crash.power import INDEX_BYTES, NOTE, LogIndex
+from mocketmq_compat.delay.slots import open_files, slot_store
+from mocketmq_compat.delay.sorted.rocks import Rocks
+from mocketmq_compat.delay.wheel.wheel_storage import DiskStorage
+from tests.crash.power import INDEX_BYTES, NOTE, LogIndex, synced_files
 
 ROWS = 200
 """Between two copies of the log, so that a short load has several."""
@@ -35,3 +41,43 @@ def note_syncs(file: str) -> None:
         os.pwrite(notes, NOTE.pack(*committed.salts, committed.frames), 0)
 
     setattr(database, "_sync", noted)  # noqa: B010 - it is final to all others
+    _keep_synced_files(synced_files(Path(file)))
+
+
+def _keep_synced_files(copies: Path) -> None:
+    def kept(root: Path, names: Iterable[str], sync: Callable[[], None]) -> None:
+        contents = {name: _content(root / name) for name in names}
+        sync()
+        for name, content in contents.items():
+            if content is not None:
+                copy = copies / root.name / name
+                copy.parent.mkdir(parents=True, exist_ok=True)
+                new = copies / f"new-{threading.get_ident()}"
+                new.write_bytes(content)
+                new.rename(copy)
+
+    wheel, slots, rocks = DiskStorage.sync, open_files.sync, Rocks.sync
+
+    def sync_wheel(storage: DiskStorage, starts: Iterable[int]) -> None:
+        some = [*starts]
+        kept(storage.root, [f"{start}.log" for start in some], lambda: wheel(storage, some))
+
+    def sync_slots(root: Path, names: set[str]) -> None:
+        kept(root, names, lambda: slots(root, names))
+
+    def sync_rocks(database: Rocks) -> None:
+        root = database._path.parent
+        names = [str(path.relative_to(root)) for path in database._path.glob("*.log")]
+        kept(root, names, lambda: rocks(database))
+
+    setattr(DiskStorage, "sync", sync_wheel)  # noqa: B010 - as above
+    setattr(slot_store, "sync", sync_slots)  # noqa: B010 - as above
+    setattr(Rocks, "sync", sync_rocks)  # noqa: B010 - as above
+
+
+def _content(path: Path) -> bytes | None:
+    """None for a directory, and for what was removed."""
+    try:
+        return path.read_bytes()
+    except (FileNotFoundError, IsADirectoryError):
+        return None

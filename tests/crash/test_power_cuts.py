@@ -54,6 +54,7 @@ def after_a_cut(survivor: Survivor, number: int, random: Random) -> tuple[Surviv
     twin.data = survivor.data.with_name(f"cut{number}")
     twin.notes = None
     undone = cut(survivor.data, survivor.notes, twin.data, random)
+    twin.may_put_aside = undone.changed > 0
     print(f"cut {number}: {undone}")  # noqa: T201 - pytest shows it with a failure
     return twin, undone
 
