@@ -73,7 +73,7 @@ class Fault:
             raise InvalidArgumentError("to_ms", self.to_us // US_PER_MS, "an instant after from_ms")
         self._refusal = {"read-only": READ_ONLY, "disk-full": DISK_FULL}.get(rule.do)
         if rule.error is not UNSET:
-            self._refusal = refusal_named(rule.error)
+            self._refusal = refusal_named(rule.error, rule.door or None)
         self._lateness = None if rule.by is UNSET else lateness(rule.by)
         if rule.back_after is not UNSET:
             self._lateness = lateness(rule.back_after, "back_after")

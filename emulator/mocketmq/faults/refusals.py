@@ -108,11 +108,16 @@ _REFUSALS: Final = {
 }
 
 
-def refusal_named(name: str) -> Refusal:
-    """The error of this name. Raises InvalidArgumentError."""
+def refusal_named(name: str, door: str | None = None) -> Refusal:
+    """The error of this name. Raises InvalidArgumentError, which lists those of the ``door`` first."""
     found = _REFUSALS.get(name)
     if found is None:
         meant = nearest(name, _REFUSALS)
         guess = f"{meant}? Or one of " if meant else ""
-        raise InvalidArgumentError("error", name, f"{guess}{', '.join(_REFUSALS)}")
+        raise InvalidArgumentError("error", name, f"{guess}{refusal_names(door)}")
     return found
+
+
+def refusal_names(door: str | None) -> str:
+    """All errors, which every door knows: first those in the words of this one."""
+    return ", ".join(sorted(_REFUSALS, key=lambda name: name.isupper() == (door == "aliyun")))

@@ -10,6 +10,7 @@ from msgspec import UNSET, Meta, UnsetType
 
 from mocketmq.clock import LATEST_US, US_PER_MS
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.faults.refusals import refusal_names
 
 Kind = Literal[
     "refuse",
@@ -58,6 +59,11 @@ _NEEDS: Final = {
     "deliver-shuffled": "by",
     "throttle": "per_second",
 }
+_ALLOWED: Final = {
+    "by": "a duration, a distribution such as uniform(1s, 5s), or a list of durations",
+    "per_second": "a whole number from 1 to 1000000",
+}
+"""What may be in a field that is needed, but for errors."""
 OF_DELIVERIES: Final = frozenset(kind for kind, fields in _TAKES.items() if "level" in fields)
 """The kinds that strike messages when they are due."""
 OF_ABSENCE: Final = frozenset(get_args(Absent))
@@ -117,7 +123,8 @@ def check_fields(rule: FaultRule) -> None:
             raise InvalidArgumentError(field, value, f"with do {rule.do!r} only {', '.join(takes)}")
     needed = _NEEDS.get(rule.do)
     if needed and getattr(rule, needed) is UNSET:
-        raise InvalidArgumentError(needed, _Missing(), f"something: do {rule.do!r} needs it")
+        allowed = _ALLOWED.get(needed) or refusal_names(rule.door or None)
+        raise InvalidArgumentError(needed, _Missing(), f"{allowed}; do {rule.do!r} needs one")
     if rule.lasts is not UNSET and rule.to_ms is not UNSET:
         raise InvalidArgumentError("lasts", rule.lasts, "either lasts or to_ms")
 

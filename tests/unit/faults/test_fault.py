@@ -175,5 +175,30 @@ def test_a_misspelt_error_is_guessed() -> None:
         fault("refuse", error="SYSTEM_BUSI")
 
 
+@pytest.mark.parametrize(
+    ("door", "first", "last"),
+    [
+        (UNSET, "SYSTEM_ERROR", "TopicNotExist"),
+        ("http", "SYSTEM_ERROR", "TopicNotExist"),
+        ("aliyun", "AccessDenied", "ILLEGAL_OPERATION"),
+    ],
+)
+@pytest.mark.parametrize("error", [UNSET, "nonsense"])
+def test_the_errors_are_listed_those_of_the_door_first(door: Any, error: Any, first: str, last: str) -> None:
+    with pytest.raises(InvalidArgumentError) as refused:
+        fault("refuse", door=door, error=error)
+    names = refused.value.allowed.partition(";")[0].split(", ")
+    assert (names[0], names[-1]) == (first, last)
+    assert {"SYSTEM_BUSY", "QpsLimitExceeded"} < {*names}
+    for name in names:
+        fault("refuse", door=door, error=name)
+
+
+@pytest.mark.parametrize("do", sorted(NEEDED))
+def test_what_a_kind_needs_is_said_with_what_is_allowed(do: str) -> None:
+    with pytest.raises(InvalidArgumentError, match=f"is missing; allowed: .{{20,}}; do '{do}' needs one$"):
+        fault(do)
+
+
 def test_a_rule_has_no_name_of_its_own() -> None:
     assert FaultRule(do="close").name is UNSET
