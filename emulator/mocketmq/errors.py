@@ -143,6 +143,10 @@ class ReceiptSpentError(ReceiptError):
     """The receipt handle has expired, or its message is settled already."""
 
 
+class OverLimitError(RefusedError):
+    """The group has as many messages in flight as the contract of another system allows."""
+
+
 class FaultNotFoundError(RefusedError):
     """No fault on purpose has this name."""
 
@@ -274,6 +278,7 @@ _WIRE_CODES: dict[type[EmulatorError], WireCodes] = {
     UndecidableError: WireCodes(409, 1, "InvalidArgument", 50001),
     ReceiptError: WireCodes(409, 604, "ReceiptHandleError", 40013),
     ReceiptSpentError: WireCodes(409, 604, "MessageNotExist", 40013),
+    OverLimitError: WireCodes(429, 2, "QpsLimitExceeded", 42900),
     FaultNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ReportNotFoundError: WireCodes(404, 1, "InvalidArgument", 50001),
     ClientOfflineError: WireCodes(404, 1, "InvalidArgument", 50001),

@@ -1,5 +1,6 @@
 """A broker under the contract of another system: what it refuses, rounds, drops and holds up."""
 
+import asyncio
 from pathlib import Path
 from typing import Any
 
@@ -8,9 +9,10 @@ import pytest
 from mocketmq.broker.broker import Broker
 from mocketmq.clock import US_PER_S
 from mocketmq.contracts.systems import CONTRACTS
-from mocketmq.errors import IllegalMessageError, SettingError
+from mocketmq.errors import IllegalMessageError, OverLimitError, SettingError
 from mocketmq.settings import ContractName
-from tests.support.brokers import TOPIC, receive, running_broker, send
+from tests.support.brokers import TOPIC, acknowledge, bodies, receive, running_broker, send
+from tests.support.patience import HANGING_S
 
 OTHER = "elsewhere"
 
@@ -90,6 +92,47 @@ async def test_in_rabbitmq_what_stands_behind_a_longer_delay_waits_with_it() -> 
         await broker.mover.advance(US_PER_S)
         assert len(await receive(broker)) == 3
         assert await due_in_s(broker, TIMER_DELAY_SEC="5") == 5  # nobody waits any more
+
+
+@pytest.fixture
+def three_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    """SQS, with less patience."""
+    monkeypatch.setitem(CONTRACTS, "sqs", CONTRACTS["sqs"]._replace(in_flight=3))
+
+
+@pytest.mark.usefixtures("three_in_flight")
+async def test_in_sqs_a_group_has_so_many_messages_of_a_topic_in_flight() -> None:
+    async with running_broker(contract="sqs") as broker:
+        for body in "abcde":
+            await send(broker, body)
+            await send(broker, body, topic=OTHER)
+        taken = await receive(broker, 2)
+        taken += await receive(broker)
+        assert len(taken) == 3
+        words = (
+            "OverLimit: The specified action violates a limit. Messages of orders in flight for billing: 3"
+        )
+        with pytest.raises(OverLimitError, match=f"^{words}$"):
+            await receive(broker)
+        assert len(await receive(broker, topic=OTHER)) == 3
+        assert len(await receive(broker, group="others")) == 3
+        await acknowledge(broker, taken[:2])
+        more = await receive(broker)
+        assert sorted(bodies([*taken, *more])) == [*"abcde"]
+        await broker.mover.advance(30 * US_PER_S)
+        assert sorted(bodies(await receive(broker))) == sorted(bodies([taken[2], *more]))
+
+
+@pytest.mark.usefixtures("three_in_flight")
+async def test_in_sqs_a_long_poll_waits_for_what_is_in_flight() -> None:
+    async with running_broker(contract="sqs") as broker:
+        for body in "abcd":
+            await send(broker, body)
+        taken = await receive(broker)
+        assert await receive(broker, wait_s=0.01) == []
+        waiting = asyncio.create_task(receive(broker, wait_s=HANGING_S))
+        await acknowledge(broker, taken[:1])
+        assert len(await waiting) == 1
 
 
 async def test_whoever_waited_before_a_restart_is_waited_for(tmp_path: Path) -> None:

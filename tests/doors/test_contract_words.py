@@ -5,7 +5,9 @@ from http import HTTPStatus
 import pytest
 
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
+from mocketmq.contracts.systems import CONTRACTS
 from mocketmq.settings import ContractName
+from tests.doors.remoting.popping import POP, pop, pop_of
 from tests.doors.remoting.producing import refused, sent
 from tests.support.aliyun import running_aliyun
 from tests.support.api import running_api
@@ -101,3 +103,50 @@ async def test_a_half_message_is_refused_when_it_is_prepared() -> None:
     async with running_remoting(contract="sqs") as remoting:
         half = {"TRAN_MSG": "true", "PGROUP": "GID_p", "DELAY": "18"}
         assert await refused(remoting.client, properties=half) == (13, SQS)
+
+
+OVER_LIMIT = "OverLimit: The specified action violates a limit. Messages of orders in flight for "
+
+
+@pytest.fixture
+def one_in_flight(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(CONTRACTS, "sqs", CONTRACTS["sqs"]._replace(in_flight=1))
+
+
+@pytest.mark.usefixtures("one_in_flight")
+async def test_too_many_in_flight_over_http() -> None:
+    async with running_api(contract="sqs") as api:
+        await api.ok("POST", MESSAGES, {"body": "a"})
+        assert len(await api.receive()) == 1
+        status = HTTPStatus.TOO_MANY_REQUESTS
+        problem = await api.refused(status, "POST", "/v1/groups/billing/receive", {"topic": "orders"})
+        assert (problem["type"], problem["detail"]) == ("/problems/over-limit", f"{OVER_LIMIT}billing: 1")
+
+
+@pytest.mark.usefixtures("one_in_flight")
+async def test_too_many_in_flight_over_tcp() -> None:
+    async with running_remoting(contract="sqs") as remoting:
+        await sent(remoting.client)
+        assert len(await pop(remoting.client)) == 1
+        answer = await remoting.client.call(POP, pop_of())
+        assert (answer.code, (answer.remark or "").startswith(OVER_LIMIT)) == (2, True)
+
+
+@pytest.mark.usefixtures("one_in_flight")
+async def test_too_many_in_flight_in_aliyuns_protocol() -> None:
+    async with running_aliyun(contract="sqs") as aliyun:
+        await aliyun.publish()
+        assert len(await aliyun.consume()) == 1
+        answer = await aliyun.call("GET", "/topics/orders/messages?consumer=GID_a&numOfMessages=16")
+        assert answer.error == (400, "QpsLimitExceeded")
+        assert answer.fields["Message"] == f"{OVER_LIMIT}GID_a: 1"
+
+
+@pytest.mark.usefixtures("one_in_flight")
+async def test_too_many_in_flight_over_grpc() -> None:
+    async with running_grpc(contract="sqs") as (_, client):
+        await client.send(client.message("a"))
+        assert len(await client.receive()) == 1
+        status, messages = await client.try_receive("billing", "orders", invisible_s=30, wait_s=0)
+        assert (status.code, messages) == (42_900, [])
+        assert status.message.startswith(OVER_LIMIT)

@@ -100,6 +100,12 @@ def test_pulsar_delivers_at_once_what_is_due_within_a_tick() -> None:
     assert not CONTRACTS["pulsar"].is_at_once(US_PER_S + 1, ignored=False)
 
 
+def test_only_sqs_limits_what_is_in_flight() -> None:
+    limits = {name: each.in_flight for name, each in CONTRACTS.items() if each.in_flight is not None}
+    assert limits == {"sqs": 120_000}
+    assert CONTRACTS["sqs"].over_limit.startswith("OverLimit: ")
+
+
 def test_what_a_system_does_not_know_is_delivered_at_once() -> None:
     assert CONTRACTS["rocketmq4"].ignores == {"timer", "start"}
     assert CONTRACTS["rocketmq5"].ignores == {"start"}

@@ -126,7 +126,7 @@ async def open_broker(
         await levels.read_ahead()
         await schemes.load_lines(topics.queue)
 
-        consuming = await open_consuming(ground, settings, registry, polls, ledger, levels, timer)
+        consuming = await open_consuming(ground, settings, registry, polls, ledger, levels, timer, contract)
         contracted = Contracted(contract, clock, table, schemes) if contract else None
         intake = Intake(clock, registry, levels, schemes, settings.max_message_bytes, contracted)
         transactions = await open_transactions(ground, settings, registry, consuming, intake, schemes, timer)

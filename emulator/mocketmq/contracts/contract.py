@@ -39,6 +39,8 @@ class Contract(NamedTuple):
     knows_levels: bool = False  # has RocketMQ's delay levels, which it takes as they are
     ignores: frozenset[Way] = frozenset()  # ways of asking that the system does not know: at once
     ahead: int | None = None  # so many may wait in a topic; a further one waits until there are fewer
+    in_flight: int | None = None  # so many of a topic may be received and not acknowledged
+    over_limit: str = ""  # the system's own words for a receive beyond that, which does not wait
 
     def is_beyond(self, delay_us: Any) -> Any:
         """Whether a delay is longer than the longest."""

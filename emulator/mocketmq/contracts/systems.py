@@ -106,7 +106,7 @@ _ALL: Final = (
         "Amazon SQS",
         (
             Source(
-                "0 to 15 minutes",
+                "0 to 15 minutes; about 120,000 messages in flight, then OverLimit for a short poll",
                 "https://docs.aws.amazon.com/AWSSimpleQueueService/latest/SQSDeveloperGuide/quotas-queues.html",
                 "read 2026-11-23",
             ),
@@ -115,12 +115,20 @@ _ALL: Final = (
                 "https://github.com/aws-samples/amazon-sqs-dlq-replay-backoff/issues/8",
                 "2022-11-30",
             ),
+            Source(
+                "the words of OverLimit",
+                "https://docs.aws.amazon.com/botocore/latest/reference/services/sqs/client/exceptions/OverLimit.html",
+                "read 2026-11-23",
+                "that the service says them, which are the documents'",
+            ),
         ),
         longest_us=900 * _S,
         refusal=(
             "Value {s} for parameter DelaySeconds is invalid. Reason: DelaySeconds must be >= 0 and <= 900."
         ),
         grain_us=_S,
+        in_flight=120_000,
+        over_limit="OverLimit: The specified action violates a limit.",
     ),
     Contract(
         "pulsar",

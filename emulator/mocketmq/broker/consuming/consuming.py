@@ -15,6 +15,7 @@ from mocketmq.broker.consuming.receipts import Receipts
 from mocketmq.broker.consuming.retries import Retries
 from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.registry.registry import Registry
+from mocketmq.contracts.contract import Contract
 from mocketmq.schedule.ledger import Ledger
 from mocketmq.schedule.level_queues import LevelQueues
 from mocketmq.schedule.timer import Timer
@@ -47,6 +48,7 @@ async def open_consuming(
     ledger: Ledger,
     levels: LevelQueues,
     timer: Timer,
+    contract: Contract | None,
 ) -> Consuming:
     """Load the groups' takes and offsets."""
     retries = Retries(registry.topics, levels, ground.writer.store_host)
@@ -54,7 +56,7 @@ async def open_consuming(
     await groups.load(registry.topics)
     takes = Takes(ground, registry, groups, polls, timer.changed)
     await takes.load()
-    receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries)
+    receipts = Receipts(ground, registry, groups, takes, polls, ledger, retries, contract)
     notes, trail = LedgerNotes(ground.writer, ledger), PullTrail()
     committed = CommittedOffsets(ground, registry, groups, polls, notes, trail)
     pull = Pull(

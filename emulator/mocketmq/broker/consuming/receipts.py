@@ -31,7 +31,8 @@ from mocketmq.broker.consuming.takes import Takes
 from mocketmq.broker.filters.filter import EVERYTHING, Filter
 from mocketmq.broker.registry.registry import Registry
 from mocketmq.clock import steady_us
-from mocketmq.errors import ReceiptError
+from mocketmq.contracts.contract import Contract
+from mocketmq.errors import OverLimitError, ReceiptError
 from mocketmq.failpoint import pass_point
 from mocketmq.message.message import StoredMessage
 from mocketmq.message.names import retry_topic
@@ -80,6 +81,7 @@ class Receipts:
         polls: Polls,
         ledger: Ledger,
         retries: Retries,
+        contract: Contract | None,
     ) -> None:
         self._database = ground.database
         self._writer = ground.writer
@@ -91,6 +93,8 @@ class Receipts:
         self._ledger = ledger
         self._retries = retries
         self._statistics = registry.statistics
+        self._most_in_flight = contract.in_flight if contract else None
+        self._over_limit = contract.over_limit if contract else ""
         self._abandoned: set[asyncio.Task[None]] = set()
 
     # Receive
@@ -110,7 +114,8 @@ class Receipts:
 
         Waits up to ``wait_s`` real seconds for the first. The whole group skips messages that do not pass the
         filter, as upstream. ``ordered`` withholds the next messages of each queue until those in flight are
-        settled. A caller that is cancelled has received nothing.
+        settled. A caller that is cancelled has received nothing. When as many messages are in flight for the
+        group as a contract allows, one that does not wait gets OverLimitError.
         """
         topic = await self._topics.for_receive(topic_name)
         group = await self._groups.for_consuming(group_name)
@@ -123,15 +128,29 @@ class Receipts:
         group, topic_name = request.group, request.topic.name
 
         async def look() -> list[Taken]:
+            limit = min(request.limit, self._room(request))
+            if not limit and wait_s <= 0:
+                in_flight = f"Messages of {topic_name} in flight for {group.name}: {self._most_in_flight}"
+                raise OverLimitError(f"{self._over_limit} {in_flight}")
             # The topic may have been changed or deleted meanwhile.
-            return await self._take_unless_cancelled(
-                request._replace(topic=self._topics.get(topic_name)), invisible_us
-            )
+            now = request._replace(topic=self._topics.get(topic_name), limit=limit)
+            return await self._take_unless_cancelled(now, invisible_us) if limit else []
 
         sources = (topic_name, retry_topic(group.name))
-        if request.ordered:
+        if request.ordered or self._most_in_flight is not None:
             return await self._polls.wait_for(look, sources, wait_s, also=group.announcing)
         return await self._polls.wait_for(look, sources, wait_s)
+
+    def _room(self, request: ReceiveRequest) -> int:
+        """How many more messages of the topic the group may have in flight."""
+        group, most = request.group, self._most_in_flight
+        if most is None or len(group.takes) + request.limit <= most:
+            return request.limit
+        return max(
+            most
+            - sum(take.is_in_flight and take.topic == request.topic.name for take in group.takes.values()),
+            0,
+        )
 
     async def _take_unless_cancelled(self, request: ReceiveRequest, invisible_us: int) -> list[Taken]:
         take = asyncio.create_task(self._take(request, invisible_us))
