@@ -6,18 +6,21 @@ import signal
 import sys
 from collections.abc import Callable
 from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, get_args
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 import click
 
+from mocketmq.cli.cluster_access import access_of, access_options
 from mocketmq.cli.examples import examples
 from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.duration import parse_duration_us
 from mocketmq.errors import InvalidArgumentError
+from mocketmq.message.names import check_group_name, check_topic_name
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.partition import Cluster, RelayError
 from mocketmq.relay.relay import Figures, Relay
@@ -104,6 +107,7 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
 @click.group(
     epilog=examples(
         "relay kafka --bootstrap 10.0.0.5:9092 --topic delayed",
+        "relay rocketmq --name-server 10.0.0.5:9876 --topic delayed",
     )
 )
 def relay() -> None:
@@ -151,6 +155,72 @@ def kafka(bootstrap: str, kafka_options: tuple[str, ...], **common: Any) -> None
         raise click.UsageError(str(error)) from error
     names = TopicNames(orders.topic, orders.pending_topic, orders.refused_topic)
     run_relay(orders, lambda: KafkaCluster(orders.group, names, options, orders.judge))
+
+
+@relay.command(
+    epilog=examples(
+        "relay rocketmq --name-server 10.0.0.5:9876 --topic delayed",
+        "relay rocketmq --name-server n:9876 --topic d --tls-ca ca.pem",
+    )
+)
+@click.option(
+    "--name-server", "name_servers", required=True, metavar="HOST:PORT[,…]", help="Name servers to ask."
+)
+@_common
+@click.option(
+    "--carry-after",
+    default="1d",
+    show_default=True,
+    metavar="TIME",
+    help="Write anew what has waited so long: well below the age at which brokers remove messages.",
+)
+@click.option(
+    "--lock-time",
+    default="60s",
+    show_default=True,
+    metavar="TIME",
+    help="How long brokers keep the lock of a queue; not longer than they do.",
+)
+@access_options
+def rocketmq(
+    name_servers: str,
+    carry_after: str,
+    lock_time: str,
+    access_key: str | None,
+    secret_key: str | None,
+    tls: bool,
+    tls_ca: Path | None,
+    tls_insecure: bool,
+    **common: Any,
+) -> None:
+    """Relay for RocketMQ 4 and 5: each message is sent on at least once.
+
+    Runs until Ctrl-C or SIGTERM. Topics and group are made if they do not exist.
+    """
+    from mocketmq.relay.rocketmq.cluster import RocketCluster, Topics  # noqa: PLC0415 - Kafka's needs none of it
+
+    orders = _orders(**common)
+    topics = Topics(orders.topic, orders.pending_topic, orders.refused_topic)
+    try:
+        for topic in topics:
+            check_topic_name(topic)
+        check_group_name(orders.group)
+        carry_after_us = parse_duration_us(carry_after, "--carry-after")
+        lock_us = parse_duration_us(lock_time, "--lock-time")
+    except InvalidArgumentError as error:
+        raise click.UsageError(str(error)) from error
+    if lock_us < US_PER_S:
+        raise click.UsageError(f"--lock-time is {lock_time!r}; allowed: 1s or longer")
+    account, context = access_of(access_key, secret_key, tls, tls_ca, tls_insecure, checks_host=False)
+    connect = partial(
+        RocketCluster,
+        *(name_servers, topics, orders.group, orders.judge),
+        carry_after_us=carry_after_us,
+        lock_us=lock_us,
+        account=account,
+        tls=context,
+    )
+    run_relay(orders, connect)
 
 
 def run_relay(orders: Orders, connect: Callable[[], Cluster[Any]]) -> None:

@@ -1,0 +1,51 @@
+"""What the command says of options that are wrong, and of clusters that it cannot use."""
+
+import pytest
+
+from mocketmq.cli import commands
+from tests.support.command_line import runner
+from tests.support.process import forked_broker
+from tests.support.relays import LATER, forked_relay
+
+NEEDED = ("--name-server", "127.0.0.1:1", "--topic", LATER)
+
+
+@pytest.mark.parametrize(
+    ("args", "said"),
+    [
+        (["--topic", LATER], "Missing option '--name-server'"),
+        ([*NEEDED, "--lock-time", "10ms"], "--lock-time is '10ms'; allowed: 1s or longer"),
+        ([*NEEDED, "--carry-after", "soon"], "--carry-after is 'soon'"),
+        ([*NEEDED, "--group", "a b"], "'a b'"),
+        ([*NEEDED, "--refused-topic", "x y"], "topic contains illegal characters"),
+        ([*NEEDED, "--access-key", "me"], "--access-key and --secret-key are needed together"),
+        ([*NEEDED, "--tls-ca", "a", "--tls-insecure"], "--tls-ca and --tls-insecure exclude each other"),
+    ],
+)
+def test_wrong_options_are_told(args: list[str], said: str) -> None:
+    told = runner().invoke(commands, ["relay", "rocketmq", *args])
+    assert told.exit_code == 2, told.output
+    assert said in " ".join(told.stderr.split()), told.stderr
+
+
+async def said_by(name_server: str) -> str:
+    """What a relay says that does not begin."""
+    relay = await forked_relay(name_server)
+    assert relay.stderr
+    try:
+        said = (await relay.stderr.read()).decode()
+        assert await relay.wait() == 3, said
+    finally:
+        relay.kill()
+    return said
+
+
+async def test_a_name_server_that_nobody_is_behind_is_told() -> None:
+    assert "no name server: 127.0.0.1:1 cannot be reached" in await said_by("127.0.0.1:1")
+
+
+async def test_a_broker_that_refuses_is_told() -> None:
+    async with forked_broker("--access-keys", "me:secret") as broker:
+        host, port = broker.name_server
+        said = await said_by(f"{host}:{port}")
+    assert "accesskey" in said.lower(), said
