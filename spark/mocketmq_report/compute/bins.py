@@ -33,23 +33,26 @@ def lowest(values: Ints, bits: int = FINE) -> Ints:
 
     A coarser bin, of fewer bits, is a union of finer ones.
     """
-    cleared = _sizes(values, bits).astype(np.float64).view(np.int64) & ~((1 << _MANTISSA - bits) - 1)
+    has_sign = values.min(initial=0) < 0
+    cleared = _sizes(values, bits, has_sign=has_sign).astype(np.float64).view(np.int64) & ~(
+        (1 << _MANTISSA - bits) - 1
+    )
     low: Ints = cleared.view(np.float64).astype(np.int64)
-    if not (values < 0).any():
+    if not has_sign:
         return low
     return np.where(values < 0, ~highest(low, bits), low)
 
 
 def highest(lows: Ints, bits: int = FINE) -> Ints:
     """The highest value of each bin, given the lowest."""
-    _, lengths = np.frexp(_sizes(lows, bits).astype(np.float64))
+    _, lengths = np.frexp(_sizes(lows, bits, has_sign=True).astype(np.float64))
     highs: Ints = lows | (np.int64(1) << np.maximum(lengths.astype(np.int64) - 1 - bits, 0)) - 1
     return highs
 
 
-def _sizes(values: Ints, bits: int) -> Ints:
+def _sizes(values: Ints, bits: int, *, has_sign: bool | np.bool_) -> Ints:
     """Sizes in the same bins that doubles hold exactly. Two's complement mirrors negative values."""
-    sizes = values ^ (values >> 63)
+    sizes = values ^ (values >> 63) if has_sign else values
     if sizes.max(initial=0) >> _MANTISSA + 1:
         sizes = np.where(sizes >> _MANTISSA + 1, sizes & -(1 << _MANTISSA - bits), sizes)
     return sizes
@@ -57,10 +60,15 @@ def _sizes(values: Ints, bits: int) -> Ints:
 
 def numbers(values: Ints, bits: int = FINE) -> Ints:
     """The numbers of the bins, counted from that of 0, which is 0."""
-    sizes = _sizes(values, bits)
+    has_sign = values.min(initial=0) < 0
+    sizes = _sizes(values, bits, has_sign=has_sign)
     first = 2 << bits  # value with more than one value in its bin
-    of_large = (sizes.astype(np.float64).view(np.int64) >> _MANTISSA - bits) - ((_BIAS + bits) << bits)
-    found: Ints = np.where(sizes < first, sizes, of_large + first) ^ (values >> 63)
+    found: Ints = sizes.astype(np.float64).view(np.int64)
+    found >>= _MANTISSA - bits
+    found -= ((_BIAS + bits) << bits) - first
+    np.copyto(found, sizes, where=sizes < first)
+    if has_sign:
+        found ^= values >> 63
     return found
 
 

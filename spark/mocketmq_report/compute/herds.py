@@ -22,7 +22,8 @@ def herds(late: Late) -> pa.Table:
     cells = Cells(late.rows.codes("run"), of_numbers(seconds))
     return pa.table(
         {
-            **cells.keys({"run": late.rows.column("run"), "second": pa.array(seconds)}),
+            **late.rows.taken(cells.places, "run"),
+            "second": seconds[cells.places],
             "count": cells.count,
             "sum": cells.sum(late.lateness_us),
             "most": cells.most(late.lateness_us),

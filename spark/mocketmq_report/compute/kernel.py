@@ -162,6 +162,8 @@ class SecondLook(NamedTuple):
         """Look at a part again."""
         found = [_NOTHING]
         for number, rows in enumerate(_joined(batches), start=part * BATCHES):
+            if self.bound is not None and number not in self.batches and not self.suspects.num_rows:
+                rows = rows.where(worst.may_be(rows, self.bound))  # noqa: PLW2901 - most are not
             batch = _Batch(rows.where(_is_null(quality.faults(rows))), self.setting)
             again = repeats.again(
                 batch.rows, batch.stores, self.setting.store_names, batch.is_overdue, self.suspects

@@ -91,7 +91,8 @@ def _lateness(late: Late, cutoffs_us: Cutoffs, shape: Shape, more: Mapping[str, 
     most = cells.most(late.lateness_us)
     return pa.table(
         {
-            **cells.keys({name: late.rows.column(name) for name in names} | dict(more)),
+            **late.rows.taken(cells.places, *names),
+            **{name: column.take(pa.array(cells.places)) for name, column in more.items()},
             "value": bins.keys(most, cutoffs_us),
             "count": cells.count,
             "overdue": cells.count * late.is_overdue,

@@ -62,11 +62,11 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
     known: dict[str, list[Any]] = {name: [] for name in SHAPE.names}
     stairs = [STAIRS.empty_table()]
     for of_line in _lines(rows, place, due):
-        run, scheme = (rows.column(name)[int(of_line[0])] for name in ("run", "scheme"))
+        run, scheme = (found[0].as_py() for found in rows.taken(of_line[:1], "run", "scheme").values())
         level = rows.numbers("level")[of_line[0]]
         dues = due[of_line]
         is_stair = dues >= np.maximum.accumulate(dues)
-        found = (run.as_py(), scheme.as_py(), _or_none(level), len(dues), (~is_stair).sum())
+        found = (run, scheme, _or_none(level), len(dues), (~is_stair).sum())
         for name, value in zip(SHAPE.names, found, strict=True):
             known[name].append(value)
         handed = np.flatnonzero(is_stair)
@@ -75,7 +75,7 @@ def order(measured: Rows, batch: int, *, is_whole: bool = False) -> Order:
         stairs.append(
             pa.table(
                 {
-                    **{"run": pa.repeat(run.as_py(), len(at)), "scheme": pa.repeat(scheme.as_py(), len(at))},
+                    **{"run": pa.repeat(run, len(at)), "scheme": pa.repeat(scheme, len(at))},
                     **{"level": np.full(len(at), level), "batch": np.full(len(at), batch)},
                     **{"place": place[at], "due_us": due[at]},
                     "left_out": np.diff(chosen, prepend=-1) - 1,

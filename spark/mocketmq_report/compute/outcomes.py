@@ -36,7 +36,7 @@ def outcomes(rows: Rows, is_overdue: Bools) -> pa.Table:
     owed = cells.least(np.where(is_overdue, due, MOST))
     return pa.table(
         {
-            **cells.keys({name: rows.column(name) for name in SHAPE.keys}),
+            **rows.taken(cells.places, *SHAPE.keys),
             "rows": cells.count,
             "forced": cells.sum(rows.holds("forced")),
             "overdue": cells.sum(is_overdue),

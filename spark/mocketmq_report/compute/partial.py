@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import pyarrow as pa
 
 from mocketmq_report.compute.cells import LEAST, MOST, Cells
-from mocketmq_report.ledger.codes import Codes, of_column, of_numbers
+from mocketmq_report.ledger.codes import Codes, of_column, of_numbers, without_nulls
 from mocketmq_report.ledger.rows import Ints
 
 _COUNT: Final = "count"
@@ -77,7 +77,8 @@ def merge(tables: Sequence[pa.Table], shape: Shape) -> pa.Table:
     table = pa.concat_tables(table.select(shape.names) for table in tables).combine_chunks()
     columns = {name: _whole(table[name]) for name in shape.names}
     cells = Cells(*(_codes(columns[key]) for key in shape.keys))
-    merged = cells.keys({key: columns[key] for key in shape.keys})
+    places = pa.array(cells.places)
+    merged = {key: columns[key].take(places) for key in shape.keys}
     merged |= {name: pa.array(cells.sum(_filled(columns[name], 0))) for name in shape.sums}
     for names, find, none in ((shape.least, cells.least, MOST), (shape.most, cells.most, LEAST)):
         for name in names:
@@ -97,5 +98,5 @@ def _whole(column: pa.ChunkedArray) -> pa.Array:
 
 
 def _filled(column: pa.Array, none: int) -> Ints:
-    found: Ints = column.cast(pa.int64()).fill_null(none).to_numpy()
+    found: Ints = without_nulls(column.cast(pa.int64()), none)
     return found

@@ -1,7 +1,8 @@
 """Where the time went: a partial table of counts by stage and how long it took, and the report's stages."""
 
 from collections.abc import Mapping
-from typing import Any, Final
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import pyarrow as pa
@@ -12,8 +13,8 @@ from mocketmq_report.compute.groups import by_dimension
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.compute.partial import Shape, merge
 from mocketmq_report.document import STAGES, Stage
-from mocketmq_report.ledger.codes import Codes, joined, packed
-from mocketmq_report.ledger.rows import NONE, Ints
+from mocketmq_report.ledger.codes import Codes, joined, of_column, packed
+from mocketmq_report.ledger.rows import NONE, Bools, Ints, Rows
 
 SHAPE: Final = Shape(
     ("scheme", "level", "group", "stage", "is_complete", "value"), ("count", "sum"), most=("most",)
@@ -42,34 +43,32 @@ def stages(late: Late) -> pa.Table:
         total += spans[name]
     spans["total"] = np.where(is_complete, total, NONE)
     groups = packed(joined([*map(rows.codes, ("scheme", "level", "pulled_by")), Codes(is_complete, 2)]))
-    keys = {
-        "scheme": rows.column("scheme"),
-        "level": rows.column("level"),
-        "group": rows.column("pulled_by"),
-        "is_complete": pa.array(is_complete),
-    }
-    found = [_stage(name, span, groups, keys) for name, span in spans.items()]
-    return pa.concat_tables(found)
+    return pa.concat_tables(_stage(name, span, groups, rows, is_complete) for name, span in spans.items())
 
 
-def _stage(name: str, spans: Ints, groups: Codes, keys: Mapping[str, pa.Array]) -> pa.Table:
-    has_it = spans != NONE
-    if not has_it.all():
-        spans = spans[has_it]
-        groups = groups._replace(numbers=groups.numbers[has_it])
-        keys = {key: column.filter(pa.array(has_it)) for key, column in keys.items()}
+def _stage(name: str, spans: Ints, groups: Codes, rows: Rows, is_complete: Bools) -> pa.Table:
+    at = np.flatnonzero(spans != NONE)
+    if len(at) < len(spans):
+        spans = spans[at]
+        groups = groups._replace(numbers=groups.numbers[at])
     cells = Cells(groups, bins.codes(spans, (), BITS))
     most = cells.most(spans)
-    return pa.table(
-        {
-            **cells.keys(keys),
-            "value": bins.lowest(most, BITS),
-            "stage": pa.repeat(name, len(cells.count)),
-            "count": cells.count,
-            "sum": cells.sum(spans),
-            "most": most,
-        }
-    ).select(SHAPE.names)
+    places = at[cells.places]
+    return (
+        pa.table(
+            {
+                **rows.taken(places, "scheme", "level", "pulled_by"),
+                "is_complete": is_complete[places],
+                "value": bins.lowest(most, BITS),
+                "stage": pa.repeat(name, len(cells.count)),
+                "count": cells.count,
+                "sum": cells.sum(spans),
+                "most": most,
+            }
+        )
+        .rename_columns({"pulled_by": "group"})
+        .select(SHAPE.names)
+    )
 
 
 def figures(table: pa.Table) -> list[Stage]:
@@ -83,16 +82,23 @@ def figures(table: pa.Table) -> list[Stage]:
     )
     found = []
     for dimension in ("total", "level", "scheme", "group"):
-        rows = merge([by_dimension(table, dimension)], shape)
-        groups: dict[tuple[str, str], list[dict[str, Any]]] = {}
-        for row in rows.sort_by("value").to_pylist():
-            groups.setdefault((row["name"], row["stage"]), []).append(row)
-        found += [_figures(dimension, *group, of_it) for group, of_it in groups.items()]
-    return [each for each in found if each.dimension != "group" or each.stage in OF_CONSUMERS]
+        rows = merge([by_dimension(table, dimension)], shape).sort_by(
+            [("name", "ascending"), ("stage", "ascending"), ("value", "ascending")]
+        )
+        columns = {each: rows[each].to_numpy() for each in shape.names[2:]}
+        of_group, _ = joined(of_column(rows[key].combine_chunks()) for key in ("name", "stage"))
+        edges = [0, *np.flatnonzero(np.diff(of_group)) + 1, len(of_group)]
+        for start, end in pairwise(edges) if len(of_group) else ():
+            name, stage = (rows[key][int(start)].as_py() for key in ("name", "stage"))
+            of_it = {each: column[start:end] for each, column in columns.items()}
+            if dimension != "group" or stage in OF_CONSUMERS:
+                found.append(_figures(dimension, name, stage, of_it))
+    return found
 
 
-def _figures(dimension: str, name: str, stage: str, rows: list[dict[str, Any]]) -> Stage:
-    upto = np.cumsum([row["count"] for row in rows])
+def _figures(dimension: str, name: str, stage: str, of_it: Mapping[str, Ints]) -> Stage:
+    most = of_it["most"]
+    upto = np.cumsum(of_it["count"])
     count = int(upto[-1])
     p50, p99 = (bins.place(percentile, upto) for percentile in (50, 99))
     return Stage(
@@ -100,10 +106,10 @@ def _figures(dimension: str, name: str, stage: str, rows: list[dict[str, Any]]) 
         name=name,
         stage=stage,  # type: ignore[arg-type]  # one of them
         count=count,
-        mean_us=sum(row["sum"] for row in rows) / count,
-        p50_us=None if p50 is None else rows[p50]["most"],
-        p99_us=None if p99 is None else rows[p99]["most"],
-        max_us=max(row["most"] for row in rows),
-        complete=sum(row["complete_count"] for row in rows),
-        complete_sum_us=sum(row["complete_sum"] for row in rows),
+        mean_us=int(of_it["sum"].sum()) / count,
+        p50_us=None if p50 is None else int(most[p50]),
+        p99_us=None if p99 is None else int(most[p99]),
+        max_us=int(most.max()),
+        complete=int(of_it["complete_count"].sum()),
+        complete_sum_us=int(of_it["complete_sum"].sum()),
     )

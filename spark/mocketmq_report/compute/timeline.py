@@ -36,7 +36,7 @@ def timeline(late: Late, cutoffs_us: Cutoffs, step_us: int) -> pa.Table:
     most = cells.most(late.lateness_us)
     return pa.table(
         {
-            **cells.keys({"at_us": pa.array(steps * step_us)}),
+            "at_us": steps[cells.places] * step_us,
             **{"value": bins.keys(most, cutoffs_us), "count": cells.count, "most": most},
         }
     )

@@ -13,6 +13,7 @@ import pyarrow as pa
 from mocketmq_report.compute.lateness import Late
 from mocketmq_report.document import Worst
 from mocketmq_report.ledger.columns import DELIVERIES
+from mocketmq_report.ledger.rows import NONE, Bools, Rows
 
 WORST: Final = 20
 TIMES: Final = pa.schema([("lateness_us", pa.int64()), ("due_us", pa.int64())])
@@ -64,6 +65,13 @@ def reaches(times: pa.Table, bound: Bound) -> bool:
     if not times.num_rows:
         return False
     return (-times["lateness_us"][0].as_py(), times["due_us"][0].as_py()) <= (-bound[0], bound[1])
+
+
+def may_be(rows: Rows, bound: Bound) -> Bools:
+    """Whether rows may be among the worst, by a quick look: they are as late, or not delivered."""
+    delivered = rows.numbers("delivered_us")
+    found: Bools = (delivered == NONE) | (delivered - rows.numbers("due_us") >= bound[0])
+    return found
 
 
 def worst(lates: Sequence[Late], bound: Bound) -> pa.Table:

@@ -43,7 +43,17 @@ def of_column(column: pa.Array) -> Codes:
     if not pa.types.is_dictionary(column.type):
         column = column.dictionary_encode()
     null = len(column.dictionary)
-    return Codes(column.indices.fill_null(null).to_numpy(), null + 1)
+    return Codes(without_nulls(column.indices, null), null + 1)
+
+
+def without_nulls(column: pa.Array, instead: int) -> np.ndarray[Any, Any]:
+    """A column of whole numbers, with this number instead of each null: Arrow takes several times as long."""
+    if not column.null_count:
+        found: np.ndarray[Any, Any] = column.to_numpy()
+        return found
+    kind = column.type.to_pandas_dtype()
+    values = np.frombuffer(column.buffers()[1], kind)[column.offset : column.offset + len(column)]
+    return np.where(column.is_valid().to_numpy(zero_copy_only=False), values, kind(instead))
 
 
 def joined(keys: Iterable[Codes]) -> Codes:

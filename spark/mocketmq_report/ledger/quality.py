@@ -5,7 +5,7 @@ a state that its times contradict. Rows with stages in an impossible order are k
 from clocks that differ, and their lateness is still right.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import numpy as np
@@ -24,6 +24,7 @@ MAX_DROPPED: Final = 0.01
 SKEWED: Final = "skewed"
 
 _END_US: Final = 253_402_300_800_000_000  # of the year 9999
+_NONE: Final = np.array(NONE).view(np.uint64)
 _INSTANTS: Final = [name for name in DELIVERIES.names if name.endswith("_us")]
 
 
@@ -94,13 +95,13 @@ def _reasons(rows: Rows) -> Iterator[tuple[Bools, str]]:
     is_delivered, has_time = rows.is_any("state", ["delivered"]), rows.numbers("delivered_us") != NONE
     yield is_delivered & ~has_time, "delivered without delivered_us"
     yield ~is_delivered & has_time, "delivered_us of what was not delivered"
-    tests: tuple[tuple[Callable[[str], Bools], str], ...] = (
-        (lambda name: (rows.numbers(name) < 0) & (rows.numbers(name) != NONE), "is negative"),
-        (lambda name: rows.numbers(name) >= _END_US, "is beyond the year 9999"),
-    )
-    for find, words in tests:
-        for name in _INSTANTS:
-            yield find(name), f"{name} {words}"
+    # Without a sign, negative numbers are greater than all others, and the least of them is ``NONE``.
+    plain = {name: rows.numbers(name).view(np.uint64) for name in _INSTANTS}
+    doubtful = {name: column for name, column in plain.items() if column.max(initial=0) >= _END_US}
+    for name, column in doubtful.items():
+        yield column > _NONE, f"{name} is negative"
+    for name, column in doubtful.items():
+        yield (column >= _END_US) & (column < _NONE), f"{name} is beyond the year 9999"
 
 
 def _array(mask: pa.Array) -> Bools:

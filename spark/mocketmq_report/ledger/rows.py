@@ -1,13 +1,13 @@
 """Some rows of a ledger, column by column, as the kernel works on them."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from mocketmq_report.ledger.codes import Codes, of_column
+from mocketmq_report.ledger.codes import Codes, of_column, without_nulls
 from mocketmq_report.ledger.columns import DELIVERIES
 
 Ints = np.ndarray[Any, np.dtype[np.int64]]
@@ -20,12 +20,21 @@ NONE: Final = np.iinfo(np.int64).min
 class Rows:
     """Rows with some columns of a ledger, or all. Columns of text are kept as codes.
 
-    Nothing is done with a column before somebody asks for it.
+    Nothing is done with a column before somebody asks for it. Rows may be some of a ``whole``, then they are
+    at these ``places`` of it: what was made of a column of the whole need not be made again.
     """
 
-    def __init__(self, columns: Mapping[str, pa.Array], length: int) -> None:
+    def __init__(
+        self,
+        columns: Mapping[str, pa.Array],
+        length: int,
+        whole: "Rows | None" = None,
+        places: Ints | None = None,
+    ) -> None:
         self._columns = columns
         self._length = length
+        self._whole = whole
+        self._places = places
         self._numbers: dict[str, Ints] = {}
         self._codes: dict[str, Codes] = {}
 
@@ -35,7 +44,8 @@ class Rows:
         table = pa.Table.from_batches(list(batches)).combine_chunks()
         columns = {}
         for name in table.column_names:
-            column = table[name].combine_chunks()
+            chunks = table[name]
+            column = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
             if pa.types.is_dictionary(column.type):
                 pass
             elif name in DELIVERIES.names:
@@ -53,19 +63,31 @@ class Rows:
 
     def column(self, name: str) -> pa.Array:
         """A column as one array."""
-        return self._columns[name]
+        column = self._columns[name]
+        return column if self._places is None else column.take(pa.array(self._places))
+
+    def taken(self, at: Ints, *names: str) -> dict[str, pa.Array]:
+        """What some columns have in the rows at these places."""
+        places = pa.array(at if self._places is None else self._places[at])
+        return {name: self._columns[name].take(places) for name in names}
 
     def numbers(self, name: str) -> Ints:
         """A column of numbers, with ``NONE`` where there is none."""
         if name not in self._numbers:
-            column = self.column(name).cast(pa.int64())
-            self._numbers[name] = (column.fill_null(NONE) if column.null_count else column).to_numpy()
+            if self._whole is None:
+                self._numbers[name] = without_nulls(self._columns[name].cast(pa.int64()), NONE)
+            else:
+                self._numbers[name] = self._whole.numbers(name)[self._places]
         return self._numbers[name]
 
     def codes(self, name: str) -> Codes:
         """The codes of a column."""
         if name not in self._codes:
-            self._codes[name] = of_column(self.column(name))
+            if self._whole is None:
+                self._codes[name] = of_column(self._columns[name])
+            else:
+                numbers, size = self._whole.codes(name)
+                self._codes[name] = Codes(numbers[self._places], size)
         return self._codes[name]
 
     def holds(self, name: str) -> Bools:
@@ -78,13 +100,13 @@ class Rows:
 
     def looked_up(self, name: str, find: Callable[[Any], Any]) -> np.ndarray[Any, Any]:
         """What ``find`` returns for each value of a column of text, called once for each."""
-        column = self.column(name)
-        if len(column) == 0:
+        if not self._length:
             return np.zeros(0, np.int64)
-        values = [find(value) for value in column.dictionary.to_pylist()]
-        if column.null_count:
+        numbers = self.codes(name).numbers
+        values = [find(value) for value in self._columns[name].dictionary.to_pylist()]
+        if numbers.max() == len(values):  # the code of null
             values.append(find(None))
-        found: np.ndarray[Any, Any] = np.array(values)[self.codes(name).numbers]
+        found: np.ndarray[Any, Any] = np.array(values)[numbers]
         return found
 
     def is_any(self, name: str, values: Sequence[str | None]) -> Bools:
@@ -94,8 +116,12 @@ class Rows:
 
     def where(self, is_kept: Bools) -> "Rows":
         """The rows for which this holds."""
-        length = int(np.count_nonzero(is_kept))
-        return self if length == len(self) else Rows(_Kept(self._columns, is_kept), length)
+        at = np.flatnonzero(is_kept)
+        if len(at) == len(self):
+            return self
+        return Rows(
+            self._columns, len(at), self._whole or self, at if self._places is None else self._places[at]
+        )
 
     def text(self, names: Sequence[str]) -> pa.Table:
         """Some columns as they stand in a ledger."""
@@ -108,29 +134,6 @@ class Rows:
 
 CODED: Final = ("run", "scheme", "topic", "state", "pulled_by", "fault")
 """Columns of text with few different values."""
-
-
-class _Kept(Mapping[str, pa.Array]):
-    """Columns of which only some rows are kept."""
-
-    def __init__(self, columns: Mapping[str, pa.Array], is_kept: Bools) -> None:
-        self._columns = columns
-        self._is_kept = pa.array(is_kept)
-        self._found: dict[str, pa.Array] = {}
-
-    def __getitem__(self, name: str) -> pa.Array:
-        if name not in self._found:
-            self._found[name] = self._columns[name].filter(self._is_kept)
-        return self._found[name]
-
-    def __contains__(self, name: object) -> bool:
-        return name in self._columns
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self._columns)
-
-    def __len__(self) -> int:
-        return len(self._columns)
 
 
 def _truths(column: pa.Array) -> Bools:
