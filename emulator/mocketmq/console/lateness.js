@@ -8,6 +8,7 @@ import { doing, notice } from "./notice.js";
 
 const SPAN_S = 300;
 const [WIDTH, HEIGHT] = [1_000, 200];
+const LOOKS_MS = 250;
 const LINES = [["max_us", "max"], ["p99_us", "p99"], ["p50_us", "p50"]];
 
 // Steps of ten, as lateness goes from microseconds to minutes.
@@ -59,13 +60,26 @@ export function showLateness(view, place) {
   draw();
 }
 
+// Shows what the broker does for a report until `made` is settled.
+async function follow(made, place) {
+  let isOver = false;
+  made.catch(() => {}).finally(() => { isOver = true; });
+  while (!isOver) {
+    const { step, number, steps } = await get("/v1/reports").catch(() => ({}));
+    if (step && !isOver) setText(place, `Step ${number} of ${steps}: ${step}…`);
+    await new Promise((done) => setTimeout(done, LOOKS_MS));
+  }
+}
+
 // The broker makes the report in another process; its page opens beside this one.
 function wholeReport() {
-  const made = h("span", { class: "dim" });
+  const made = h("span", { class: "dim", role: "status" });
   const make = button("Make the report", doing(async () => {
     setText(made, "It is being made, which takes a few seconds…");
     try {
-      const report = await post("/v1/reports");
+      const making = post("/v1/reports");
+      follow(making, made);
+      const report = await making;
       made.replaceChildren(h("a", { href: report.page, target: "_blank", rel: "noopener" }, `Open the report of ${clockTime(report.at_ms)}`));
       open(report.page, "_blank", "noopener");
       notice("The report is made.");

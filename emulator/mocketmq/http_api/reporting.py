@@ -13,6 +13,7 @@ from mocketmq.clock import US_PER_MS
 from mocketmq.errors import ReportError, ReportNotFoundError
 from mocketmq.http_api.fields import Input, NoInput
 from mocketmq.http_api.operations import HTML
+from mocketmq.http_api.reports import STEPS, MadeReport
 from mocketmq.http_api.route import ApiCall, Route, RouteGroup
 
 _HEADERS: Final = {
@@ -37,6 +38,36 @@ class ReportOut(msgspec.Struct, frozen=True):
     at_ms: int
 
 
+class ReportStateOut(msgspec.Struct, frozen=True):
+    """What is done for the report that is being made, and where the newest one is.
+
+    `step` is null while none is being made; else it is the one of this `number` among all `steps`. `page` and
+    `at_ms` are null before the first report.
+    """
+
+    step: str | None
+    number: int
+    steps: int
+    page: str | None
+    at_ms: int | None
+
+
+async def report_state(call: ApiCall, _: NoInput) -> ReportStateOut:
+    """A report takes seconds; whoever waits for one can be told what is being done."""
+    step, newest = call.api.reports.step, call.api.reports.newest
+    return ReportStateOut(
+        STEPS[step - 1] if step else None,
+        step,
+        len(STEPS),
+        _page(newest) if newest else None,
+        newest.at_us // US_PER_MS if newest else None,
+    )
+
+
+def _page(made: MadeReport) -> str:
+    return f"/v1/reports/{made.name}"
+
+
 async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     """Answers when it is made, which takes seconds; whoever asks meanwhile is answered with the same one.
 
@@ -45,7 +76,7 @@ async def make_report(call: ApiCall, _: NoInput) -> ReportOut:
     without the token by whoever knows it, until the next report is made.
     """
     made = await call.api.reports.make()
-    return ReportOut(f"/v1/reports/{made.name}", made.at_us // US_PER_MS)
+    return ReportOut(_page(made), made.at_us // US_PER_MS)
 
 
 async def report(call: ApiCall, path: ReportPath) -> web.Response:
@@ -58,6 +89,7 @@ REPORTS = RouteGroup(
     "reports",
     "How late deliveries were",
     [
+        Route("GET", "/v1/reports", report_state, "See how far a lateness report is", ReportStateOut),
         Route("POST", "/v1/reports", make_report, "Make a lateness report", ReportOut, errors=[ReportError]),
         Route(
             "GET",

@@ -6,7 +6,7 @@ What makes them is an extra, which the broker never imports (docs/architecture.m
 import asyncio
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -19,6 +19,10 @@ MOST_S: Final = 600.0
 """Real seconds after which a report is given up."""
 _NICE: Final = 10
 """A report may be slow; the broker may not."""
+_LINE_BYTES: Final = 1 << 20
+"""Of the longest line that the command may write."""
+STEPS: Final = ("starting", "reading", "measuring", "making tables", "writing")
+"""What making one takes, in this order; the command writes a line for each but the first, and others."""
 
 
 class MadeReport(NamedTuple):
@@ -38,6 +42,7 @@ class Reports:
         self._newest: MadeReport | None = None
         self._making: asyncio.Task[MadeReport] | None = None
         self._closed = False
+        self._step = 0
 
     async def make(self) -> MadeReport:
         """Make a report of all that is stored; while one is being made, wait for that.
@@ -50,6 +55,16 @@ class Reports:
             self._making = asyncio.create_task(self._make(), name="report")
             self._making.add_done_callback(lambda made: made.cancelled() or made.exception())
         return await asyncio.shield(self._making)  # others may wait for it, too
+
+    @property
+    def step(self) -> int:
+        """The step of the report that is being made, from 1 to the number of ``STEPS``; 0 without one."""
+        return 0 if self._making is None or self._making.done() else self._step
+
+    @property
+    def newest(self) -> MadeReport | None:
+        """The report that was made last."""
+        return self._newest
 
     def page(self, name: str) -> bytes:
         """The page of the newest report. Raises ReportNotFoundError for any other name."""
@@ -69,27 +84,41 @@ class Reports:
         from tempfile import TemporaryDirectory  # noqa: PLC0415
 
         at_us, database = self._broker.clock.now_us(), self._broker.ground.database
+        self._step = 1
         with TemporaryDirectory(prefix="mocketmq-report-", ignore_cleanup_errors=True) as folder:
             data = title = self._data
             if database.is_in_memory:
                 data, title = folder, "a broker in memory"
                 await database.copy_to(folder)
             out = Path(folder, "report")
-            await _run("--out", str(out), "--title", title, "--as-of", str(at_us // US_PER_MS), "--", data)
+            arguments = ("--out", str(out), "--title", title, "--as-of", str(at_us // US_PER_MS), "--", data)
+            await _run(self._tell, *arguments)
             self._newest = MadeReport(secrets.token_urlsafe(16), (out / "report.html").read_bytes(), at_us)
         return self._newest
 
+    def _tell(self, line: str) -> None:
+        """Note the step, if the line is one."""
+        if line in STEPS:
+            self._step = STEPS.index(line) + 1
 
-async def _run(*arguments: str) -> None:
-    """Make a report in a child process. Raises ReportError with what it says."""
+
+async def _run(tell: Callable[[str], None], *arguments: str) -> None:
+    """Make a report in a child process; ``tell`` each line that it says. Raises ReportError."""
     command: Sequence[str] = (sys.executable, "-m", "mocketmq", "report", "--quick", *arguments)
     nobody, heard = asyncio.subprocess.DEVNULL, asyncio.subprocess.PIPE
-    process = await asyncio.create_subprocess_exec(*command, stdin=nobody, stdout=nobody, stderr=heard)
+    process = await asyncio.create_subprocess_exec(
+        *command, stdin=nobody, stdout=nobody, stderr=heard, limit=_LINE_BYTES
+    )
+    assert process.stderr is not None  # noqa: S101 - it is heard
+    told: list[bytes] = []
     try:
         with suppress(OSError):
             os.setpriority(os.PRIO_PROCESS, process.pid, _NICE)
         async with asyncio.timeout(MOST_S):
-            _, told = await process.communicate()
+            async for line in process.stderr:
+                told.append(line)
+                tell(line.decode(errors="replace").strip())
+            await process.wait()
     except TimeoutError:
         raise ReportError(
             f"the report took longer than {MOST_S:.0f} s and was given up; `mocketmq report` has no limit"
@@ -99,5 +128,5 @@ async def _run(*arguments: str) -> None:
             process.kill()
             await process.wait()
     if process.returncode:
-        _, _, reason = told.decode(errors="replace").rpartition("Error: ")
+        _, _, reason = b"".join(told).decode(errors="replace").rpartition("Error: ")
         raise ReportError(" ".join(reason.split()) or f"its process ended with code {process.returncode}")

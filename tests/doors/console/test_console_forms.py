@@ -16,6 +16,7 @@ from tests.support.api import Api
 from tests.support.browser import console_page
 from tests.support.chromium import needs_chromium
 from tests.support.grpc import running_grpc
+from tests.support.held_report import HeldReport
 from tests.support.patience import HANGING_S, PATIENCE_S
 
 if TYPE_CHECKING:
@@ -221,3 +222,23 @@ async def test_the_whole_report_is_made_and_opens_in_a_sandbox(browser: "Browser
         assert await report.evaluate(blocked) == "blocked"
         link = page.get_by_role("link", name=re.compile("Open the report of"))
         await expect(link).to_have_attribute("href", report.url.removeprefix(api.emulator.url))
+
+
+async def test_each_step_of_a_report_is_shown_while_it_is_made(
+    browser: "Browser", api: Api, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    held = HeldReport(monkeypatch)
+    async with console_page(browser, api.emulator.url, "lateness") as page:
+        status = page.get_by_role("region", name="The whole report").get_by_role("status")
+        await expect(status).to_have_text("")
+        async with page.context.expect_page(timeout=HANGING_S * 1_000) as opened:
+            await page.get_by_role("button", name="Make the report").click()
+            await expect(status).to_have_text("Step 1 of 5: starting…")
+            await held.began.wait()
+            held.tell("measuring")
+            await expect(status).to_have_text("Step 3 of 5: measuring…")
+            held.tell("writing")
+            await expect(status).to_have_text("Step 5 of 5: writing…")
+            held.go_on.set()
+        await expect((await opened.value).get_by_role("heading")).to_have_text("The report")
+        await expect(status).to_contain_text("Open the report of")

@@ -5,7 +5,10 @@ from pathlib import Path
 
 import pytest
 
+from mocketmq.errors import ReportError
+from mocketmq.http_api.reports import STEPS, Reports
 from tests.support.api import Api, running_api
+from tests.support.held_report import HeldReport
 
 TOKEN = "s3cret"  # noqa: S105 - guards nothing
 
@@ -16,8 +19,40 @@ async def make(api: Api) -> str:
     return page
 
 
+@pytest.fixture
+def held(monkeypatch: pytest.MonkeyPatch) -> HeldReport:
+    return HeldReport(monkeypatch)
+
+
+async def test_while_a_report_is_made_its_step_is_told(api: Api, held: HeldReport) -> None:
+    nothing = {"step": None, "number": 0, "steps": len(STEPS), "page": None, "at_ms": None}
+    assert await api.ok("GET", "/v1/reports") == nothing
+    making = asyncio.create_task(api.ok("POST", "/v1/reports"))
+    await held.began.wait()
+    assert await api.ok("GET", "/v1/reports") == nothing | {"step": "starting", "number": 1}
+    for line, number in (("reading", 2), ("measuring", 3), ("SomeWarning: measuring", 3), ("writing", 5)):
+        held.tell(line)
+        assert await api.ok("GET", "/v1/reports") == nothing | {"step": STEPS[number - 1], "number": number}
+    held.go_on.set()
+    made = await making
+    assert await api.ok("GET", "/v1/reports") == nothing | made
+
+
+async def test_a_report_that_fails_is_no_longer_being_made(api: Api, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fail(*_: object) -> None:
+        raise ReportError("it failed")
+
+    monkeypatch.setattr("mocketmq.http_api.reports._run", fail)
+    await api.refused(503, "POST", "/v1/reports")
+    assert (await api.ok("GET", "/v1/reports"))["step"] is None
+
+
 @pytest.mark.parametrize("kept", ["memory", pytest.param("directory", marks=pytest.mark.slow)])
-async def test_a_report_tells_of_all_deliveries_so_far(tmp_path: Path, kept: str) -> None:
+async def test_a_report_tells_of_all_deliveries_so_far(
+    tmp_path: Path, kept: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    told: list[str] = []
+    monkeypatch.setattr(Reports, "_tell", lambda _, line: told.append(line))
     data = ":memory:" if kept == "memory" else str(tmp_path)
     async with running_api(data=data) as api:
         for level in (1, 1, 3):
@@ -25,6 +60,7 @@ async def test_a_report_tells_of_all_deliveries_so_far(tmp_path: Path, kept: str
         await api.ok("POST", "/v1/clock/advance", {"by": "5s"})
         first, second = await asyncio.gather(make(api), make(api))
         assert first == second  # one at a time: both waited for it
+        assert [line for line in told if line in STEPS] == [*STEPS[1:]]
         shown = await api.call("GET", first)
         assert "2 delayed deliveries in 1 run" in shown.body.decode()
         assert shown.headers["Content-Type"] == "text/html; charset=utf-8"
@@ -50,7 +86,7 @@ async def test_a_report_without_its_extra_says_what_to_install(
 async def test_a_broker_that_stops_makes_no_report(monkeypatch: pytest.MonkeyPatch) -> None:
     began, ended = asyncio.Event(), asyncio.Event()
 
-    async def never(*_: str) -> None:
+    async def never(*_: object) -> None:
         began.set()
         try:
             await asyncio.Event().wait()
