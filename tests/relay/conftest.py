@@ -10,6 +10,7 @@ import pytest
 from tests.upstream.jars import JarsMissingError
 
 if TYPE_CHECKING:
+    from tests.relay.places import Place
     from tests.relay.real_kafka import RealKafka
 
 
@@ -31,3 +32,13 @@ async def kafka(kafka_process: "RealKafka") -> "AsyncIterator[RealKafka]":
     """The same, ready."""
     await kafka_process.ready()
     yield kafka_process
+
+
+@pytest.fixture
+async def place(kafka: "RealKafka") -> "Place":
+    """A delay topic and a real topic."""
+    from tests.relay.places import Place
+
+    made = Place(kafka)
+    await made.make()
+    return made

@@ -6,7 +6,7 @@ import socket
 import subprocess
 import sys
 from asyncio.subprocess import DEVNULL, PIPE, Process
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, closing, contextmanager, suppress
 from pathlib import Path
 from random import Random
@@ -17,6 +17,7 @@ from aiokafka.admin import AIOKafkaAdminClient, NewTopic
 from aiokafka.errors import KafkaError
 from aiokafka.structs import ConsumerRecord
 
+from mocketmq.connections.certificate import _self_signed
 from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment
 from tests.upstream.jars import fetched
@@ -33,7 +34,12 @@ _SETTINGS: Final = {
     "process.roles": "broker,controller",
     "node.id": "1",
     "controller.listener.names": "CONTROLLER",
-    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SECURE:SASL_SSL",
+    "listener.name.secure.ssl.keystore.type": "PEM",
+    "listener.name.secure.sasl.enabled.mechanisms": "PLAIN",
+    "listener.name.secure.plain.sasl.jaas.config": (
+        'org.apache.kafka.common.security.plain.PlainLoginModule required user_relay="secret";'
+    ),
     "broker.session.timeout.ms": "6000",  # which a restart after kill -9 waits for
     "auto.create.topics.enable": "false",
     "group.initial.rebalance.delay.ms": "0",
@@ -48,20 +54,25 @@ _SETTINGS: Final = {
 
 
 class RealKafka:
-    """Made by :func:`running_kafka`."""
+    """Made by :func:`running_kafka`. At ``secure`` it speaks TLS to the user relay, password secret."""
 
-    def __init__(self, jars: str, home: Path, ports: tuple[int, int]) -> None:
-        self.bootstrap = f"{HOST}:{ports[0]}"
+    def __init__(self, jars: str, home: Path, ports: Sequence[int]) -> None:
+        self.bootstrap, controller, self.secure = (f"{HOST}:{port}" for port in ports)
+        self.certificate = home / "cert.pem"
         self._jars = jars
         self._home = home
         self._process: subprocess.Popen[bytes] | None = None
         settings = {
             **_SETTINGS,
-            "listeners": f"PLAINTEXT://{HOST}:{ports[0]},CONTROLLER://{HOST}:{ports[1]}",
-            "advertised.listeners": f"PLAINTEXT://{self.bootstrap}",
-            "controller.quorum.voters": f"1@{HOST}:{ports[1]}",
+            "listeners": f"PLAINTEXT://{self.bootstrap},CONTROLLER://{controller},SECURE://{self.secure}",
+            "advertised.listeners": f"PLAINTEXT://{self.bootstrap},SECURE://{self.secure}",
+            "controller.quorum.voters": f"1@{controller}",
+            "listener.name.secure.ssl.keystore.location": str(home / "both.pem"),
             "log.dirs": str(home / "data"),
         }
+        certificate, key = _self_signed([HOST])
+        self.certificate.write_bytes(certificate)
+        (home / "both.pem").write_bytes(key + certificate)
         self._conf = home / "server.properties"
         self._conf.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
         format_it = ("kafka.tools.StorageTool", "format", "-t", _CLUSTER_ID, "-c", str(self._conf))
@@ -111,7 +122,9 @@ class RealKafka:
         plain = {key.replace("_", "."): value for key, value in configs.items()}
         async with self.admin() as admin:
             answer = await admin.create_topics([NewTopic(name, partitions, 1, topic_configs=plain)])
-        assert [code for _, code, _ in answer.topic_errors] == [0], answer
+            assert [code for _, code, _ in answer.topic_errors] == [0], answer
+            while name not in await admin.list_topics():  # noqa: ASYNC110 - the controller knows it first
+                await asyncio.sleep(0.05)
 
     @asynccontextmanager
     async def producer(self) -> AsyncIterator[AIOKafkaProducer]:
@@ -207,12 +220,30 @@ class RelayProcess:
         await self._reading
 
 
+def _command(kafka: RealKafka, topic: str) -> tuple[str, ...]:
+    relay = (sys.executable, "-m", "mocketmq", "relay", "kafka")
+    return (*relay, "--bootstrap", kafka.bootstrap, "--topic", topic)
+
+
+def ended_relay(kafka: RealKafka, topic: str, *args: str) -> tuple[int, str]:
+    """Exit code and stderr of a relay that does not start."""
+    ended = subprocess.run(
+        [*_command(kafka, topic), *args],
+        env=clean_environment(),
+        check=False,
+        timeout=HANGING_S,
+        text=True,
+        capture_output=True,
+    )
+    return ended.returncode, ended.stderr
+
+
 @asynccontextmanager
 async def relay_process(kafka: RealKafka, topic: str, *args: str) -> AsyncIterator[RelayProcess]:
     """A relay of the topic, once it has told what it serves; killed at the end if it still runs."""
     process = await asyncio.create_subprocess_exec(
-        *(sys.executable, "-m", "mocketmq", "relay", "kafka", "--bootstrap", kafka.bootstrap),
-        *("--topic", topic, "--kafka-option", f"session_timeout_ms={SESSION_S * 1_000}"),
+        *_command(kafka, topic),
+        *("--kafka-option", f"session_timeout_ms={SESSION_S * 1_000}"),
         *("--kafka-option", "heartbeat_interval_ms=1000", *args),
         env=clean_environment(),
         stdin=DEVNULL,
@@ -239,11 +270,11 @@ def running_kafka(home: Path) -> Iterator[RealKafka]:
         kafka.kill()
 
 
-def _free_ports() -> tuple[int, int]:
+def _free_ports() -> Sequence[int]:
     while True:
-        one, two = Random().sample(_PORTS, 2)
-        if _is_free(one) and _is_free(two):
-            return one, two
+        ports = Random().sample(_PORTS, 3)
+        if all(map(_is_free, ports)):
+            return ports
 
 
 def _is_free(port: int) -> bool:

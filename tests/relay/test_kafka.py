@@ -1,73 +1,15 @@
 """The relay before a real Kafka: each message once, never early, whoever is killed."""
 
-import asyncio
 import json
 import signal
-from collections import Counter
-from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime, timedelta
-from itertools import count
-from typing import Final
 
 import pytest
-from aiokafka import AIOKafkaProducer
-from aiokafka.structs import ConsumerRecord
 
-from mocketmq.clock import US_PER_MS, wall_us
-from tests.relay.real_kafka import RealKafka, relay_process
+from tests.relay.places import PARTITIONS, Place, as_headers, now_ms
+from tests.relay.real_kafka import relay_process
 
 pytestmark = pytest.mark.interop
-
-_NUMBERS = count(1)
-PARTITIONS: Final = 4
-
-
-class Place:
-    """A delay topic and a real topic of a test's own."""
-
-    def __init__(self, kafka: RealKafka) -> None:
-        number = next(_NUMBERS)
-        self.kafka = kafka
-        self.delay, self.real = f"delayed-{number}", f"orders-{number}"
-        self.due_ms: dict[bytes, int] = {}
-
-    async def make(self) -> None:
-        """Make both topics."""
-        await self.kafka.make_topic(self.delay, PARTITIONS)
-        await self.kafka.make_topic(self.real, PARTITIONS)
-
-    async def send(self, producer: AIOKafkaProducer, values: Sequence[int], over_ms: int) -> None:
-        """Send messages whose due times are spread over so many milliseconds from now."""
-        answers = []
-        for place, number in enumerate(values):
-            value = b"%d" % number
-            due_ms = now_ms() + place * over_ms // len(values)
-            self.due_ms[value] = due_ms
-            headers = as_headers({"RELAY_TOPIC": self.real, "__STARTDELIVERTIME": str(due_ms)})
-            answers.append(await producer.send(self.delay, value, b"k%d" % (number % 7), headers=headers))
-        await asyncio.gather(*answers)
-
-    def check(self, records: Sequence[ConsumerRecord]) -> None:
-        """Each message once, with an identity of its own, and never early."""
-        assert Counter(record.value for record in records) == Counter(self.due_ms.keys())
-        assert len({dict(record.headers)["RELAY_ID"] for record in records}) == len(records)
-        for record in records:
-            assert record.timestamp >= self.due_ms[record.value]
-
-
-def now_ms() -> int:
-    return wall_us() // US_PER_MS
-
-
-def as_headers(words: Mapping[str, str]) -> list[tuple[str, bytes]]:
-    return [(name, value.encode()) for name, value in words.items()]
-
-
-@pytest.fixture
-async def place(kafka: RealKafka) -> Place:
-    made = Place(kafka)
-    await made.make()
-    return made
 
 
 async def test_a_message_comes_to_its_real_topic_as_it_was_sent_when_it_is_due(place: Place) -> None:

@@ -42,7 +42,7 @@ _BATCH_BYTES: Final = 256 << 10  # of one partition's records in a request
 _LARGEST_REQUEST_BYTES: Final = 64 << 20  # the broker says what is too large
 _LOG_BYTES: Final = 8 << 20  # read at once
 _CLOSING_S: Final = 3.0
-_SLOW_S: Final = 10.0
+_SLOW_S: Final = 10
 _OF_THE_MESSAGE: Final = (
     InvalidTimestampError,
     MessageSizeTooLargeError,

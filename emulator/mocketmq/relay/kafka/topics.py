@@ -1,7 +1,8 @@
 """The topics of a relay on Kafka: makes those of its own that are missing, and says which real ones exist."""
 
+import asyncio
 import logging
-from collections.abc import AsyncIterator, Collection, Iterable, Mapping
+from collections.abc import AsyncIterator, Collection, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -24,6 +25,7 @@ _COMPACTED: Final = {
 }
 _REFUSED: Final = {"max.message.bytes": str(_LARGEST_BYTES)}
 _FRESH_US: Final = 30 * US_PER_S
+_NEW_TOPIC_S: Final = 0.5  # until each broker knows of a topic that was made
 _INVALID_TOPIC, _FORBIDDEN, _UNKNOWN_TOPIC = 17, 29, 3
 
 
@@ -51,7 +53,7 @@ class KafkaTopics:
         self.names = names
         self.partitions = 0
         self._admin = AIOKafkaAdminClient(**options)
-        self._states: dict[str, tuple[TopicState, int]] = {}
+        self._ready_until_us: dict[str, int] = {}
 
     async def open(self) -> None:
         """Make the topics of the relay that are missing. Raises RelayError."""
@@ -118,27 +120,29 @@ class KafkaTopics:
     async def states(self, names: Collection[str]) -> dict[str, TopicState]:
         """What can be done with each of these topics. Raises TroubleError."""
         now_us = steady_us()
-        found = {
-            name: state
-            for name in names
-            for state, until_us in (self._states.get(name, (TopicState.MISSING, 0)),)
-            if until_us > now_us
-        }
-        if unknown := [name for name in names if name not in found]:
-            try:
-                described = await self._admin.describe_topics(unknown)
-            except KafkaError as error:
-                raise TroubleError(f"Kafka does not say which topics there are ({said(error)})") from error
-            for topic in described:
-                name, state = topic["topic"], _state(topic)
-                found[name] = state
-                if state is TopicState.READY:
-                    self._states[name] = state, now_us + _FRESH_US
+        found = {name: TopicState.READY for name in names if self._ready_until_us.get(name, 0) > now_us}
+        unknown = [name for name in names if name not in found]
+        if unknown:
+            found |= await self._described(unknown)
+        if missing := [name for name in unknown if found[name] is TopicState.MISSING]:
+            await asyncio.sleep(_NEW_TOPIC_S)
+            found |= await self._described(missing)
+        return found
+
+    async def _described(self, names: Sequence[str]) -> dict[str, TopicState]:
+        try:
+            described = await self._admin.describe_topics([*names])
+        except KafkaError as error:
+            raise TroubleError(f"Kafka does not say which topics there are ({said(error)})") from error
+        found = {topic["topic"]: _state(topic) for topic in described}
+        until_us = steady_us() + _FRESH_US
+        ready = (name for name, state in found.items() if state is TopicState.READY)
+        self._ready_until_us |= dict.fromkeys(ready, until_us)
         return found
 
     def doubt(self) -> None:
         """Ask again for the state of every topic."""
-        self._states.clear()
+        self._ready_until_us.clear()
 
     async def close(self) -> None:
         """Close the connections."""
