@@ -136,6 +136,9 @@ TOKEN: Final = _pattern("[!-~]{1,256}", "1 to 256 visible ASCII characters")
 KEYS: Final = Rule(
     "id:secret pairs of visible ASCII characters, separated by commas, each id once", _parse_keys
 )
+SECURITY_TOKENS: Final = Rule(
+    "id:token pairs of visible ASCII characters, separated by commas, each id once", _parse_keys
+)
 ADDRESS: Final = _address(":([0-9]+)", "host:port")
 HOST: Final = _address("(?::([0-9]+))?", "host or host:port")
 TOPIC: Final = Rule(f"{TOPIC_NAMES}; not the name of a system topic", _parse_topic)

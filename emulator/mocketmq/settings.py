@@ -180,6 +180,12 @@ class Settings:
         "id:secret pairs; RocketMQ clients and Aliyun's HTTP clients must sign with one",
         secret=True,
     )
+    security_tokens: Mapping[str, str] | None = _setting(
+        "",
+        rules.SECURITY_TOKENS,
+        "id:token pairs; Aliyun's HTTP clients with such an access key must send its STS token",
+        secret=True,
+    )
     acl: str | None = _setting(
         "", rules.TEXT, "file of accounts with permissions, for the same clients: RocketMQ's plain_acl.yml"
     )

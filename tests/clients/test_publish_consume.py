@@ -288,12 +288,15 @@ async def test_the_other_sdk(broker: Broker, sdk: Sdk, open_other_sdk: Open, top
     "Access keys, if configured: wrong ones are refused, right signatures pass, also with an STS token"
 )
 async def test_access_keys(open_sdk: Open, topic: str) -> None:
-    async with running_broker("--access-keys", "LTAI5:s3cret,other:word") as guarded:
-        for key_id, secret, code in (
-            ("LTAI5", "wrong", "SignatureDoesNotMatch"),
-            ("nobody", "s3cret", "InvalidAccessKeyId"),
+    keys = ("--access-keys", "LTAI5:s3cret,other:word", "--security-tokens", "LTAI5:temporary")
+    async with running_broker(*keys) as guarded:
+        for key_id, secret, token, code in (
+            ("LTAI5", "wrong", "temporary", "SignatureDoesNotMatch"),
+            ("LTAI5", "s3cret", "", "InvalidAccessKeyId"),
+            ("LTAI5", "s3cret", "old", "InvalidAccessKeyId"),
+            ("nobody", "s3cret", "", "InvalidAccessKeyId"),
         ):
-            async with open_sdk(Account(guarded.url, key_id, secret)) as stranger:
+            async with open_sdk(Account(guarded.url, key_id, secret, token)) as stranger:
                 with pytest.raises(RefusedError) as refused:
                     await stranger.publish(topic, Outgoing())
                 assert refused.value.code == code

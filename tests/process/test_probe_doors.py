@@ -187,6 +187,16 @@ async def test_a_wrong_secret_is_told(door: str) -> None:
     }[door] in str(told.value)
 
 
+async def test_a_temporary_key_of_aliyun_is_sent_with_its_token() -> None:
+    async with forked_broker("--access-keys", "me:secret", "--security-tokens", "me:token") as broker:
+        found = await probed(cluster_of(broker, "aliyun", account=Account("me", "secret", "token")), SOON)
+        assert found.offsets
+        with pytest.raises(
+            ClusterError, match="needs its STS token in the header security-token; none was sent"
+        ):
+            await probed(cluster_of(broker, "aliyun", account=Account("me", "secret")), SOON)
+
+
 @pytest.mark.parametrize("door", ["grpc", "aliyun"])
 async def test_a_missing_topic_is_told(door: str) -> None:
     async with forked_broker("--auto-create-topics", "false") as broker:
@@ -243,6 +253,10 @@ async def test_nobody_there_is_told(kind: Any) -> None:
         (["--grpc", "h:1", "--name-server", "h:2"], "needed: one of --name-server, --grpc and --aliyun-http"),
         (["--grpc", "h:1", "--levels", "1"], "--levels are of --name-server alone; allowed: --delays"),
         (["--grpc", "h:1", "--instance", "a"], "--instance goes with --aliyun-http alone"),
+        (
+            ["--name-server", "h:1", "--security-token", "t"],
+            "--security-token goes with --aliyun-http and --access-key alone",
+        ),
         (["--grpc", "h:one"], "--grpc is 'h:one'; allowed: HOST or HOST:PORT"),
         (["--grpc", "h:1", "--delays", "soon"], "'soon'; allowed: durations of whole milliseconds"),
         (["--grpc", "h:1", "--delays", "1us"], "'1us'; allowed: durations of whole milliseconds from 1ms on"),

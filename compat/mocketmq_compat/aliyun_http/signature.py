@@ -27,7 +27,8 @@ def check_signature(
 ) -> Account | None:
     """The account that signed the request, at most 15 minutes ago by the wall clock.
 
-    None if the client at ``host`` needs no signature. Raises AliyunError with the code of the mistake.
+    None if the client at ``host`` needs no signature. A temporary access key is known with its security token
+    alone, which is not signed. Raises AliyunError with the code of the mistake.
     """
     if accounts.trusts(host):
         return None
@@ -47,13 +48,25 @@ def check_signature(
     _check_date(headers.get("Date", ""))
     if account is None:
         raise AliyunError("InvalidAccessKeyId", f"no access key has the id {shorten(key_id)}")
+    _check_token(account, headers.get("security-token", ""))
     text = string_to_sign(method, target, headers)
     expected = sign(account.secret, text)
-    if not hmac.compare_digest(signature.encode(errors="surrogateescape"), expected.encode()):
+    if not _is_same(signature, expected):
         raise AliyunError(
             "SignatureDoesNotMatch", f"the secret is wrong, or another text was signed than {text!r}"
         )
     return account
+
+
+def _check_token(account: Account, given: str) -> None:
+    if account.security_token is not None and not _is_same(given, account.security_token):
+        mistake = "another one was sent" if given else "none was sent"
+        needed = f"the access key {account.access_key} needs its STS token in the header security-token"
+        raise AliyunError("InvalidAccessKeyId", f"{needed}; {mistake}")
+
+
+def _is_same(given: str, expected: str) -> bool:
+    return hmac.compare_digest(given.encode(errors="surrogateescape"), expected.encode())
 
 
 def _check_date(text: str) -> None:

@@ -1,7 +1,7 @@
 """The accounts of the settings and of the ACL file, which is read again when it changes."""
 
 import logging
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
 from mocketmq.access.accounts import Account, Accounts
@@ -15,11 +15,17 @@ _Version = tuple[int, int, int]
 
 
 class Access:
-    """Accounts of the file at ``path``, if any, and ``more``. Raises SettingError for a faulty file."""
+    """Accounts of the file at ``path``, if any, and ``more``. Raises SettingError for a faulty file.
 
-    def __init__(self, path: Path | None, more: Iterable[Account] = ()) -> None:
+    ``tokens`` are the security tokens of some, by access key.
+    """
+
+    def __init__(
+        self, path: Path | None, more: Iterable[Account] = (), tokens: Mapping[str, str] | None = None
+    ) -> None:
         self._path = path
         self._more = list(more)
+        self._tokens = tokens or {}
         self._version = self._version_now()
         try:
             self._accounts = self._read()
@@ -42,6 +48,9 @@ class Access:
         return self._accounts
 
     def _read(self) -> Accounts:
+        return self._read_all().with_tokens(self._tokens)
+
+    def _read_all(self) -> Accounts:
         if self._path is None:
             return Accounts(self._more)
         try:
@@ -70,8 +79,11 @@ def access_of(settings: Settings) -> Access | None:
 
     The keys of ``access_keys`` may do everything.
     """
-    keys = settings.access_keys or {}
-    if settings.acl is None and not keys:
-        return None
-    more = [Account(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
-    return Access(None if settings.acl is None else Path(settings.acl), more)
+    keys, tokens = settings.access_keys or {}, settings.security_tokens or {}
+    access = None
+    if settings.acl is not None or keys:
+        more = [Account(access_key=key, secret=secret, is_admin=True) for key, secret in keys.items()]
+        access = Access(None if settings.acl is None else Path(settings.acl), more, tokens)
+    for key in tokens.keys() - (access.accounts.by_key.keys() if access else ()):
+        raise SettingError("security_tokens", key, "ids of access_keys, or of accounts in the file acl")
+    return access

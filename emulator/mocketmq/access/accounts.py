@@ -4,7 +4,7 @@ Source: PlainPermissionManager.java, 4.9.8.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import Flag
 from typing import Final, NamedTuple
 
@@ -59,6 +59,7 @@ class Account:
     default_group: Permission = Permission.DENY
     topics: Mapping[str, Permission] = field(default_factory=dict)
     groups: Mapping[str, Permission] = field(default_factory=dict)
+    security_token: str | None = field(default=None, repr=False)  # of a temporary key, over Aliyun's HTTP
 
     def check(self, needs: Iterable[Need]) -> None:
         """Raise AccessError unless the account has all these permissions.
@@ -102,6 +103,11 @@ class Accounts:
         if account is None:
             raise UnknownAccessKeyError(f"No acl config for {access_key[:_SHOWN]}")
         return account
+
+    def with_tokens(self, tokens: Mapping[str, str]) -> "Accounts":
+        """These accounts; those with such a key have the security token."""
+        found = (replace(each, security_token=tokens.get(each.access_key)) for each in self.by_key.values())
+        return Accounts(found, self._trusted)
 
     def with_more(self, accounts: Iterable[Account]) -> "Accounts":
         """These accounts and others, with other keys."""

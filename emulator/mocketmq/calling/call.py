@@ -17,7 +17,8 @@ class NoAnswerError(ClusterError):
 
 
 class Account(NamedTuple):
-    """An access key with its secret, by which requests are signed."""
+    """An access key with its secret, by which requests are signed; Aliyun's temporary ones have a token."""
 
     access_key: str
     secret: str
+    security_token: str = ""

@@ -104,6 +104,9 @@ def _delays(_context: click.Context, _option: click.Parameter, text: str | None)
 )
 @access_options
 @click.option(
+    "--security-token", envvar="ROCKETMQ_SECURITY_TOKEN", help="The STS token of a temporary key of Aliyun."
+)
+@click.option(
     "--out",
     type=click.Path(dir_okay=False, path_type=Path),
     default="probe.csv",
@@ -181,6 +184,7 @@ def _connecting(
     proxy: str | None,
     url: str | None,
     instance: str | None,
+    security_token: str | None,
     **access: Any,
 ) -> Callable[[], Cluster]:
     """What makes the cluster, in a loop that runs. Raises click.UsageError."""
@@ -189,6 +193,10 @@ def _connecting(
     if instance and url is None:
         raise click.UsageError("--instance goes with --aliyun-http alone")
     account, context = access_of(**access, checks_host=name_servers is None)
+    if security_token:
+        if url is None or account is None:
+            raise click.UsageError("--security-token goes with --aliyun-http and --access-key alone")
+        account = account._replace(security_token=security_token)
     if context and url is not None and not url.startswith("https://"):
         raise click.UsageError(f"--aliyun-http is {url!r}; allowed with TLS: https://…")
     if name_servers is not None:

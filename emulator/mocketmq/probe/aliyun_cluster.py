@@ -160,6 +160,8 @@ class AliyunCluster(Cluster):
         if self._account is not None:
             signature = sign(self._account.secret, string_to_sign(method, target, headers))
             headers["Authorization"] = f"MQ {self._account.access_key}:{signature}"
+            if self._account.security_token:
+                headers["security-token"] = self._account.security_token
         return headers
 
     def _document(self, content: bytes, status: int) -> ET.Element | None:

@@ -13,7 +13,7 @@ import pytest
 
 from mocketmq.app import running_emulator
 from mocketmq.clock import US_PER_S
-from mocketmq.errors import ListenError
+from mocketmq.errors import ListenError, SettingError
 from mocketmq.settings import Settings
 from mocketmq_compat.aliyun_http.signed_text import sign, string_to_sign
 from tests.support.aliyun import Aliyun, running_aliyun
@@ -257,6 +257,30 @@ async def test_with_access_keys_only_what_is_signed_is_let_in() -> None:
         )
         assert (await aliyun.publish()).error == (400, "MissingAuthorizationHeader")
         assert (await aliyun.call("GET", "/v1/topics")).status == 200
+
+
+async def test_a_temporary_key_is_known_with_its_security_token_alone(tmp_path: Path) -> None:
+    file = tmp_path / "plain_acl.yml"
+    write_accounts(file, ACCOUNTS)
+    tokens = {"STS.a": "a+token", "the-clerk": "another"}
+    async with running_aliyun(access_keys={"STS.a": "sk"}, acl=str(file), security_tokens=tokens) as aliyun:
+        for key, secret, token in (("STS.a", "sk", "a+token"), ("the-clerk", "quite-a-secret", "another")):
+            for given, expected in (
+                ({"security-token": token}, (201, "")),
+                ({}, (403, "InvalidAccessKeyId")),
+                ({"security-token": "old"}, (403, "InvalidAccessKeyId")),
+            ):
+                target = "/topics/sold/messages"
+                headers = signature(key, secret, "POST", target) | given
+                answer = await aliyun.call("POST", target, MESSAGE, headers=headers)
+                assert (answer.error if answer.status >= 400 else (answer.status, "")) == expected
+
+
+@pytest.mark.parametrize("keys", [{}, {"ak": "sk"}])
+async def test_a_security_token_belongs_to_an_access_key(keys: dict[str, str]) -> None:
+    with pytest.raises(SettingError, match=r"security_tokens is 'STS\.a'; allowed: ids of access_keys, or"):
+        async with running_aliyun(access_keys=keys, security_tokens={"STS.a": "token"}):
+            pass
 
 
 ACCOUNTS = """\

@@ -24,6 +24,7 @@ HOST = "10.0.0.1"
 ACCOUNTS = Accounts(
     [
         *(Account(access_key=key, secret=secret) for key, secret in KEYS.items()),
+        Account(access_key="STS.a", secret="sk", security_token="a+token/="),  # noqa: S106
         Account(access_key="home", secret="unknown", trusts=parse_addresses("10.9.9.9")),  # noqa: S106
     ],
     [parse_addresses("10.8.8.8")],
@@ -45,9 +46,15 @@ def headers(**more: str) -> CIMultiDict[str]:
     return CIMultiDict(given | {name.replace("_", "-"): value for name, value in more.items()})
 
 
-def signed(method: str = "POST", target: str = TARGET, secret: str = "sk", **more: str) -> CIMultiDict[str]:  # noqa: S107
+def signed(
+    method: str = "POST",
+    target: str = TARGET,
+    secret: str = "sk",  # noqa: S107
+    key: str = "ak",
+    **more: str,
+) -> CIMultiDict[str]:
     made = headers(**more)
-    made["Authorization"] = f"MQ ak:{sign(secret, string_to_sign(method, target, made))}"
+    made["Authorization"] = f"MQ {key}:{sign(secret, string_to_sign(method, target, made))}"
     return made
 
 
@@ -204,3 +211,23 @@ def test_a_wrong_digest_is_refused(given: str) -> None:
     with pytest.raises(AliyunError, match="but the body's MD5 is") as refused:
         check_digest(given, BODY + b" ")
     assert refused.value.code == "InvalidDigest"
+
+
+def test_a_temporary_key_needs_its_token_which_is_not_signed() -> None:
+    def given(secret: str, **token: str) -> CIMultiDict[str]:
+        made = signed(key="STS.a", secret=secret)
+        return CIMultiDict([*made.items(), *token.items()])
+
+    account = check_signature("POST", TARGET, given("sk", **{"Security-Token": "a+token/="}), ACCOUNTS, HOST)
+    assert account is not None
+    assert account.access_key == "STS.a"
+    assert refusal(given("sk")) == "InvalidAccessKeyId"
+    for other in ("a+token/", "", "größe"):
+        assert refusal(given("sk", **{"security-token": other})) == "InvalidAccessKeyId"
+    assert refusal(given("no", **{"security-token": "a+token/="})) == "SignatureDoesNotMatch"
+
+
+def test_a_token_beside_a_key_that_has_none_means_nothing() -> None:
+    account = check_signature("POST", TARGET, signed(security_token="any"), ACCOUNTS, HOST)  # noqa: S106
+    assert account is not None
+    assert account.access_key == "ak"
