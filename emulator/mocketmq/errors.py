@@ -21,6 +21,7 @@
     │   ├── UndecidableError           the message is no half message, or is being decided
     │   ├── ReceiptError               the receipt handle is unknown, or of another topic or group
     │   │   └── ReceiptSpentError          … or has expired or was used
+    │   ├── OverLimitError             the contract of another system allows no more messages in flight
     │   ├── FaultNotFoundError         no fault on purpose has this name
     │   ├── ReportNotFoundError        no report with this name is kept
     │   ├── ClientOfflineError         the client is not connected, or cannot do this
