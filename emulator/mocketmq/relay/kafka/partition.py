@@ -289,7 +289,8 @@ class KafkaPartition:
             raise LostPartitionError(f"a transaction has failed ({text})") from error
         finally:
             for answer in answers:
-                answer.cancel()
+                if not answer.cancel() and not answer.cancelled():
+                    answer.exception()  # else the loop would complain that nobody asks
 
     def _note(self, outcomes: Iterable[tuple[_Write, object]]) -> None:
         """Of messages that a broker refused: a single one is unfit, of several each is tried alone."""
