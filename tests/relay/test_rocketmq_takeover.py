@@ -1,16 +1,19 @@
-"""A relay in front of mocketmq is killed, and another takes over."""
+"""A relay in front of mocketmq is killed, or suspended, and another takes over."""
 
+import os
+import signal
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, suppress
 
 import pytest
 
 from mocketmq.broker.consuming import queue_locks
 from mocketmq.calling import call
-from mocketmq.clock import US_PER_S
+from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from tests.support.patience import HANGING_S
 from tests.support.relays import (
     LOCK_S,
+    LONG_US,
     QUEUES,
     User,
     forked_relay,
@@ -19,7 +22,7 @@ from tests.support.relays import (
     running_relay,
     user_of,
 )
-from tests.support.remoting import running_remoting
+from tests.support.remoting import Remoting, running_remoting
 
 LOCKS = ("--lock-time", f"{LOCK_S}s")
 
@@ -32,17 +35,17 @@ def patient(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @asynccontextmanager
-async def broker() -> AsyncIterator[tuple[str, User]]:
-    """The name server's address, and a user."""
+async def broker() -> AsyncIterator[tuple[Remoting, str, User]]:
+    """A broker, its name server's address, and a user."""
     async with running_remoting(clock="real", auto_create_topics=False) as remoting:
         host, port = remoting.emulator.settings.host, remoting.server.broker_port
         async with user_of(host, port) as user:
-            yield f"{host}:{remoting.server.namesrv_port}", user
+            yield remoting, f"{host}:{remoting.server.namesrv_port}", user
 
 
-async def test_another_relay_takes_over_from_one_that_is_killed() -> None:
+async def test_another_relay_takes_over_from_one_that_is_killed(monkeypatch: pytest.MonkeyPatch) -> None:
     bodies = [b"%d" % number for number in range(60)]
-    async with broker() as (name_server, user):
+    async with broker() as (_, name_server, user):
         first = await forked_relay(name_server, *LOCKS)
         try:
             await line_of(first, f"serving {QUEUES} partitions")
@@ -52,7 +55,44 @@ async def test_another_relay_takes_over_from_one_that_is_killed() -> None:
         finally:
             first.kill()
         await first.wait()
-        async with running_relay(name_server, lock_us=LOCK_S * US_PER_S):
+        monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # from now on
+        async with running_relay(name_server):
             records = await user.received(bodies)
     assert all(len(ids) == 1 for ids in ids_of(records).values())
     assert all(record.store_ms >= record.born_ms + 2_500 for record in records if record.body in bodies)
+
+
+async def test_a_relay_that_was_suspended_sends_nothing_that_another_has_taken_over(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    bodies = [b"%d" % number for number in range(40)]
+    async with broker() as (remoting, name_server, user):
+        suspended = await forked_relay(name_server, *LOCKS)
+        try:
+            await line_of(suspended, f"serving {QUEUES} partitions")
+            first_due_us = wall_us() + 4_000 * US_PER_MS
+            await user.delay(bodies, 4_000)
+            await user.delay([b"soon"], 1)
+            await user.received([b"soon"])
+            os.kill(suspended.pid, signal.SIGSTOP)
+            had_sent_none = wall_us() < first_due_us
+            clients = remoting.broker.registry.clients
+            for member in clients:  # as a broker gives up who is silent, which takes it two minutes
+                clients.gone(member.channel)
+            monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # from now on
+            async with running_relay(name_server) as other:
+                await user.received(bodies)
+                os.kill(suspended.pid, signal.SIGCONT)
+                await line_of(suspended, f"serving {QUEUES // 2} partitions")
+            await user.delay([b"%d" % number for number in range(40, 50)], 1)
+            records = await user.received([b"%d" % number for number in range(50)])
+            suspended.terminate()
+            assert await suspended.wait() == 0
+        finally:
+            with suppress(ProcessLookupError):
+                os.kill(suspended.pid, signal.SIGCONT)
+            suspended.kill()
+    assert all(len(ids) == 1 for ids in ids_of(records).values())
+    if had_sent_none:  # and nothing was in its hands when it was suspended
+        assert other.figures().forwarded >= len(bodies)
+        assert len([record for record in records if record.body in bodies]) <= other.figures().forwarded

@@ -67,11 +67,11 @@ class User:
         """Wait until a topic has messages with all of these bodies."""
         async with asyncio.timeout(HANGING_S):
             while not set(bodies) <= {record.body for record in self.read[topic]}:
-                if not await self._read(topic):
+                if not await self.look(topic):
                     await asyncio.sleep(_POLL_S)
         return self.read[topic]
 
-    async def _read(self, topic: str) -> int:
+    async def look(self, topic: str) -> int:
         """Take what is there now; how many messages that is."""
         count = 0
         for queue_id in range(self._queues.get(topic, 1)):

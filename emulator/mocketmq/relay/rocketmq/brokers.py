@@ -1,14 +1,14 @@
 """Brokers: two connections to each, as its answers to long polls would hold up others on busy machines."""
 
 import asyncio
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 from mocketmq.calling.call import ClusterError
 from mocketmq.calling.connection import Connection
 from mocketmq.calling.headers import STORED, send_ext
-from mocketmq.clock import US_PER_MS, wall_us
+from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import IllegalMessageError
 from mocketmq.message.properties import MAX_PROPERTIES_BYTES, encode_properties
 from mocketmq.relay.judging import UnfitMessageError
@@ -18,6 +18,9 @@ from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
 
 _MOST_PROPERTIES: Final = MAX_PROPERTIES_BYTES - 512
 """Bytes of properties in a batch; brokers add their own."""
+
+
+_LATELY_US: Final = 600 * US_PER_S
 
 
 @dataclass(frozen=True)
@@ -82,19 +85,26 @@ class Broker:
 
 
 class Brokers:
-    """All that were met, by their addresses."""
+    """All that name servers told of."""
 
     def __init__(self, connect: Callable[[str], Connection]) -> None:
         self._connect = connect
-        self._known: dict[str, Broker] = {}
+        self._known: dict[str, Broker] = {}  # by address
+        self._told_us: dict[str, int] = {}  # when name servers told of a broker last, by its name
 
     def at(self, address: str, name: str) -> Broker:
-        """The broker of this name there."""
+        """The broker of this name there, of which a name server tells now."""
+        self._told_us[name] = steady_us()
         found = self._known.get(address)
         if found is None or found.name != name:
             found = Broker(name, self._connect(address), self._connect(address))
             self._known[address] = found
         return found
+
+    def are_complete(self, names: Collection[str]) -> bool:
+        """Whether all are among these of which name servers told lately."""
+        lately_us = steady_us() - _LATELY_US
+        return all(name in names for name, told_us in self._told_us.items() if told_us > lately_us)
 
     async def close(self) -> None:
         """Close all connections."""

@@ -128,7 +128,7 @@ class RocketPartition:
                 record.store_ms * US_PER_MS,
                 wall_us(),
             )
-            if not await self._topics.exists(judged.topic):
+            if await self._topics.is_unknown(judged.topic):
                 raise UnfitMessageError(f"the real topic {judged.topic} does not exist")
             self._judged[message_id] = pending_of(message_id, arrived(record), judged)
         except UnfitMessageError as error:
@@ -149,9 +149,9 @@ class RocketPartition:
 
     async def forward(self, due: Sequence[Pending]) -> set[str]:
         """Send these, those with the same sharding key one after the other; then settle them."""
+        self._hold.check()
         with _told():
             await self._settle()
-        self._hold.check()
         lanes: dict[object, list[Pending]] = {}
         for each in due:
             topic, message = to_send(each)
@@ -186,9 +186,9 @@ class RocketPartition:
             await self._refuse(pending.id, told, error)
 
     async def _settle(self) -> None:
+        """Note what has left: true whoever holds the queue by now."""
         if not self._owed:
             return
-        self._hold.check()
         owed, self._owed = self._owed, []
         try:
             await self._log.settle(owed)

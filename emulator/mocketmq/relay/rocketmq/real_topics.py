@@ -8,6 +8,7 @@ from mocketmq.calling.call import ClusterError, NoAnswerError
 from mocketmq.calling.name_servers import NameServers
 from mocketmq.clock import US_PER_S, steady_us
 from mocketmq.message.properties import java_hash
+from mocketmq.relay.judging import UnfitMessageError
 from mocketmq.relay.rocketmq.brokers import Broker, Brokers
 from mocketmq.relay.rocketmq.messages import Message
 
@@ -40,13 +41,22 @@ class RealTopics:
         self._turns = itertools.count()
         self._down: dict[str, int] = {}  # until when a broker is passed over if there is another
 
-    async def exists(self, topic: str) -> bool:
-        """Whether the name server knows it."""
-        return await self._targets(topic) is not None
+    async def is_unknown(self, topic: str) -> bool:
+        """Whether the name server knows no such topic, though it knows all brokers that it knew lately.
+
+        Without its broker, a topic is unknown, too.
+        """
+        if await self._targets(topic) is not None:
+            return False
+        masters = await self._name_servers.masters()
+        self._routes.pop(topic, None)
+        return self._brokers.are_complete(masters) and await self._targets(topic) is None
 
     async def send(self, topic: str, message: Message) -> None:
         """Send the message, to another broker if the first fails. Raises UnfitMessageError, too."""
         targets = await self._targets(topic)
+        if targets is None and await self.is_unknown(topic):
+            raise UnfitMessageError(f"the real topic {topic} does not exist")
         if not targets:
             raise ClusterError(f"topic {topic} is on no broker that can be reached and written")
         key = message.properties.get(SHARDING_KEY)
