@@ -73,7 +73,7 @@ async function follow(made, place) {
 
 // The broker makes the report in another process; its page opens beside this one.
 function wholeReport() {
-  const made = h("span", { class: "dim", role: "status" });
+  const made = h("span", { class: "dim made" });
   const make = button("Make the report", doing(async () => {
     setText(made, "It is being made, which takes a few seconds…");
     try {

@@ -229,7 +229,7 @@ async def test_each_step_of_a_report_is_shown_while_it_is_made(
 ) -> None:
     held = HeldReport(monkeypatch)
     async with console_page(browser, api.emulator.url, "lateness") as page:
-        status = page.get_by_role("region", name="The whole report").get_by_role("status")
+        status = page.locator(".made")
         await expect(status).to_have_text("")
         async with page.context.expect_page(timeout=HANGING_S * 1_000) as opened:
             await page.get_by_role("button", name="Make the report").click()
