@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from mocketmq.errors import IllegalMessageError
-from mocketmq.remoting.wire.batch import BatchEntry, decode_batch
+from mocketmq.remoting.wire.batch import BatchEntry, decode_batch, encode_batch
 
 FIRST = (
     b"\x00\x00\x00\x22\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x00\x05"  # 34 bytes, nothing, nothing, flag
@@ -28,6 +28,7 @@ def entry(flag: int, body: bytes, properties: bytes) -> bytes:
 @pytest.mark.parametrize("pieces", [[FIRST], [SECOND], [FIRST, SECOND], [SECOND, FIRST, FIRST]])
 def test_messages_are_read_one_behind_the_other(pieces: list[bytes]) -> None:
     assert decode_batch(b"".join(pieces)) == [ENTRIES[piece] for piece in pieces]
+    assert encode_batch(ENTRIES[piece] for piece in pieces) == b"".join(pieces)
 
 
 @pytest.mark.parametrize("piece", [FIRST, SECOND])
