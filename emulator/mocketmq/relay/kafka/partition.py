@@ -38,6 +38,7 @@ from mocketmq.relay.shelf import BATCH
 log = logging.getLogger(__name__)
 
 _POLL_MS: Final = 1_000
+_BACKOFF_MS: Final = 20  # Kafka asks for it while it finishes the transaction before
 _BATCH_BYTES: Final = 256 << 10  # of one partition's records in a request
 _LARGEST_REQUEST_BYTES: Final = 64 << 20  # the broker says what is too large
 _LOG_BYTES: Final = 8 << 20  # read at once
@@ -106,7 +107,7 @@ class KafkaPartition:
                 transactional_id=f"mocketmq-relay/{self._log_place.topic}/{self._number}",
                 max_batch_size=_BATCH_BYTES,
                 max_request_size=_LARGEST_REQUEST_BYTES,
-                **self._ground.options.common,
+                **{"retry_backoff_ms": _BACKOFF_MS, **self._ground.options.common},
                 **self._ground.options.producer,
             )
             await self._producer.start()
