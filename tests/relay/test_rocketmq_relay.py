@@ -1,7 +1,9 @@
 """The relay in front of mocketmq, over RocketMQ's protocol: what is kept, forwarded and refused."""
 
+import zlib
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from datetime import UTC
 
 import pytest
 
@@ -9,7 +11,7 @@ from mocketmq.broker.consuming import queue_locks
 from mocketmq.calling import call
 from mocketmq.clock import US_PER_MS, wall_us
 from mocketmq.message.properties import KEYS, START_DELIVER_TIME, TAGS
-from mocketmq.relay.judging import RELAY_ID, RELAY_REFUSED, RELAY_TOPIC
+from mocketmq.relay.judging import RELAY_DELAY_MS, RELAY_ID, RELAY_REFUSED, RELAY_TOPIC
 from tests.support.patience import HANGING_S
 from tests.support.relays import (
     LATER,
@@ -114,3 +116,26 @@ async def test_relays_share_the_queues_and_one_leaves_what_it_had() -> None:
         records = await user.received(bodies)
     assert second.figures().forwarded > 0
     assert all(len(ids) == 1 for ids in ids_of(records).values())
+
+
+async def test_messages_with_the_same_sharding_key_stay_in_order() -> None:
+    bodies = [b"%d" % number for number in range(30)]
+    words = {RELAY_TOPIC: ORDERS, RELAY_DELAY_MS: "300", "__SHARDINGKEY": "order 7"}
+    async with broker() as (name_server, user), running_relay(name_server):
+        for body in bodies:
+            await user.send(body, words, queue_id=1)
+        records = await user.received(bodies)
+    assert len({record.queue_id for record in records}) == 1
+    assert [record.body for record in records] == bodies
+
+
+async def test_json_bodies_may_say_it_packed_or_not() -> None:
+    told = b'{"actualTopic": "orders", "actualTime": "2026-01-31 08:00:00", "n": %d}'
+    packed = zlib.compress(told % 2)
+    async with broker() as (name_server, user), running_relay(name_server, zone=UTC):
+        await user.send(told % 1, {})
+        await user.send(packed, {"a": "b"}, sys_flag=1)
+        records = await user.received([told % 1, packed])
+    [second] = [record for record in records if record.body == packed]
+    assert second.sys_flag & 1
+    assert properties_of(second)["a"] == "b"

@@ -4,6 +4,7 @@ import asyncio
 from collections import defaultdict
 from collections.abc import AsyncIterator, Mapping
 from contextlib import asynccontextmanager
+from datetime import tzinfo
 from typing import Any, Final
 
 from mocketmq.calling.headers import pull_ext, send_ext, topic_ext
@@ -47,13 +48,18 @@ class User:
         self._queues[topic] = queues
 
     async def send(
-        self, body: bytes, properties: Mapping[str, str], topic: str = LATER, queue_id: int | None = None
+        self,
+        body: bytes,
+        properties: Mapping[str, str],
+        topic: str = LATER,
+        queue_id: int | None = None,
+        sys_flag: int = 0,
     ) -> int:
         """Send a message, to the next queue unless told otherwise; when it was born, in milliseconds."""
         now_us = wall_us()
         given = {UNIQ_KEY: new_unique_key(now_us), **properties}
         place = self._sent % QUEUES if queue_id is None else queue_id
-        ext = send_ext(topic, "users", place, now_us, given)
+        ext = send_ext(topic, "users", place, now_us, given, sys_flag=sys_flag)
         self._sent += 1
         await self._client.ok(RequestCode.SEND_MESSAGE, ext, body)
         return now_us // US_PER_MS
@@ -110,10 +116,13 @@ async def user_of(host: str, port: int) -> AsyncIterator[User]:
 TOPICS: Final = Topics(LATER, f"{LATER}-pending", f"{LATER}-refused")
 
 
-def cluster_of(name_server: str, topics: Topics = TOPICS, **changed: Any) -> RocketCluster:
+def cluster_of(
+    name_server: str, topics: Topics = TOPICS, zone: tzinfo | None = None, **changed: Any
+) -> RocketCluster:
     """A delay topic of a broker."""
     given: dict[str, Any] = {"carry_after_us": DAY_US, "lock_us": LONG_US}
-    return RocketCluster(name_server, topics, GROUP, Judge(400 * DAY_US, topics), **given | changed)
+    judge = Judge(400 * DAY_US, topics, zone)
+    return RocketCluster(name_server, topics, GROUP, judge, **given | changed)
 
 
 @asynccontextmanager
