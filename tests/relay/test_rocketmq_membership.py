@@ -4,6 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from mocketmq.broker.consuming import queue_locks
 from mocketmq.calling.connection import Connection
 from mocketmq.clock import US_PER_S
 from mocketmq.relay.partition import LostPartitionError
@@ -11,7 +12,7 @@ from mocketmq.relay.rocketmq import membership
 from mocketmq.relay.rocketmq.brokers import Broker
 from mocketmq.relay.rocketmq.membership import Locks, share_of
 from mocketmq.relay.rocketmq.queue import Queue
-from tests.support.relays import GROUP, LATER
+from tests.support.relays import GROUP, LATER, LONG_US
 from tests.support.remoting import running_remoting
 
 
@@ -31,6 +32,7 @@ async def test_a_lock_is_believed_in_for_half_its_life_and_on_its_connection(
 ) -> None:
     now_us = 0
     monkeypatch.setattr(membership, "steady_us", lambda: now_us)
+    monkeypatch.setattr(queue_locks, "LIFETIME_US", LONG_US)  # by the broker's clock, which is real
     async with running_remoting(auto_create_topics="send") as remoting:
         address = f"{remoting.emulator.settings.host}:{remoting.server.broker_port}"
         broker = Broker("mocketmq", Connection(address), Connection(address))
