@@ -5,7 +5,7 @@ import pytest
 from mocketmq.cli import commands
 from tests.support.command_line import runner
 from tests.support.process import forked_broker
-from tests.support.relays import LATER, forked_relay
+from tests.support.relays import LATER, QUEUES, forked_relay, line_of
 
 NEEDED = ("--name-server", "127.0.0.1:1", "--topic", LATER)
 
@@ -49,3 +49,16 @@ async def test_a_broker_that_refuses_is_told() -> None:
         host, port = broker.name_server
         said = await said_by(f"{host}:{port}")
     assert "accesskey" in said.lower(), said
+
+
+async def test_an_account_and_tls_are_taken() -> None:
+    async with forked_broker("--access-keys", "me:secret") as broker:
+        host, port = broker.name_server
+        access = ("--access-key", "me", "--secret-key", "secret", "--tls-insecure")
+        relay = await forked_relay(f"{host}:{port}", *access)
+        try:
+            await line_of(relay, f"serving {QUEUES} partitions")
+            relay.terminate()
+            assert await relay.wait() == 0
+        finally:
+            relay.kill()
