@@ -49,7 +49,7 @@ async def test_another_relay_takes_over_from_one_that_is_killed(monkeypatch: pyt
         first = await forked_relay(name_server, *LOCKS)
         try:
             await line_of(first, f"serving {QUEUES} partitions")
-            await user.delay(bodies, 2_500)
+            await user.delay(bodies, 1_500)
             await user.delay([b"soon"], 1)
             await user.received([b"soon"])
         finally:
@@ -59,9 +59,10 @@ async def test_another_relay_takes_over_from_one_that_is_killed(monkeypatch: pyt
         async with running_relay(name_server):
             records = await user.received(bodies)
     assert all(len(ids) == 1 for ids in ids_of(records).values())
-    assert all(record.store_ms >= record.born_ms + 2_500 for record in records if record.body in bodies)
+    assert all(record.store_ms >= record.born_ms + 1_500 for record in records if record.body in bodies)
 
 
+@pytest.mark.slow  # test_rocketmq_membership.py says when a lock is believed in
 async def test_a_relay_that_was_suspended_sends_nothing_that_another_has_taken_over(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
