@@ -14,7 +14,7 @@ COMPILE := $(UV) pip compile --no-config --quiet --universal --python-version 3.
 unexport PYTHONDONTWRITEBYTECODE
 
 .DEFAULT_GOAL := help
-.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop from-source differential \
+.PHONY: help setup setup-report setup-dev run demo pictures report test test-slow test-all test-lowest interop test-relay from-source differential \
 	check format bench dist lock clean
 
 help:  ## show this list
@@ -46,14 +46,17 @@ test: setup-dev  ## prove every promise, in five minutes (ARGS="tests/unit -k cl
 test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
 	@$(PYTEST) -n 2 -m "slow and not interop and not from_source and not differential" $(ARGS)
 
-test-all: test test-slow interop differential  ## run everything, once
+test-all: test test-slow interop test-relay differential  ## run everything, once
 
 test-lowest: build/lowest/.made  ## run some tests on the oldest versions that pyproject.toml allows, in build/lowest
 	@build/lowest/bin/python -m pytest -p no:cacheprovider tests/unit tests/broker tests/doors/http tests/doors/grpc \
 		--ignore tests/unit/test_packaging.py --ignore tests/doors/http/test_openapi.py $(ARGS)
 
-interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, and a real Kafka, which need Maven, Go, Cargo and protoc
-	@$(PYTEST) -m interop tests/clients tests/relay $(ARGS)
+interop: setup-dev  ## run the tests with frameworks, clients for Java, Go and Rust, which need Maven, Go, Cargo and protoc
+	@$(PYTEST) -m interop tests/clients $(ARGS)
+
+test-relay: setup-dev  ## run relays before a real Kafka and real RocketMQs, and kill both, which needs Maven
+	@$(PYTEST) -m interop tests/relay $(ARGS)
 
 from-source: setup-dev  ## build the RocketMQ Dashboard and rocketmq-exporter, which needs git and Maven, and try them
 	@$(PYTEST) -rs -m from_source tests/clients $(ARGS)
