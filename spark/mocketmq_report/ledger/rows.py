@@ -45,7 +45,10 @@ class Rows:
         columns = {}
         for name in table.column_names:
             chunks = table[name]
-            column = chunks.chunk(0) if chunks.num_chunks == 1 else chunks.combine_chunks()
+            if chunks.num_chunks == 1 and not chunks.chunk(0).offset:  # Arrow 18 fails at some with an offset
+                column = chunks.chunk(0)
+            else:
+                column = chunks.combine_chunks()
             if pa.types.is_dictionary(column.type):
                 pass
             elif name in DELIVERIES.names:
