@@ -41,7 +41,7 @@ report: setup-report  ## how late were the broker's deliveries? Opens the page (
 	@$(BIN)/mocketmq report $(DATA) --open $(ARGS)
 
 test: setup-dev  ## prove every promise, in five minutes (ARGS="tests/unit -k clock")
-	@$(PYTEST) -n 2 $(ARGS)
+	@$(PYTEST) -n 3 $(ARGS)
 
 test-slow: setup-dev  ## what takes long by nature: kills by the hundred, clusters, large herds
 	@$(PYTEST) -n 2 -m "slow and not interop and not from_source and not differential" $(ARGS)
