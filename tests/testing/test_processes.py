@@ -13,6 +13,7 @@ from pathlib import Path
 import psutil
 import pytest
 
+from tests.support.network import quiet_port
 from tests.support.patience import HANGING_S
 from tests.support.process import clean_environment, forked_broker
 from tests.testing.conftest import PLUGIN, Run
@@ -65,6 +66,9 @@ def test_each_worker_has_a_broker(pytester: pytest.Pytester, run: Run) -> None:
 
 
 def test_a_broker_that_dies(pytester: pytest.Pytester, run: Run) -> None:
+    doors = ("http", "namesrv", "broker", "grpc")
+    ports = " ".join(f"--{door}-port {quiet_port()}" for door in doors)  # nobody takes them in between
+    pytester.makeini(f"[pytest]\nmocketmq_options = {ports}")
     pytester.makeconftest(SEEN)
     pytester.makepyfile(
         """
@@ -212,6 +216,7 @@ def test_another_command(pytester: pytest.Pytester, run: Run) -> None:
     pytester.makepyfile(
         """
         def test_it(mocketmq, seen):
+            assert max(door["port"] for door in mocketmq.doors.values()) < 32_768
             assert mocketmq.name_server.startswith("127.0.0.1:")
             assert {"orders", "bills"} <= {topic["name"] for topic in mocketmq.topics()}
             assert mocketmq.info()["levels"] == "1s 2s"

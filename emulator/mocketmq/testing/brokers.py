@@ -1,9 +1,10 @@
 """The brokers of a worker: one for each combination of start options that its tests ask for."""
 
 import os
+import random
 import socket
 from collections.abc import Mapping
-from contextlib import ExitStack
+from contextlib import suppress
 from typing import Final, Literal
 
 import pytest
@@ -18,6 +19,8 @@ from mocketmq.testing.process import BrokerProcess, StartError
 _Door = Literal["http", "namesrv", "broker", "grpc"]
 _DOORS: Final[tuple[_Door, ...]] = ("http", "namesrv", "broker", "grpc")
 """Each has a port: the setting ``http_port``, and so on."""
+_PORTS: Final = range(20_000, 32_000)
+"""Below those that systems give to who asks for any."""
 
 
 class Brokers:
@@ -74,7 +77,7 @@ class Brokers:
 
     def _started(self, start: StartOptions) -> Broker:
         has_places = any(f"{{{name}_port}}" in " ".join(options.command(self._config)) for name in _DOORS)
-        process = self._process(start, _free_ports() if has_places else {})
+        process = self._process(start, self._free_ports() if has_places else {})
         return Broker(process.url, process=process)
 
     def _process(self, start: StartOptions, ports: Mapping[_Door, int]) -> BrokerProcess:
@@ -86,9 +89,18 @@ class Brokers:
         ready_s = parse_duration_us(patience, "mocketmq_start_timeout") / 1_000_000
         return BrokerProcess([*command, *start.flags], ready_s)
 
+    def _free_ports(self) -> dict[_Door, int]:
+        """A port of its own for each, which no other worker picks, nor the system for anybody."""
+        worker = getattr(self._config, "workerinput", {"workerid": "gw0", "workercount": 1})
+        number = int(worker["workerid"].removeprefix("gw"))
+        ports = list(_PORTS[number % worker["workercount"] :: worker["workercount"]])
+        random.shuffle(ports)
+        free = filter(_is_free, ports)
+        return {name: next(free) for name in _DOORS}
 
-def _free_ports() -> dict[_Door, int]:
-    """A port of its own for each; somebody else may still be faster to take it."""
-    with ExitStack() as stack:
-        sockets = [stack.enter_context(socket.create_server(("127.0.0.1", 0))) for _ in _DOORS]
-        return {name: one.getsockname()[1] for name, one in zip(_DOORS, sockets, strict=True)}
+
+def _is_free(port: int) -> bool:
+    with socket.socket() as one, suppress(OSError):
+        one.bind(("", port))
+        return True
+    return False
