@@ -8,6 +8,8 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from mocketmq.app import running_emulator
+from mocketmq.calling.call import Account
+from mocketmq.calling.connection import signed
 from mocketmq.doors import with_port
 from mocketmq.emulator import Emulator
 from mocketmq.message.identity import VERSION
@@ -29,13 +31,16 @@ class RemotingClient:
     """One connection. Made by :func:`connected`.
 
     Answers find their requests by ``opaque``, in any order; what the broker asks is in ``pushes``.
-    ``version`` is what it says it is.
+    ``version`` is what it says it is. With an account, it signs what it asks.
     """
 
-    def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+    def __init__(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter, account: Account | None = None
+    ) -> None:
         self.pushes: asyncio.Queue[Command] = asyncio.Queue()
         self.address = with_port(*writer.get_extra_info("sockname")[:2])
         self.version = VERSION
+        self._account = account
         self._reader = reader
         self._frames = FrameReader()
         self._is_closed = False
@@ -58,7 +63,8 @@ class RemotingClient:
         opaque = next(self._opaques)
         answer = self.expect(opaque)
         more.setdefault("version", self.version)
-        self.send(Command(code=code, opaque=opaque, ext=ext or {}, body=body, **more))
+        command = Command(code=code, opaque=opaque, ext=ext or {}, body=body, **more)
+        self.send(command if self._account is None else signed(command, self._account))
         return answer
 
     def expect(self, opaque: int) -> asyncio.Future[Command]:
@@ -148,10 +154,10 @@ class RemotingClient:
 
 
 @asynccontextmanager
-async def connected(host: str, port: int) -> AsyncIterator[RemotingClient]:
+async def connected(host: str, port: int, account: Account | None = None) -> AsyncIterator[RemotingClient]:
     """A client of the listener there."""
     async with asyncio.timeout(PATIENCE_S):
-        client = RemotingClient(*await asyncio.open_connection(host, port))
+        client = RemotingClient(*await asyncio.open_connection(host, port), account)
     try:
         yield client
     finally:

@@ -14,6 +14,7 @@ from pathlib import Path
 from random import Random
 from typing import Any, NamedTuple
 
+from mocketmq.calling.call import Account
 from mocketmq.message.identity import BROKER, CLUSTER
 from mocketmq.remoting.wire.codes import RequestCode
 from tests.support.patience import HANGING_S
@@ -85,10 +86,12 @@ async def running_upstream(
     settings: Mapping[str, str],
     proxy: Mapping[str, Any] | None = None,
     java: Sequence[str] = (),
+    account: Account | None = None,
 ) -> AsyncIterator[Upstream]:
     """A RocketMQ that keeps everything in ``home``, with settings of its broker, and of its proxy if given.
 
-    ``java`` are more options of Java. It is killed at the end. Raises JarsMissingError and UpstreamError.
+    ``java`` are more options of Java, ``account`` is needed to ask whether it is ready. It is killed at the
+    end. Raises JarsMissingError and UpstreamError.
     """
     jars = await asyncio.to_thread(class_path, version)
     namesrv_port, broker_port, grpc_port, access_port = _free_ports()
@@ -126,7 +129,7 @@ async def running_upstream(
             for name, arguments in commands.items()
         ]
         try:
-            await ready(namesrv_port, broker_port, started, 0 if proxy is None else grpc_port)
+            await ready(namesrv_port, broker_port, started, 0 if proxy is None else grpc_port, account)
         except (TimeoutError, UpstreamError) as error:
             error.add_note(_said(home))
             raise
@@ -174,14 +177,18 @@ async def _java(
 
 
 async def ready(
-    namesrv_port: int, broker_port: int, processes: Sequence[Process] = (), grpc_port: int = 0
+    namesrv_port: int,
+    broker_port: int,
+    processes: Sequence[Process] = (),
+    grpc_port: int = 0,
+    account: Account | None = None,
 ) -> None:
     """Wait until the name server knows where topics can be made, and broker and proxy (if any) answer.
 
     Raises UpstreamError if one of the processes exits before.
     """
     async with asyncio.timeout(HANGING_S):
-        while not (await _knows_broker(namesrv_port, broker_port) and _listens(grpc_port)):
+        while not (await _knows_broker(namesrv_port, broker_port, account) and _listens(grpc_port)):
             if any(process.returncode is not None for process in processes):
                 raise UpstreamError("RocketMQ exited before it was ready")
             await asyncio.sleep(_POLL_S)
@@ -192,13 +199,13 @@ def _said(home: Path) -> str:
     return "\n".join(path.read_text() for path in sorted(home.glob("*.out")))
 
 
-async def _knows_broker(namesrv_port: int, broker_port: int) -> bool:
+async def _knows_broker(namesrv_port: int, broker_port: int, account: Account | None) -> bool:
     try:
         async with connected(HOST, namesrv_port) as client:
             route = await client.call(RequestCode.GET_ROUTEINFO_BY_TOPIC, {"topic": "TBW102"})
         if route.code:
             return False
-        async with connected(HOST, broker_port) as client:
+        async with connected(HOST, broker_port, account) as client:
             return not (await client.call(RequestCode.GET_ALL_TOPIC_CONFIG)).code
     except (OSError, ClosedError):  # one that was killed may go away in between
         return False

@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from mocketmq.calling import call
 from mocketmq.calling.call import Account, NoAnswerError
 from mocketmq.calling.tls import reason_of
-from mocketmq.clock import wall_us
+from mocketmq.clock import steady_us, wall_us
 from mocketmq.doors import split_address
 from mocketmq.remoting.wire.codes import ResponseCode
 from mocketmq.remoting.wire.command import Command
@@ -37,6 +37,13 @@ class Answer(NamedTuple):
         return f"{self.remark or 'no reason'} ({names.get(self.code, 'code')} {self.code})"
 
 
+def signed(command: Command, account: Account) -> Command:
+    """The request in the name of this account."""
+    command = replace(command, ext={**command.ext, ACCESS_KEY: account.access_key})
+    signature = sign(account.secret, next(contents(command))).decode()
+    return replace(command, ext={**command.ext, SIGNATURE: signature})
+
+
 class Connection:
     """Opened by the first request, and again by the next one after it was closed.
 
@@ -60,6 +67,7 @@ class Connection:
         self._opening = asyncio.Lock()
         self._writer: asyncio.StreamWriter | None = None
         self._reading: asyncio.Task[None] | None = None
+        self._heard_us = 0  # when something came last
 
     @property
     def session(self) -> int:
@@ -70,8 +78,10 @@ class Connection:
         self, code: int, ext: Mapping[str, str] | None = None, body: bytes = b"", *, wait_s: float = 0.0
     ) -> Answer:
         """Ask, and wait for the answer, whose sender may take ``wait_s``. Raises NoAnswerError."""
-        writer = await self._open()
-        command = self._signed(Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body))
+        writer, asked_us = await self._open(), steady_us()
+        command = Command(code=code, opaque=next(self._opaques), ext=ext or {}, body=body)
+        if self._account is not None:
+            command = signed(command, self._account)
         frame = encode(command)
         answer: asyncio.Future[tuple[Command, int]] = asyncio.get_running_loop().create_future()
         self._waiting[command.opaque] = answer
@@ -81,17 +91,14 @@ class Connection:
             async with asyncio.timeout(call.CALL_S + wait_s):
                 found, answered_us = await answer
         except TimeoutError:
+            if self._heard_us < asked_us:
+                # What it does not take would pile up here, and all be done once it goes on.
+                self._fail("does not answer")
+                writer.transport.abort()
             raise NoAnswerError(f"{self.address} does not answer") from None
         finally:
             self._waiting.pop(command.opaque, None)
         return Answer(found.code, found.ext, found.body, found.remark or "", sent_us, answered_us)
-
-    def _signed(self, command: Command) -> Command:
-        if self._account is None:
-            return command
-        command = replace(command, ext={**command.ext, ACCESS_KEY: self._account.access_key})
-        signature = sign(self._account.secret, next(contents(command))).decode()
-        return replace(command, ext={**command.ext, SIGNATURE: signature})
 
     async def _open(self) -> asyncio.StreamWriter:
         async with self._opening:
@@ -112,7 +119,7 @@ class Connection:
         frames, reason = FrameReader(), "closed the connection"
         try:
             while data := await reader.read(1 << 18):
-                at_us = wall_us()
+                at_us, self._heard_us = wall_us(), steady_us()
                 for command in frames.feed(data):
                     if not command.is_response:
                         self._heard(command)
@@ -127,9 +134,13 @@ class Connection:
         finally:
             writer.transport.abort()
             self._writer = None
-            for answer in self._waiting.values():
-                if not answer.done():
-                    answer.set_exception(NoAnswerError(f"{self.address} {reason}"))
+            self._fail(reason)
+
+    def _fail(self, reason: str) -> None:
+        """Nothing that is asked will be answered."""
+        for answer in self._waiting.values():
+            if not answer.done():
+                answer.set_exception(NoAnswerError(f"{self.address} {reason}"))
 
     async def close(self) -> None:
         """Go away."""

@@ -25,7 +25,8 @@ class BrokerQueues(NamedTuple):
 class NameServers:
     """Several, separated by commas or semicolons: the first that answers counts.
 
-    ``note`` hears a sentence for each that does not answer.
+    Next time it is asked first. ``note`` hears a sentence for each that does not
+    answer.
     """
 
     def __init__(
@@ -67,15 +68,18 @@ class NameServers:
             await server.close()
 
     async def _ask(self, code: int, ext: Mapping[str, str] | None = None) -> Answer:
-        for server in self._servers[:-1]:
+        servers, trouble = self._servers, ""
+        for number, server in enumerate(servers):
+            if trouble:
+                self._note(trouble)
             try:
-                return await server.call(code, ext)
+                answer = await server.call(code, ext)
             except NoAnswerError as error:
-                self._note(str(error))
-        try:
-            return await self._servers[-1].call(code, ext)
-        except NoAnswerError as error:
-            raise NoAnswerError(f"no name server: {error}") from None
+                trouble = str(error)
+            else:
+                self._servers = servers[number:] + servers[:number]
+                return answer
+        raise NoAnswerError(f"no name server: {trouble}")
 
 
 def object_in(answer: Answer, failed: str) -> Mapping[str, Any]:

@@ -1,4 +1,4 @@
-"""Whom the probe trusts when it speaks TLS, and why a connection fails."""
+"""Whom a client trusts when it speaks TLS, and why a connection fails."""
 
 import ssl
 from pathlib import Path

@@ -1,0 +1,121 @@
+"""Clients of a cluster whose servers fall silent."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+from itertools import count
+
+import pytest
+
+from mocketmq.calling import call, connection
+from mocketmq.calling.call import NoAnswerError
+from mocketmq.calling.connection import Answer, Connection
+from mocketmq.calling.name_servers import NameServers
+from mocketmq.remoting.wire.codes import RequestCode, ResponseCode
+from mocketmq.remoting.wire.frame import FrameReader, encode
+from tests.support.patience import HANGING_S, PATIENCE_S
+
+ASK = RequestCode.GET_CONSUMER_LIST_BY_GROUP
+
+
+@asynccontextmanager
+async def answering_once() -> AsyncIterator[tuple[str, asyncio.Event]]:
+    """A server that answers the first request of each connection and no other; the event: one has ended."""
+    ended = asyncio.Event()
+
+    async def serve(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        frames, has_answered = FrameReader(), False
+        try:
+            while data := await reader.read(1 << 16):
+                for request in frames.feed(data):
+                    if not has_answered:
+                        writer.write(encode(request.answer(ResponseCode.SUCCESS, {}, b"", None)))
+                        has_answered = True
+        except OSError:
+            pass
+        finally:
+            ended.set()
+            writer.close()
+
+    server = await asyncio.start_server(serve, "127.0.0.1", 0)
+    try:
+        yield f"127.0.0.1:{server.sockets[0].getsockname()[1]}", ended
+    finally:
+        server.close()
+
+
+async def test_a_connection_that_has_gone_silent_is_closed_and_opened_anew(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(call, "CALL_S", HANGING_S)
+    monkeypatch.setattr(connection, "steady_us", count(1).__next__)
+    async with answering_once() as (address, ended):
+        ours = Connection(address)
+        assert (await ours.call(ASK)).code == ResponseCode.SUCCESS
+        patient = asyncio.create_task(ours.call(ASK))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(call, "CALL_S", 0.01)
+        with pytest.raises(NoAnswerError, match=f"{address} does not answer"):
+            await ours.call(ASK)
+        with pytest.raises(NoAnswerError, match=f"{address} does not answer"):
+            await patient
+        async with asyncio.timeout(PATIENCE_S):
+            await ended.wait()
+            assert ours._reading
+            await asyncio.wait([ours._reading])
+        monkeypatch.setattr(call, "CALL_S", HANGING_S)
+        assert (await ours.call(ASK)).code == ResponseCode.SUCCESS
+        await ours.close()
+
+
+async def test_a_connection_on_which_something_comes_is_kept(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(call, "CALL_S", HANGING_S)
+    monkeypatch.setattr(connection, "steady_us", lambda: 1)  # the answer came as late as the second request
+    async with answering_once() as (address, _):
+        ours = Connection(address)
+        await ours.call(ASK)
+        session = ours.session
+        patient = asyncio.create_task(ours.call(ASK))
+        await asyncio.sleep(0)
+        monkeypatch.setattr(call, "CALL_S", 0.01)
+        with pytest.raises(NoAnswerError, match="does not answer"):
+            await ours.call(ASK)
+        assert (ours.session, patient.done()) == (session, False)
+        await ours.close()
+        with pytest.raises(NoAnswerError):
+            await patient
+
+
+class Server(Connection):
+    """A name server that answers or does not, and knows no topic."""
+
+    is_silent = False
+
+    async def call(self, *_: object, **__: object) -> Answer:
+        """As a connection."""
+        if self.is_silent:
+            raise NoAnswerError(f"{self.address} is silent")
+        return Answer(ResponseCode.TOPIC_NOT_EXIST, {}, b"", "", 0, 0)
+
+
+async def test_the_name_server_that_answered_is_asked_first_next_time() -> None:
+    made: list[Server] = []
+    notes: list[str] = []
+
+    def connect(address: str) -> Server:
+        made.append(Server(address))
+        return made[-1]
+
+    servers = NameServers("a:1;b:1", connect, notes.append)
+    one, two = made
+    one.is_silent = True
+    for _ in range(3):
+        assert await servers.route("orders") is None
+    assert notes == ["a:1 is silent"]
+    one.is_silent, two.is_silent = False, True
+    for _ in range(3):
+        assert await servers.route("orders") is None
+    assert notes == ["a:1 is silent", "b:1 is silent"]
+    one.is_silent = True
+    with pytest.raises(NoAnswerError, match="no name server: b:1 is silent"):
+        await servers.route("orders")
