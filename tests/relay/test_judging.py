@@ -10,6 +10,7 @@ from mocketmq.relay.judging import Judge, Judged, UnfitMessageError
 NOW_US = 1_767_225_600_000_000  # 2026-01-01T00:00:00Z
 SENT_US = NOW_US - 2 * US_PER_S
 OWN = ("delayed", "delayed-pending", "delayed-refused")
+TOPICS = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
 DAY_US = 86_400 * US_PER_S
 JUDGE = Judge(400 * DAY_US, OWN)
 BODIES = Judge(400 * DAY_US, OWN, ZoneInfo("Asia/Shanghai"))
@@ -64,6 +65,14 @@ def test_a_due_time_is_a_whole_millisecond_and_none_is_early() -> None:
         (
             {"RELAY_TOPIC": "delayed-pending", "RELAY_DELAY_MS": "1"},
             "the real topic is delayed-pending, one of the relay's own; allowed: any other",
+        ),
+        (
+            {"RELAY_TOPIC": "a\x01b", "RELAY_DELAY_MS": "1"},
+            f"the real topic is 'a\\x01b'; allowed: {TOPICS}",
+        ),
+        (
+            {"RELAY_TOPIC": "t" * 40_000, "RELAY_DELAY_MS": "1"},
+            f"the real topic is '{'t' * 78}…; allowed: {TOPICS}",
         ),
     ],
 )

@@ -27,6 +27,9 @@ RELAY_REFUSED: Final = "RELAY_REFUSED"
 ORDERS: Final = frozenset((RELAY_TOPIC, RELAY_DELAY_MS))
 """The words that say what to do, which no real topic gets."""
 
+_TOPIC: Final = re.compile("[a-zA-Z0-9._%|-]{1,262}")
+_TOPICS: Final = "1 to 262 characters of a-z, A-Z, 0-9, ., _, %, | and -"
+"""What names of topics are made of; Kafka and RocketMQ allow some of it each."""
 _NUMBER: Final = re.compile("[0-9]{1,15}")
 _EPOCH: Final = datetime(1970, 1, 1, tzinfo=UTC)
 _TIME: Final = "%Y-%m-%d %H:%M:%S"
@@ -71,6 +74,8 @@ class Judge:
             topic, due_us = _in_body(body, self._zone)
         else:
             raise UnfitMessageError(f"{RELAY_TOPIC} is missing; needed: the name of the real topic")
+        if not _TOPIC.fullmatch(topic):
+            raise UnfitMessageError(f"the real topic is {shorten(topic)}; allowed: {_TOPICS}")
         if topic in self._own_topics:
             raise UnfitMessageError(f"the real topic is {topic}, one of the relay's own; allowed: any other")
         if due_us - now_us > self._longest_us:

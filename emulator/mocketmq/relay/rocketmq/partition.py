@@ -14,6 +14,7 @@ from typing import Final
 from mocketmq.calling.call import ClusterError
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us, wall_us
 from mocketmq.errors import EmulatorError
+from mocketmq.message.names import is_forbidden_topic
 from mocketmq.relay.judging import RELAY_TOPIC, Judge, UnfitMessageError
 from mocketmq.relay.partition import Pending, RelayError, Settled, TroubleError
 from mocketmq.relay.rocketmq.membership import Hold, Locks
@@ -26,6 +27,7 @@ from mocketmq.remoting.wire.record import Record, decode_properties
 log = logging.getLogger(__name__)
 
 _COMPRESSED: Final = 1
+_LARGEST_BODY: Final = 4 << 20
 _SUSPEND_MS: Final = 5_000
 _COMMIT_US: Final = 5 * US_PER_S
 _CARRY_US: Final = 30 * US_PER_S
@@ -128,6 +130,8 @@ class RocketPartition:
                 record.store_ms * US_PER_MS,
                 wall_us(),
             )
+            if is_forbidden_topic(judged.topic):
+                raise UnfitMessageError(f"the real topic is {judged.topic}, to which brokers let nobody send")
             if await self._topics.is_unknown(judged.topic):
                 raise UnfitMessageError(f"the real topic {judged.topic} does not exist")
             self._judged[message_id] = pending_of(message_id, arrived(record), judged)
@@ -210,10 +214,10 @@ class RocketPartition:
     async def close(self) -> None:
         """Settle what is owed, and unlock the queue."""
         hold, self._hold = self._hold, Hold(self.delayed)
-        if hold.is_believed:
-            with suppress(ClusterError):
-                if self._owed:
-                    await self._log.settle(self._owed)
+        was_ours = hold.is_believed
+        with suppress(ClusterError):
+            await self._settle()
+            if was_ours:
                 await self._log.commit()
         self._owed.clear()
         with suppress(ClusterError):
@@ -247,8 +251,8 @@ async def _all(work: Iterable[Awaitable[object]]) -> None:
 
 
 def _plain_body(record: Record) -> bytes:
-    """The body without zlib's compression, if it is."""
+    """The body without zlib's compression, if it has one; not more of it than is sensible."""
     if record.sys_flag & _COMPRESSED:
         with suppress(zlib.error):
-            return zlib.decompress(record.body)
+            return zlib.decompressobj().decompress(record.body, _LARGEST_BODY)
     return record.body

@@ -7,6 +7,7 @@ from typing import Final, NamedTuple
 from mocketmq.calling.call import ClusterError, NoAnswerError
 from mocketmq.calling.name_servers import NameServers
 from mocketmq.clock import US_PER_S, steady_us
+from mocketmq.errors import EmulatorError
 from mocketmq.message.properties import java_hash
 from mocketmq.relay.judging import UnfitMessageError
 from mocketmq.relay.rocketmq.brokers import Broker, Brokers
@@ -16,7 +17,10 @@ SHARDING_KEY: Final = "__SHARDINGKEY"
 """Messages with the same one go to the same queue, one after the other."""
 _KNOWN_US: Final = 30 * US_PER_S
 _MISSING_US: Final = US_PER_S
-_DOWN_US: Final = 10 * US_PER_S
+_MOST_KNOWN: Final = 1_000
+_AGAIN_US: Final = US_PER_S
+_ONE_TRY_US: Final = 30 * US_PER_S
+"""Longer than a send takes."""
 
 
 class _Target(NamedTuple):
@@ -26,6 +30,13 @@ class _Target(NamedTuple):
 
 class _Route(NamedTuple):
     targets: list[_Target] | None
+    until_us: int
+
+
+class _Silence(NamedTuple):
+    """Of a broker that did not answer last, why, and until when it is not asked again."""
+
+    reason: str
     until_us: int
 
 
@@ -39,7 +50,7 @@ class RealTopics:
         self._routes: dict[str, _Route] = {}
         self._asking = asyncio.Lock()
         self._turns = itertools.count()
-        self._down: dict[str, int] = {}  # until when a broker is passed over if there is another
+        self._down: dict[str, _Silence] = {}  # by address
 
     async def is_unknown(self, topic: str) -> bool:
         """Whether the name server knows no such topic, though it knows all brokers that it knew lately.
@@ -63,15 +74,35 @@ class RealTopics:
         tries = [targets[java_hash(key) % len(targets)]] if key else self._in_turn(targets)
         for number, (broker, queue_id) in enumerate(tries, 1):
             try:
-                await broker.send(self._group, topic, queue_id, message)
-            except ClusterError as error:
-                self._routes.pop(topic, None)
-                if isinstance(error, NoAnswerError):
-                    self._down[broker.address] = steady_us() + _DOWN_US
+                await self._send_to(broker, topic, queue_id, message)
+            except ClusterError:
                 if number == len(tries):
                     raise
             else:
                 return
+
+    async def _send_to(self, broker: Broker, topic: str, queue_id: int, message: Message) -> None:
+        """Send it there, unless the broker has just not answered: one message at a time tries that again.
+
+        If it does not answer, all that wait for it would wait for as long, and others behind them.
+        """
+        address, began_us = broker.address, steady_us()
+        if silence := self._down.get(address):
+            if silence.until_us > began_us:
+                raise NoAnswerError(silence.reason)
+            self._down[address] = silence._replace(until_us=began_us + _ONE_TRY_US)
+        try:
+            await broker.send(self._group, topic, queue_id, message)
+        except NoAnswerError as error:
+            self._routes.pop(topic, None)
+            now_us = steady_us()
+            self._down[address] = _Silence(str(error), now_us + max(_AGAIN_US, now_us - began_us))
+            raise
+        except EmulatorError:  # it has answered
+            self._routes.pop(topic, None)
+            self._down.pop(address, None)
+            raise
+        self._down.pop(address, None)
 
     def _in_turn(self, targets: list[_Target]) -> list[_Target]:
         """One queue of each broker, beginning with the next in turn; what seems down comes last."""
@@ -80,13 +111,19 @@ class RealTopics:
         for each in targets[first:] + targets[:first]:
             by_broker.setdefault(each.broker.address, each)
         now_us = steady_us()
-        return sorted(by_broker.values(), key=lambda each: self._down.get(each.broker.address, 0) > now_us)
+        silent = {address for address, each in self._down.items() if each.until_us > now_us}
+        return sorted(by_broker.values(), key=lambda each: each.broker.address in silent)
 
     async def _targets(self, topic: str) -> list[_Target] | None:
         """The queues that can be written; None if there is no such topic."""
         async with self._asking:
             known = self._routes.get(topic)
-            if known is None or known.until_us < steady_us():
+            now_us = steady_us()
+            if known is None or known.until_us < now_us:
+                if len(self._routes) >= _MOST_KNOWN:
+                    self._routes = {
+                        name: each for name, each in self._routes.items() if each.until_us >= now_us
+                    }
                 route = await self._name_servers.route(topic)
                 targets = None
                 if route is not None:
