@@ -63,12 +63,14 @@ def test_a_refused_message_keeps_its_orders_and_gets_the_reason() -> None:
 
 
 def test_options_go_to_the_classes_of_the_client_that_know_them() -> None:
-    given = ["security_protocol=SASL_SSL", "sasl_plain_password=a=b", "session_timeout_ms=6000"]
-    options = parse_options("k1:9092,k2:9092", [*given, "compression_type=lz4"])
+    account = ["sasl_plain_username=relay", "sasl_plain_password=a=b"]
+    given = ["security_protocol=SASL_SSL", *account, "session_timeout_ms=6000", "compression_type=lz4"]
+    options = parse_options("k1:9092,k2:9092", given)
     assert isinstance(options.common.pop("ssl_context"), ssl.SSLContext)
     assert options.common == {
         "bootstrap_servers": ["k1:9092", "k2:9092"],
         "security_protocol": "SASL_SSL",
+        "sasl_plain_username": "relay",
         "sasl_plain_password": "a=b",
     }
     assert options.group == {"session_timeout_ms": 6000}
@@ -81,6 +83,23 @@ def test_options_go_to_the_classes_of_the_client_that_know_them() -> None:
         ("nosuch=1", "--kafka-option is 'nosuch=1'; allowed: NAME=VALUE, where NAME is client_id, "),
         ("client_id", "--kafka-option is 'client_id'; allowed: NAME=VALUE, where NAME is client_id, "),
         ("session_timeout_ms=6s", "--kafka-option session_timeout_ms is '6s'; allowed: a whole number"),
+        (
+            "security_protocol=TLS",
+            "--kafka-option security_protocol is 'TLS'; allowed: PLAINTEXT, SASL_PLAINTEXT, SASL_SSL, SSL",
+        ),
+        (
+            "sasl_mechanism=MD5",
+            "--kafka-option sasl_mechanism is 'MD5'; allowed: GSSAPI, PLAIN, SCRAM-SHA-256, SCRAM-SHA-512",
+        ),
+        (
+            "compression_type=zip",
+            "--kafka-option compression_type is 'zip'; allowed: gzip, lz4, snappy, zstd",
+        ),
+        (
+            "security_protocol=SASL_SSL",
+            "--kafka-option is 'security_protocol=SASL_SSL'; allowed: this together with sasl_plain_username"
+            " and sasl_plain_password",
+        ),
         ("ssl_cafile=/no/such/file", "--kafka-option is '/no/such/file'; allowed: files that can be read"),
     ],
 )

@@ -48,7 +48,8 @@ class MemoryRecords:
 
     def first(self, limit: int, without: Container[Entry]) -> list[Entry]:
         """The first records."""
-        return list(islice((entry for entry in [*self._order] if entry not in without), limit))
+        with self._changing:  # a copy would take longer
+            return list(islice((entry for entry in self._order if entry not in without), limit))
 
     def holds(self, entry: Entry) -> bool:
         """Whether it is there."""

@@ -57,9 +57,13 @@ class KafkaCluster:
         while self._owned is None or self._owned == self._told:
             self._changed.clear()
             await self._changed.wait()
+        while any(number >= self._topics.partitions for number in self._owned):
+            try:
+                await self._topics.prepare()
+            except RelayError as error:
+                log.warning("%s; tried again", error)
+                await asyncio.sleep(_AGAIN_S)
         self._told = self._owned
-        if any(number >= self._topics.partitions for number in self._owned):
-            await self._topics.prepare()
         for number in self._owned - self._partitions.keys():
             self._partitions[number] = KafkaPartition(self._ground, number)
         return [self._partitions[number] for number in sorted(self._owned)]
@@ -93,8 +97,9 @@ class KafkaCluster:
                     await self._join()
                 while self._member is not None:
                     await self._member.getmany(timeout_ms=_POLL_MS)
-            except KafkaError as error:
-                log.warning("the group %s is joined anew: %s", self._group, said(error))
+            except Exception as error:  # noqa: BLE001 - without it, the group would give up the relay one day
+                reason = said(error) if isinstance(error, KafkaError) else repr(error)
+                log.warning("the group %s is joined anew: %s", self._group, reason)
                 await self._leave()
                 await asyncio.sleep(_AGAIN_S)
 

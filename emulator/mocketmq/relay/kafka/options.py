@@ -27,6 +27,11 @@ _GROUP: Final[Mapping[str, type]] = {
     "session_timeout_ms": int,
 }
 _PRODUCER: Final[Mapping[str, type]] = {"compression_type": str, "transaction_timeout_ms": int}
+_CHOICES: Final = {
+    "compression_type": ("gzip", "lz4", "snappy", "zstd"),
+    "sasl_mechanism": ("GSSAPI", "PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"),
+    "security_protocol": ("PLAINTEXT", "SASL_PLAINTEXT", "SASL_SSL", "SSL"),
+}
 _TLS: Final = {
     "ssl_cafile": "cafile",
     "ssl_certfile": "certfile",
@@ -62,6 +67,7 @@ def parse_options(bootstrap: str, given: Iterable[str]) -> KafkaOptions:
             raise InvalidArgumentError(
                 "--kafka-option", text, f"NAME=VALUE, where NAME is {', '.join(NAMES)}"
             )
+    _check_account(options.common)
     if tls or options.common.get("security_protocol", "").endswith("SSL"):
         try:
             options.common["ssl_context"] = create_ssl_context(**tls)
@@ -73,7 +79,17 @@ def parse_options(bootstrap: str, given: Iterable[str]) -> KafkaOptions:
 
 def _typed(name: str, value: str, kind: type) -> str | int:
     if kind is str:
+        if value not in _CHOICES.get(name, (value,)):
+            raise InvalidArgumentError(f"--kafka-option {name}", value, ", ".join(_CHOICES[name]))
         return value
     if not value.isascii() or not value.isdigit():
         raise InvalidArgumentError(f"--kafka-option {name}", value, "a whole number")
     return int(value)
+
+
+def _check_account(common: Mapping[str, Any]) -> None:
+    protocol = common.get("security_protocol", "")
+    has_account = {"sasl_plain_username", "sasl_plain_password"} <= common.keys()
+    if protocol.startswith("SASL") and common.get("sasl_mechanism") != "GSSAPI" and not has_account:
+        allowed = "this together with sasl_plain_username and sasl_plain_password"
+        raise InvalidArgumentError("--kafka-option", f"security_protocol={protocol}", allowed)

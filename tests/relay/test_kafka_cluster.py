@@ -1,0 +1,87 @@
+"""The relay's member of a Kafka group, without a Kafka: it outlives whatever happens to it."""
+
+import asyncio
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+from aiokafka import TopicPartition
+
+from mocketmq.clock import US_PER_S
+from mocketmq.relay.judging import Judge
+from mocketmq.relay.kafka import cluster as kafka_cluster
+from mocketmq.relay.kafka.cluster import KafkaCluster
+from mocketmq.relay.kafka.options import parse_options
+from mocketmq.relay.kafka.topics import KafkaTopics, TopicNames
+from mocketmq.relay.partition import RelayError
+from tests.support.patience import PATIENCE_S
+
+NAMES = TopicNames("delayed", "delayed-pending", "delayed-refused")
+
+
+@pytest.fixture
+async def cluster(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[KafkaCluster]:
+    """One that waits for nothing before it tries again."""
+    monkeypatch.setattr(kafka_cluster, "_AGAIN_S", 0.0)
+    made = KafkaCluster("relays", NAMES, parse_options("127.0.0.1:1", []), Judge(60 * US_PER_S, NAMES))
+    yield made
+    await made.close()
+
+
+async def test_partitions_that_cannot_be_prepared_yet_are_prepared_later(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tries = []
+
+    async def prepare(topics: KafkaTopics) -> None:
+        tries.append(1)
+        if len(tries) < 3:
+            raise RelayError("Kafka cannot be used just now")
+        topics.partitions = 2
+
+    monkeypatch.setattr(KafkaTopics, "prepare", prepare)
+    cluster.assigned([TopicPartition("delayed", 1)])
+    async with asyncio.timeout(PATIENCE_S):
+        assert [each.name for each in await cluster.changed()] == ["delayed-1"]
+
+
+class Member:
+    """A consumer of the client that breaks, until one lasts."""
+
+    made: list["Member"]
+    lasting: asyncio.Event
+
+    def __init__(self, **_: Any) -> None:
+        Member.made.append(self)
+
+    def subscribe(self, _topics: list[str], listener: object) -> None:
+        """Nothing comes of it."""
+
+    async def start(self) -> None:
+        """At once."""
+
+    async def stop(self) -> None:
+        """At once."""
+
+    async def getmany(self, timeout_ms: int) -> None:  # noqa: ARG002 - the client's name
+        """The third one lasts."""
+        if len(Member.made) < 3:
+            raise ValueError("a defect of the client")
+        Member.lasting.set()
+        await asyncio.Event().wait()
+
+
+async def test_a_member_that_breaks_is_replaced(
+    cluster: KafkaCluster, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def nothing(_: KafkaTopics) -> None:
+        pass
+
+    monkeypatch.setattr(Member, "made", [], raising=False)
+    monkeypatch.setattr(Member, "lasting", asyncio.Event(), raising=False)
+    monkeypatch.setattr(kafka_cluster, "AIOKafkaConsumer", Member)
+    monkeypatch.setattr(KafkaTopics, "open", nothing)
+    await cluster.open()
+    async with asyncio.timeout(PATIENCE_S):
+        await Member.lasting.wait()
+    assert "the group relays is joined anew: ValueError('a defect of the client')" in caplog.text
