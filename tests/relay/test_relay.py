@@ -1,7 +1,7 @@
 """A relay whose group gives it partitions and takes them away."""
 
 import asyncio
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
 import pytest
 
@@ -43,13 +43,13 @@ class Running:
     """A relay, and what it told."""
 
     def __init__(self, group: Group) -> None:
-        self.told: asyncio.Queue[str] = asyncio.Queue()
+        self.told: asyncio.Queue[tuple[Sequence[str], int]] = asyncio.Queue()
         self.stop = asyncio.Event()
-        self.relay = Relay(group, lambda: Shelf(MemoryRecords()), self.told.put_nowait)
+        self.relay = Relay(group, lambda: Shelf(MemoryRecords()), lambda *told: self.told.put_nowait(told))
         self.task = asyncio.create_task(self.relay.run(self.stop))
 
-    async def line(self) -> str:
-        """The next sentence."""
+    async def served(self) -> tuple[Sequence[str], int]:
+        """What it tells next: its partitions, and how many messages are pending."""
         async with asyncio.timeout(PATIENCE_S):
             return await self.told.get()
 
@@ -60,16 +60,16 @@ async def test_it_serves_what_it_is_given_and_tells_of_it() -> None:
     brokers[0].log.append(Pending("id-0", 0, FAR_US, b"body"))
     running = Running(group)
     group.given.put_nowait([one, two])
-    assert await running.line() == "serving 2 partitions (delayed-0, delayed-1), 1 pending"
+    assert await running.served() == (["delayed-0", "delayed-1"], 1)
     await brokers[1].send(0)
     await brokers[1].until_out(1)
     group.given.put_nowait([one])
-    assert await running.line() == "serving 1 partition (delayed-0), 1 pending"
+    assert await running.served() == (["delayed-0"], 1)
     assert (one.closed, two.closed) == (0, 1)
     group.given.put_nowait([])
-    assert await running.line() == "serving no partition: other relays have them all"
+    assert await running.served() == ([], 0)
     group.given.put_nowait([one])
-    assert await running.line() == "serving 1 partition (delayed-0), 1 pending"
+    assert await running.served() == (["delayed-0"], 1)
     running.stop.set()
     await running.task
     figures = running.relay.figures()
@@ -82,7 +82,7 @@ async def test_the_end_of_the_group_ends_it_in_order() -> None:
     group, partition = Group(), LogPartition(LogBroker())
     running = Running(group)
     group.given.put_nowait([partition])
-    await running.line()
+    await running.served()
     group.given.put_nowait(RelayError("the group is forbidden"))
     with pytest.raises(RelayError, match="the group is forbidden"):
         await running.task

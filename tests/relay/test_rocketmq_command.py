@@ -1,5 +1,8 @@
 """What the command says of options that are wrong, and of clusters that it cannot use."""
 
+import json
+from pathlib import Path
+
 import pytest
 
 from mocketmq.cli import commands
@@ -62,3 +65,38 @@ async def test_an_account_and_tls_are_taken() -> None:
             assert await relay.wait() == 0
         finally:
             relay.kill()
+
+
+def names_in(folder: Path) -> list[str]:
+    return [each.name for each in folder.iterdir()]
+
+
+async def test_the_ready_file_names_the_partitions_until_the_relay_ends(tmp_path: Path) -> None:
+    file = tmp_path / "relay.json"
+    file.write_text("from a relay that was killed")
+    async with forked_broker() as broker:
+        host, port = broker.name_server
+        relay = await forked_relay(f"{host}:{port}", "--ready-file", str(file))
+        try:
+            await line_of(relay, f"serving {QUEUES} partitions")
+            names = [f"{LATER}-broker-a-{number}" for number in range(QUEUES)]
+            assert json.loads(file.read_bytes()) == {"partitions": names}
+            relay.terminate()
+            assert await relay.wait() == 0
+        finally:
+            relay.kill()
+    assert names_in(tmp_path) == []
+
+
+async def test_a_ready_file_that_cannot_be_written_is_told(tmp_path: Path) -> None:
+    async with forked_broker() as broker:
+        host, port = broker.name_server
+        relay = await forked_relay(f"{host}:{port}", "--ready-file", str(tmp_path / "missing" / "relay.json"))
+        assert relay.stderr
+        try:
+            said = (await relay.stderr.read()).decode()
+            assert await relay.wait() == 2, said
+        finally:
+            relay.kill()
+    assert "--ready-file is " in said
+    assert "allowed: a file that can be written (No such file or directory)" in said

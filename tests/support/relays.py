@@ -7,6 +7,7 @@ from contextlib import asynccontextmanager
 from datetime import tzinfo
 from typing import Any, Final
 
+from mocketmq.calling.call import Account
 from mocketmq.calling.headers import pull_ext, send_ext, topic_ext
 from mocketmq.clock import US_PER_MS, US_PER_S, wall_us
 from mocketmq.message.message_id import new_unique_key
@@ -104,9 +105,9 @@ def ids_of(records: list[Record]) -> dict[bytes, set[str]]:
 
 
 @asynccontextmanager
-async def user_of(host: str, port: int) -> AsyncIterator[User]:
+async def user_of(host: str, port: int, account: Account | None = None) -> AsyncIterator[User]:
     """A user of the broker there, with the topics ``later`` and ``orders``."""
-    async with connected(host, port) as client:
+    async with connected(host, port, account) as client:
         user = User(client)
         for topic in (LATER, ORDERS):
             await user.make_topic(topic)
@@ -130,7 +131,7 @@ async def running_relay(name_server: str, **changed: Any) -> AsyncIterator[Relay
     """A relay in this process, which serves its partitions; stopped at the end."""
     stop, ready = asyncio.Event(), asyncio.Event()
     with shelves("memory", None) as open_shelf:
-        relay: Relay[Record] = Relay(cluster_of(name_server, **changed), open_shelf, lambda _: ready.set())
+        relay: Relay[Record] = Relay(cluster_of(name_server, **changed), open_shelf, lambda *_: ready.set())
         running = asyncio.create_task(relay.run(stop))
         try:
             async with asyncio.timeout(HANGING_S):

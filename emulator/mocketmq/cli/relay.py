@@ -4,7 +4,7 @@ import asyncio
 import logging
 import signal
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import ExitStack
 from functools import partial
 from pathlib import Path
@@ -19,8 +19,9 @@ from mocketmq.cli.exit_codes import Exit, Failure
 from mocketmq.cli.progress_line import ProgressLine
 from mocketmq.clock import US_PER_MS, US_PER_S, steady_us
 from mocketmq.duration import parse_duration_us
-from mocketmq.errors import InvalidArgumentError
+from mocketmq.errors import InvalidArgumentError, SettingError
 from mocketmq.message.names import check_group_name, check_topic_name
+from mocketmq.ready_file import ReadyFile
 from mocketmq.relay.judging import Judge
 from mocketmq.relay.partition import Cluster, RelayError
 from mocketmq.relay.relay import Figures, Relay
@@ -40,6 +41,7 @@ class Orders(NamedTuple):
     judge: Judge
     scheme: ShelfScheme
     data: Path | None
+    ready_file: str | None
 
 
 def _orders(
@@ -51,6 +53,7 @@ def _orders(
     data: Path | None,
     longest: str,
     json_bodies: str | None,
+    ready_file: str | None,
 ) -> Orders:
     """Check the common options. Raises click.UsageError."""
     try:
@@ -65,7 +68,7 @@ def _orders(
     own = (topic, pending_topic or f"{topic}-pending", refused_topic or f"{topic}-refused")
     if len(set(own)) < len(own):
         raise click.UsageError("--topic, --pending-topic and --refused-topic must be three topics")
-    return Orders(*own, group, Judge(longest_us, own, zone), scheme, data)
+    return Orders(*own, group, Judge(longest_us, own, zone), scheme, data, ready_file)
 
 
 def _common(command: Callable[..., None]) -> Callable[..., None]:
@@ -97,6 +100,11 @@ def _common(command: Callable[..., None]) -> Callable[..., None]:
                 flag_value="UTC",
                 metavar="[ZONE]",
                 help="JSON bodies may name topic and time; times are of this zone, or UTC.",
+            ),
+            click.option(
+                "--ready-file",
+                metavar="FILE",
+                help="File that names the partitions, as JSON; it exists while the relay is ready.",
             ),
         )
     ):
@@ -232,16 +240,33 @@ def run_relay(orders: Orders, connect: Callable[[], Cluster[Any]]) -> None:
         try:
             open_shelf = stack.enter_context(shelves(orders.scheme, orders.data))
             progress = stack.enter_context(ProgressLine())
-            asyncio.run(_run(connect, open_shelf, progress))
+            asyncio.run(_run(connect, open_shelf, orders.ready_file, progress))
+        except SettingError as error:
+            raise Failure(str(error).replace("setting ready_file", "--ready-file"), Exit.USAGE) from error
         except OSError as error:
             raise Failure(f"--data cannot be used: {error}", Exit.NOT_STARTED) from error
         except RelayError as error:
             raise Failure(str(error), Exit.NOT_READY) from error
 
 
-async def _run(connect: Callable[[], Cluster[Any]], open_shelf: OpenShelf, progress: ProgressLine) -> None:
-    relay = Relay(connect(), open_shelf, click.echo)
+async def _run(
+    connect: Callable[[], Cluster[Any]], open_shelf: OpenShelf, ready: str | None, progress: ProgressLine
+) -> None:
     stop = asyncio.Event()
+    ready_file = ReadyFile(ready) if ready else None
+    refusals: list[SettingError] = []
+
+    def tell(names: Sequence[str], pending: int) -> None:
+        try:
+            if ready_file is not None:
+                ready_file.write({"partitions": names})
+        except SettingError as error:
+            refusals.append(error)
+            stop.set()
+        else:
+            click.echo(_served(names, pending))
+
+    relay = Relay(connect(), open_shelf, tell)
     for number in (signal.SIGINT, signal.SIGTERM):
         asyncio.get_running_loop().add_signal_handler(number, stop.set)
     showing = asyncio.create_task(_show(relay, progress))
@@ -249,7 +274,11 @@ async def _run(connect: Callable[[], Cluster[Any]], open_shelf: OpenShelf, progr
         await relay.run(stop)
     finally:
         showing.cancel()
-        figures = relay.figures()
+        if ready_file is not None:
+            ready_file.remove()
+    for refusal in refusals:
+        raise refusal
+    figures = relay.figures()
     click.echo(f"stopped: {figures.kept} kept, {figures.forwarded} forwarded, {figures.refused} refused")
 
 
@@ -257,6 +286,13 @@ async def _show(relay: Relay[Any], progress: ProgressLine) -> None:
     while True:
         progress(_shown(relay.figures()), 0, None)
         await asyncio.sleep(_FIGURES_S)
+
+
+def _served(names: Sequence[str], pending: int) -> str:
+    if not names:
+        return "serving no partition: other relays have them all"
+    count = f"{len(names)} partition{'' if len(names) == 1 else 's'}"
+    return f"serving {count} ({', '.join(names)}), {pending} pending"
 
 
 def _shown(figures: Figures) -> str:

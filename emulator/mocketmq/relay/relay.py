@@ -1,7 +1,7 @@
 """The relay: serves those partitions of the delay topic that the broker's group gives to it."""
 
 import asyncio
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Sequence
 from typing import Generic, NamedTuple
 
 from mocketmq.relay.partition import A, Cluster, Partition
@@ -19,10 +19,14 @@ class Figures(NamedTuple):
     lateness_us: int | None = None
 
 
-class Relay(Generic[A]):
-    """``tell`` is called with a sentence whenever the partitions that it serves have changed."""
+Tell = Callable[[Sequence[str], int], None]
+"""Is told the names of the partitions that a relay serves by now, and how many messages are pending there."""
 
-    def __init__(self, cluster: Cluster[A], open_shelf: OpenShelf, tell: Callable[[str], None]) -> None:
+
+class Relay(Generic[A]):
+    """``tell`` is called whenever its partitions are others, once all of them have been taken over."""
+
+    def __init__(self, cluster: Cluster[A], open_shelf: OpenShelf, tell: Tell) -> None:
         self._cluster = cluster
         self._open_shelf = open_shelf
         self._tell = tell
@@ -69,17 +73,9 @@ class Relay(Generic[A]):
         self._before = _sum(self._before, ended)._replace(pending=0)
 
     async def _announce(self) -> None:
-        """Tell of the partitions once all of them have been taken over."""
         for serving in self._serving.values():
             await serving.restored.wait()
-        names = sorted(each.name for each in self._serving)
-        figures = self.figures()
-        count = f"{len(names)} partition{'' if len(names) == 1 else 's'}"
-        self._tell(
-            f"serving {count} ({', '.join(names)}), {figures.pending} pending"
-            if names
-            else "serving no partition: other relays have them all"
-        )
+        self._tell(sorted(each.name for each in self._serving), self.figures().pending)
 
 
 def _sum(before: Figures, serving: Collection[Serving[A]]) -> Figures:
