@@ -23,8 +23,8 @@ PAGES = 300
 
 
 def note_syncs(file: str) -> None:
-    """Note all syncs of this process from now on, and let it copy its log often."""
-    checkpoints.ROWS, checkpoints.LONG = ROWS, PAGES
+    """Note all syncs of this process from now on, and let it copy its log often, however slow the disk is."""
+    checkpoints.ROWS, checkpoints.LONG, checkpoints.TOO_LONG = ROWS, PAGES, 1
     sync = database._sync
     notes = os.open(file, os.O_WRONLY | os.O_CREAT, 0o644)
     index: mmap.mmap | None = None

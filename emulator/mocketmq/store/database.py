@@ -18,6 +18,7 @@ import aiosqlite
 
 from mocketmq.errors import StoreError, StoreFailedError, StoreUnavailableError, StoreUnreadableError
 from mocketmq.failpoint import pass_point
+from mocketmq.store import checkpoints
 from mocketmq.store.checkpoints import Checkpoints, is_failed_sync
 from mocketmq.store.tables import HEAD_REVISION, SCHEMA
 from mocketmq.store.wal_header import check_log
@@ -26,8 +27,8 @@ FILE_NAME = "mocketmq.db"
 MEMORY = ":memory:"
 READERS = 2
 TRANSACTION = "-- transaction"
-WAL_PAGES = 50_000
-"""Pages in the write-ahead log, 200 MB, before a commit copies them: :class:`Checkpoints` could not."""
+FRAME_BYTES = 4_120
+"""A page in the write-ahead log, with its header."""
 
 _sync: Final = getattr(os, "fdatasync", os.fsync)
 
@@ -160,6 +161,11 @@ class Database:
         if not self._in_memory:
             self._checkpoints.wrote(sum(len(rows) for _, rows in pairs))
 
+    def wrote(self, body_bytes: int) -> None:
+        """Count the bodies that a transaction wrote or copied: its rows do not say how long they are."""
+        if not self._in_memory:
+            self._checkpoints.wrote(body_bytes // checkpoints.ROW_BYTES)
+
     @property
     def is_in_memory(self) -> bool:
         """Whether there is no file."""
@@ -211,7 +217,8 @@ def _pragmas(in_memory: bool) -> Sequence[str]:
         # SQLite syncs the log before it copies it back, the database after that, and the header of a log that
         # is written from its start again. That keeps the file whole; commits are synced by Database.sync.
         "synchronous=NORMAL",
-        f"wal_autocheckpoint={WAL_PAGES}",
+        "wal_autocheckpoint=0",  # a sync that fails there is not told
+        f"journal_size_limit={checkpoints.TOO_LONG * checkpoints.LONG * FRAME_BYTES}",
         "busy_timeout=5000",
     )
 

@@ -186,6 +186,10 @@ class Writer:
         """How many pieces of work wait for the next transaction, or for the sync after it."""
         return len(self._waiting) + self._syncs.waiting
 
+    def now_us(self) -> int:
+        """The clock's time, or that of what was stored last, if a move of the clock was ahead with that."""
+        return max(self._clock.now_us(), self.last_store_us)
+
     async def commit(self, work: Work, *, alone: bool = False, until: Until = "durable") -> Any:
         """Put the work into the next transaction and return its result once that is durable.
 
@@ -276,6 +280,7 @@ class Writer:
                 continue
             pass_point("writer.committed")
             if batch.rows:
+                self._database.wrote(batch.bytes)
                 self._syncs.committed()
             self._apply(batch, steady_us() - began_us)
             tell(told)
@@ -283,7 +288,7 @@ class Writer:
 
     def _form(self) -> tuple[Batch, list[Promise], list[Promise]]:
         """The next transaction, who is told when it is visible, and who when it is durable."""
-        batch = Batch(max(self._clock.now_us(), self.last_store_us), self.next_commit_offset, self.store_host)
+        batch = Batch(self.now_us(), self.next_commit_offset, self.store_host)
         told: list[Promise] = []
         promises: list[Promise] = []
         waiting = self._waiting

@@ -1,18 +1,22 @@
-"""Checkpoints: they bound the log; a copy that fails is logged and tried again, and never hinders a stop."""
+"""Checkpoints bound the log, and stop commits for moments only; one that fails is tried again."""
 
 import asyncio
 import logging
 import sqlite3
+from contextlib import closing
 from pathlib import Path
+from typing import Any
 
 import aiosqlite
 import pytest
 
 from mocketmq.errors import StoreFailedError
 from mocketmq.store import checkpoints as checkpoints_module
-from mocketmq.store.checkpoints import ROWS, Checkpoints
-from mocketmq.store.database import FILE_NAME, Database
+from mocketmq.store.checkpoints import LONG, QUICK_US, ROW_BYTES, ROWS, TOO_LONG, Checkpoints
+from mocketmq.store.database import FILE_NAME, FRAME_BYTES, Database
+from mocketmq.store.queue import Queue
 from tests.support.patience import PATIENCE_S
+from tests.unit.store.test_writer import append, running_writer
 
 
 class Connector:
@@ -31,6 +35,74 @@ class Connector:
         connection = await aiosqlite.connect(":memory:")
         self.connected.set()
         return connection
+
+
+class Log:
+    """Stands for a connection: notes whether commits could run during each copy, and how long it took."""
+
+    def __init__(self, writing: asyncio.Lock, pages: int, held: int, takes_us: int) -> None:
+        self.could_commit: list[bool] = []
+        self.now_us = 0
+        self._writing = writing
+        self._answer = (0, pages, pages - held)
+        self._takes_us = takes_us
+
+    async def execute_fetchall(self, sql: str) -> list[tuple[int, int, int]]:
+        assert sql == "PRAGMA wal_checkpoint(PASSIVE)"
+        self.could_commit.append(not self._writing.locked())
+        self.now_us += self._takes_us
+        return [self._answer]
+
+    async def close(self) -> None:
+        pass
+
+
+@pytest.mark.parametrize(
+    ("pages", "held", "takes_us", "could_commit"),
+    [
+        pytest.param(LONG - 1, 0, 0, [True], id="short"),
+        pytest.param(LONG, 0, QUICK_US, [True, True, False], id="long, quick disk"),
+        pytest.param(LONG, 0, QUICK_US + 1, [True, True], id="long, slow disk"),
+        pytest.param(LONG, 1, 0, [True, True], id="long, and somebody reads"),
+        pytest.param(TOO_LONG * LONG, 1, QUICK_US + 1, [True, True, False], id="too long"),
+    ],
+)
+async def test_commits_wait_for_a_copy_if_it_is_quick_or_the_log_too_long(
+    pages: int, held: int, takes_us: int, could_commit: list[bool], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    writing = asyncio.Lock()
+    log = Log(writing, pages, held, takes_us)
+    monkeypatch.setattr(checkpoints_module, "steady_us", lambda: log.now_us)
+    connected = asyncio.Event()
+
+    async def connect() -> Any:
+        connected.set()
+        return log
+
+    checkpoints = Checkpoints(connect, writing)
+    async with asyncio.timeout(PATIENCE_S):
+        checkpoints.wrote(ROWS)
+        await connected.wait()
+        await checkpoints.close()
+    assert log.could_commit == could_commit
+
+
+async def test_a_long_message_counts_as_many_rows(tmp_path: Path) -> None:
+    queue = Queue(1, "orders", 0)
+    async with running_writer(tmp_path) as writer:
+        await writer.commit(append(queue))
+        assert writer._database._checkpoints._task is None
+        await writer.commit(append(queue, b"x" * ROWS * ROW_BYTES))
+        assert writer._database._checkpoints._task is not None
+
+
+async def test_no_commit_copies(tmp_path: Path) -> None:
+    """SQLite tells nobody of a sync that fails there, so what is not durable would be called so."""
+    database = await Database.open(str(tmp_path), "full")
+    for connection in database._connections:
+        [row] = await connection.execute_fetchall("PRAGMA wal_autocheckpoint")
+        assert row[0] == 0
+    await database.close()
 
 
 async def test_a_connection_that_fails_is_logged_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
@@ -86,6 +158,31 @@ async def test_a_log_that_never_rests_is_written_from_its_start_again(
             await database.transact({"INSERT OR REPLACE INTO counters VALUES (?, ?)": rows})
             with log.open("rb") as file:
                 headers.add(file.read(32))
+    assert len(await database.rows("SELECT * FROM counters")) == 10
+    await database.close()
+
+
+async def test_a_log_that_grew_under_a_reader_is_cut_afterwards(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(checkpoints_module, "ROWS", 40)
+    monkeypatch.setattr(checkpoints_module, "LONG", 50)
+    usual = TOO_LONG * 50 * FRAME_BYTES
+    database = await Database.open(str(tmp_path), "full")
+    log = tmp_path / f"{FILE_NAME}-wal"
+
+    async def write() -> None:
+        rows = [(f"{number}", number) for number in range(10)]
+        await database.transact({"INSERT OR REPLACE INTO counters VALUES (?, ?)": rows})
+
+    async with asyncio.timeout(PATIENCE_S):
+        with closing(sqlite3.connect(tmp_path / FILE_NAME, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT * FROM counters").fetchall()
+            while log.stat().st_size <= 2 * usual:
+                await write()
+        while log.stat().st_size > usual:
+            await write()
     assert len(await database.rows("SELECT * FROM counters")) == 10
     await database.close()
 
