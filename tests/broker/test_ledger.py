@@ -169,6 +169,28 @@ async def test_no_pull_waits_for_its_note_in_the_ledger(
         await other
 
 
+async def test_a_note_has_the_time_of_the_pull_however_late_it_is_stored(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async with running_broker(tmp_path) as broker:
+        await delivered(broker)
+        pull = broker.consuming.pull.pull
+        await pull("puller", TOPIC, 1, 0, 10)  # the group is stored
+        pulled_us = broker.clock.now_us()
+        held_up = HeldUp(broker, monkeypatch)
+        other = asyncio.create_task(send(broker))
+        await held_up.begun()
+        await pull("puller", TOPIC, 0, 0, 10)
+        broker.clock.reach(pulled_us + 5 * S)
+        acknowledging = asyncio.create_task(broker.consuming.committed.report("puller", TOPIC, 0, 1))
+        await held_up.queued(3)
+        broker.clock.reach(pulled_us + 9 * S)
+        held_up.go.set()
+        await asyncio.gather(other, acknowledging)
+    [row] = recorded(tmp_path)
+    assert (row["pulled_us"], row["acked_us"]) == (pulled_us, pulled_us + 5 * S)
+
+
 async def test_browsing_and_looking_up_leave_no_trace(tmp_path: Path) -> None:
     async with running_broker(tmp_path) as broker:
         await delivered(broker)

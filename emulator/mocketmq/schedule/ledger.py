@@ -88,10 +88,10 @@ class Ledger:
             ),
         )
 
-    def pulled(self, batch: Batch, delivered_offset: int, group: str) -> None:
-        """Record that a consumer of the group got the message, at the batch's time."""
-        batch.execute(_PULLED, (batch.now_us, group, delivered_offset))
+    def pulled(self, batch: Batch, delivered_offset: int, group: str, at_us: int | None = None) -> None:
+        """Record that a consumer of the group got the message: at the batch's time, or earlier."""
+        batch.execute(_PULLED, (batch.now_us if at_us is None else at_us, group, delivered_offset))
 
-    def acked(self, batch: Batch, delivered_offset: int) -> None:
-        """Record that a consumer acknowledged the message, at the batch's time."""
-        batch.execute(_ACKED, (batch.now_us, delivered_offset))
+    def acked(self, batch: Batch, delivered_offset: int, at_us: int | None = None) -> None:
+        """Record that a consumer acknowledged the message: at the batch's time, or earlier."""
+        batch.execute(_ACKED, (batch.now_us if at_us is None else at_us, delivered_offset))

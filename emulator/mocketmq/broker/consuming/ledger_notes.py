@@ -13,11 +13,15 @@ log = logging.getLogger(__name__)
 MOST = 64
 """Notes that are not stored yet, before pulls wait for them: more would hold up sends."""
 
+_Record = Callable[[Batch, int, int], None]
+"""``record(batch, commit_offset, at_us)`` writes one note."""
+
 
 class LedgerNotes:
     """Notes when delayed messages, given by their commit offsets, were pulled and acknowledged.
 
-    A kill or a power cut may lose the notes of the last answers; the messages are as they were.
+    A note has the time at which it was made, however late it is stored. A kill or a power cut may lose the
+    notes of the last answers; the messages are as they were.
     """
 
     def __init__(self, writer: Writer, ledger: Ledger) -> None:
@@ -29,25 +33,25 @@ class LedgerNotes:
         """Note that a consumer of the group is given them. Waits only if too many notes are behind."""
         if len(self._writing) >= MOST:
             await self.written()
-        self._note(
-            "pull", lambda batch, offset: self._ledger.pulled(batch, offset, group_name), commit_offsets
-        )
+
+        def record(batch: Batch, offset: int, at_us: int) -> None:
+            self._ledger.pulled(batch, offset, group_name, at_us)
+
+        self._note("pull", record, commit_offsets)
 
     def acked(self, commit_offsets: Sequence[int]) -> None:
         """Note that a group has committed an offset behind them."""
         self._note("acknowledgement", self._ledger.acked, commit_offsets)
 
-    def _note(self, kind: str, record: Callable[[Batch, int], None], commit_offsets: Sequence[int]) -> None:
-        note = asyncio.create_task(self._write(kind, record, commit_offsets))
+    def _note(self, kind: str, record: _Record, commit_offsets: Sequence[int]) -> None:
+        note = asyncio.create_task(self._write(kind, record, commit_offsets, self._writer.now_us()))
         self._writing.add(note)
         note.add_done_callback(self._writing.discard)
 
-    async def _write(
-        self, kind: str, record: Callable[[Batch, int], None], commit_offsets: Sequence[int]
-    ) -> None:
+    async def _write(self, kind: str, record: _Record, commit_offsets: Sequence[int], at_us: int) -> None:
         def work(batch: Batch) -> None:
             for commit_offset in commit_offsets:
-                record(batch, commit_offset)
+                record(batch, commit_offset, at_us)
 
         try:
             await self._writer.commit(work, until="visible")
